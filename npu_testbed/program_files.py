@@ -22,6 +22,7 @@ from npu_testbed.files import write_files as write_whole
 from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import read_schedule
+from sim.hazards import network_hazards
 from validation.reading import read_file
 
 if TYPE_CHECKING:
@@ -96,8 +97,8 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
 
     These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
     same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
-    CPU operators of all of them, one by one. InputError if the model is missing or another, or if LiteRT is not installed
-    and an operator on the CPU is not a mere copy.
+    CPU operators of all of them, one by one. The orders of its operations that the NPU may choose are checked too. InputError if the
+    model is missing or another, or if LiteRT is not installed and an operator on the CPU is not a mere copy.
     """
     from cascader.frontends.vela import legalised as legalise  # noqa: PLC0415  # a replay alone does not need the compiler
     from npu_testbed.verification import (  # noqa: PLC0415  # nor the functional run
@@ -148,7 +149,8 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
             references.append((LITERT, lambda _: judged.outputs()))
         else:
             skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
-        return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended)
+        hazards = network_hazards(network)
+        return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended, hazards)
 
 
 def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name: str) -> None:

@@ -29,6 +29,7 @@ from npu_testbed.scheduling import DEFAULT_OPTIMISE
 from npu_testbed.versions import Tools, tool_versions
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
+from sim.hazards import Hazard, network_hazards
 
 if TYPE_CHECKING:
     from sim.views.trace import TraceRecorder
@@ -85,7 +86,8 @@ class Simulation:
 
     ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
     touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone. The memory mode
-    grants ``granted_bytes`` of it (None: no bound), which Vela may exceed.
+    grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are what the waits, BLOCKDEP and the partition
+    of the shared buffer do not guarantee.
     """
 
     model: str
@@ -99,6 +101,7 @@ class Simulation:
     fast_scratch: bool = False
     timing: TimingParameters = DEFAULT_TIMING
     granted_bytes: int | None = None
+    hazards: tuple[Hazard, ...] = ()
 
 
 def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
@@ -143,6 +146,7 @@ def simulate_schedule(
         tools=tool_versions(recorded.tools),
         timing=timing,
         granted_bytes=granted,
+        hazards=network_hazards(network),
     )
 
 
@@ -211,6 +215,7 @@ def simulate_vela(
         fast_scratch=scratch is not None,
         timing=timing,
         granted_bytes=memory.arena_bound(options.arena_cache_size),
+        hazards=network_hazards(plan.network),
     )
 
 

@@ -13,6 +13,7 @@ from npu_model.errors import InputError
 from npu_model.program import Binding
 from npu_model.values import dataclass
 from sim.functional import FilterCache, State, run
+from sim.hazards import Hazard
 from validation.litert.cpu_kernels import CpuKernels
 
 Arrays = Mapping[str, NDArray[Any]]
@@ -41,7 +42,8 @@ class Verification:
     """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were).
 
     ``fully_connected`` are the layers that Vela rounds twice and LiteRT once: the mended stream has them rounded once, as
-    schedules have that are made here. ``unmended`` are 16-bit ones, which no rounding mends.
+    schedules have that are made here. ``unmended`` are 16-bit ones, which no rounding mends. ``hazards`` are what no order that
+    the NPU keeps to guarantees: the run is in stream order, the NPU's may be another.
     """
 
     model: str
@@ -51,6 +53,7 @@ class Verification:
     skipped: str = ""
     fully_connected: tuple[str, ...] = ()
     unmended: tuple[str, ...] = ()
+    hazards: tuple[Hazard, ...] = ()
 
     def equal_to(self, reference: str) -> bool:
         """Whether ``reference`` was asked and no byte differs from it."""
@@ -59,7 +62,10 @@ class Verification:
 
     @property
     def passed(self) -> bool:
-        """Whether no byte differs from LiteRT; where that was not asked, from Vela's stream, mended or not."""
+        """Whether there is no hazard, and no byte differs from LiteRT; where that was not asked, from Vela's stream, mended or not."""
+        return not self.hazards and self._is_equal()
+
+    def _is_equal(self) -> bool:
         if any(comparison.reference == LITERT for comparison in self.comparisons):
             return self.equal_to(LITERT)
         return self.equal_to(VELA_STREAM) or self.equal_to(MENDED_STREAM)
@@ -75,7 +81,7 @@ class Verification:
         if self.equal_to(MENDED_STREAM) and not self.equal_to(VELA_STREAM):
             return f"Differs from {VELA_STREAM} only by the mending: that stream rounds twice in {once}."
         asked = any(comparison.reference == LITERT for comparison in self.comparisons)
-        if not asked or self.passed or not self.equal_to(VELA_STREAM):
+        if not asked or self._is_equal() or not self.equal_to(VELA_STREAM):
             return ""
         if self.unmended:
             return f"Equal to {VELA_STREAM}, which multiplies by 16 bits in {_named(self.unmended)}, where {LITERT} multiply by 32."
@@ -213,7 +219,8 @@ def verification(
     skipped: str,
     fully_connected: tuple[str, ...] = (),
     unmended: tuple[str, ...] = (),
+    hazards: tuple[Hazard, ...] = (),
 ) -> Verification:
     """Hold the outputs ``found`` for the seeded ``inputs`` against each reference. InputError if one of them cannot run."""
     comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
-    return Verification(model, len(inputs), seed, comparisons, skipped, fully_connected, unmended)
+    return Verification(model, len(inputs), seed, comparisons, skipped, fully_connected, unmended, hazards)

@@ -253,7 +253,7 @@ def _kernel_operation(registers: RegisterFile, command: Cmd0, parameter: int) ->
         accumulator=_member(AccumulatorFormat, registers.short(Cmd0.ACC_FORMAT), "Accumulator format"),
         rounding=_member(Rounding, precision >> 14 & 3, "Rounding mode"),
         global_scale=bool(precision >> 8 & 1),
-        blockdep=registers.short(Cmd0.BLOCKDEP) & 3,
+        blockdep=registers.short(Cmd0.BLOCKDEP),
         **fields,  # type: ignore[arg-type]  # the two helpers return the remaining fields by name
     )
 
@@ -281,9 +281,9 @@ def decode_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> 
     if command is Cmd0.DMA_START:
         return _dma(registers)
     if command is Cmd0.DMA_WAIT:
-        return DmaWait(parameter & 15)
+        return DmaWait(parameter)
     if command is Cmd0.KERNEL_WAIT:
-        return KernelWait(parameter & 15)
+        return KernelWait(parameter)
     return Control(ControlKind(command.value), parameter)
 
 

@@ -32,6 +32,9 @@ ADDRESS_LIMIT = 1 << 32
 BANK_BYTES = 1024
 """Size of a SHRAM bank."""
 
+MAX_BLOCKDEP = 3
+"""Largest value of BLOCKDEP: two bits (core driver)."""
+
 MAX_WAIT = 15
 """Outstanding operations that NPU_OP_DMA_WAIT and NPU_OP_KERNEL_WAIT can name: four bits."""
 
@@ -83,7 +86,13 @@ def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
     block, limit, banks = op.block, device.max_block, device.shram_banks
     if block.height > limit.height or block.width > limit.width or block.depth > limit.depth:
         yield f"has OFM block {block} but {limit} is the largest"
-    yield from _aligned("OFM block depth", block.depth, device.ofm_ublock.depth)
+    ublock = device.ofm_ublock
+    for what, extent, multiple in (
+        ("height", block.height, ublock.height),
+        ("width", block.width, ublock.width),
+        ("depth", block.depth, ublock.depth),
+    ):
+        yield from _aligned(f"OFM block {what}", extent, multiple)
     if block.depth < op.ofm.shape.depth:
         yield from _aligned("OFM block depth (it splits the OFM)", block.depth, device.ofm_split_depth)
     lut_banks = device.lut_banks if op.activation.kind is ActivationKind.LUT else 0
@@ -101,6 +110,8 @@ def _kernel(program: Program, op: KernelOperation, device: Accelerator) -> Itera
     yield from _feature_map(program, "OFM", op.ofm)
     yield from _streams(program, op, device)
     yield from _block(op, device)
+    if not 0 <= op.blockdep <= MAX_BLOCKDEP:
+        yield f"has BLOCKDEP {op.blockdep} but 0 to {MAX_BLOCKDEP} exist"
     if op.activation.minimum > op.activation.maximum:
         yield f"clamps to {op.activation.minimum} to {op.activation.maximum} but the first must not be above the second"
 

@@ -21,7 +21,8 @@ def add(commands: Any) -> None:
         help="run a schedule bit by bit and compare its outputs",
         description=(
             "Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs with "
-            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels."
+            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels. "
+            "That run is in stream order: the order in which the NPU may run the operations is checked byte by byte."
         ),
         epilog=example(
             "npu-testbed verify mobilenet_v1.json",
@@ -68,10 +69,11 @@ def _seed(text: str) -> int:
 
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
-    """Compare; status 1 unless the outputs are LiteRT's or, where that is not installed, those of Vela's stream."""
+    """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
     from npu_model.printable import printable
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.pipeline import prove, verify
+    from npu_testbed.reports.hazards import hazards_json, hazards_text
     from validation.layout import filled, grid
 
     settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
@@ -81,13 +83,15 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
     def document() -> dict[str, Any]:
         proven = {} if proof is None else {"tensorir": proof.document()}
-        return asdict(result) | {"passed": result.passed, "remark": result.remark} | proven
+        own = {"passed": result.passed, "remark": result.remark, "hazards": hazards_json(result.hazards)}
+        return asdict(result) | own | proven
 
     def text() -> str:
         rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
         sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
         sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
         sections += [filled(printable(result.remark, 4000))] if result.remark else []
+        sections += [hazards_text(result.hazards, "Error")] if result.hazards else []
         return "\n\n".join(sections if proof is None else [*sections, proof.text()])
 
     return PlainOutcome("verify", result, document, text, passed=result.passed and (proof is None or proof.passed))

@@ -14,10 +14,11 @@ _FIRST = 1
 _VERSIONS = {
     "compare": 7,
     "schedule": 8,
-    "simulate schedule": 7,
-    "simulate vela": 7,
+    "simulate schedule": 8,
+    "simulate vela": 8,
     "validate fvp": 4,
     "calibrate fit": 2,
+    "verify": 2,
     "diff": 2,
     "frontier": 2,
     "validate vela": 2,

@@ -12,6 +12,7 @@ from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.hazards import hazards_json, hazards_text
 from npu_testbed.reports.summary import Summary, summarise, summary_json, summary_text
 from npu_testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
 from npu_testbed.simulation import Simulation
@@ -70,7 +71,8 @@ class ReplayOutcome(Outcome):
 
     def document(self) -> dict[str, Any]:
         """The figures, the layers, and what else was asked for."""
-        document = summary_json(self.simulation) | {"layers": layers_json(self.simulation.replay)}
+        document = summary_json(self.simulation) | {"hazards": hazards_json(self.simulation.hazards)}
+        document["layers"] = layers_json(self.simulation.replay)
         if self.stalls:
             document["stalls"] = stalls_json(self.simulation.replay)
         if self.beside is not None:
@@ -87,6 +89,8 @@ class ReplayOutcome(Outcome):
 
     def _sections(self) -> Iterator[str]:
         yield summary_text(self.simulation)
+        if self.simulation.hazards:
+            yield hazards_text(self.simulation.hazards)
         yield layers_text(self.simulation.replay, self.min_percent)
         if self.beside is not None:
             yield measured_text(self.beside, self.min_percent)

@@ -1,0 +1,45 @@
+"""Hazards of a network's Programs as sentences and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from npu_model.printable import printable
+from sim.hazards import Hazard, PartitionFault, Race
+from validation.layout import filled
+
+_SHOWN = 5
+"""Hazards that are written out; a document has all."""
+
+_CHARACTERS = 1000
+
+
+def _heading(found: Sequence[Hazard]) -> str:
+    what = "1 hazard" if len(found) == 1 else f"{len(found):,} hazards"
+    return f"Warning: {what}: the NPU may compute other bytes, as no wait, BLOCKDEP or order of its queues forbids it."
+
+
+def hazards_text(found: Sequence[Hazard]) -> str:
+    """A heading, and a numbered sentence for each of the first; "" if there are none."""
+    if not found:
+        return ""
+    lines = [filled(_heading(found))]
+    for number, one in enumerate(found[:_SHOWN], 1):
+        lines.append(filled(printable(f"{number}. {one.text}", _CHARACTERS), "   "))
+    if len(found) > _SHOWN:
+        lines.append(f"... and {len(found) - _SHOWN:,} more (--json has them all)")
+    return "\n".join(lines)
+
+
+def hazards_json(found: Sequence[Hazard]) -> list[dict[str, Any]]:
+    """Each with its sentence, its program, and the operations that it is between (one if its own partition is wrong)."""
+    return [
+        {
+            "text": one.text,
+            "program": one.program,
+            "operations": [one.operation] if isinstance(one, PartitionFault) else [one.first, one.second],
+            "shared_bytes": one.shared if isinstance(one, Race) else 0,
+        }
+        for one in found
+    ]

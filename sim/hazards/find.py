@@ -1,0 +1,181 @@
+"""The check of hazards: every pair of operations that may be under way together, and the bytes that both use.
+
+The command processor issues operations in stream order to two queues, of kernels and of transfers, which run in parallel. Each
+queue is in order and holds no more than the device's outstanding operations. An operation is known to be done when
+
+- a KERNEL_WAIT or DMA_WAIT after it let no more than the younger ones remain;
+- so many younger ones of its queue were issued as can be outstanding;
+- for kernels: BLOCKDEP says so. Job ``j`` of a kernel starts when ``BLOCKDEP - j`` OFM blocks of the one before are unfinished, or fewer.
+
+Between two kernels the pipeline keeps reads in order, and writes, and a write behind the reads of all earlier blocks. So of two
+kernels only what the later one reads can be too early. Everything else that is not known to be done is at any point of its work.
+Sources: Vela 5.2.0 ``register_command_stream_generator.py`` (watermarks of outstanding operations, BLOCKDEP), the core driver's commands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Program
+from npu_model.values import dataclass
+from sim.hazards.accesses import Accesses, Overlap, overlap, touch
+from sim.hazards.jobs import first_jobs, last_blocks
+from sim.hazards.partition import partition_problem
+from sim.hazards.race import SHRAM, LostTable, PartitionFault, Race, operation_name
+from sim.hazards.spans import Spans, map_spans
+from sim.hazards.tables import lost_tables
+
+_MOST_JOBS = 3
+"""Jobs of a kernel that may start before the kernel before it is done: BLOCKDEP is 3 at most."""
+
+Hazard = Race | LostTable | PartitionFault
+"""What the check finds."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Pair:
+    """Two operations that share bytes, and who writes them."""
+
+    overlap: Overlap
+    first_writes: bool
+    second_writes: bool
+
+
+def _conflict(accesses: Accesses, first: int, second: int) -> _Pair | None:
+    """Bytes that a transfer and a kernel share, at least one of them writing."""
+    for one, other in ((True, False), (True, True), (False, True)):
+        if touch(accesses.ranges(first, written=one), accesses.ranges(second, written=other)):
+            found = overlap(accesses.exact(first, written=one), accesses.exact(second, written=other))
+            if found is not None:
+                return _Pair(found, one, other)
+    return None
+
+
+def _overwritten_table(accesses: Accesses, first: int, second: int) -> Overlap | None:
+    """Bytes of the first kernel's table where the second one's buffers lie, though its last blocks may still look up their values."""
+    table, buffers = (
+        [part for part in accesses.ranges(index, written=written) if part.region == SHRAM]
+        for index, written in ((first, False), (second, True))
+    )
+    if not touch(table, buffers):
+        return None
+    return overlap([(SHRAM, Spans.of(*table))], [(SHRAM, Spans.of(*buffers))])
+
+
+def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation) -> tuple[Overlap | None, int]:
+    """What the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it."""
+    maps = [fm for fm in (op.ifm, op.ifm2) if fm is not None]
+    if not touch(accesses.placed(before.writes()), accesses.placed([part for fm in maps for part in fm.byte_ranges()])):
+        return None, _MOST_JOBS
+    memory = accesses.memory(before.ofm.region)
+    blocks = [[(memory, map_spans(before.ofm, part, written=True))] for part in last_blocks(before, _MOST_JOBS)]
+    found, safe = None, _MOST_JOBS
+    for job, reads in enumerate(first_jobs(op, _MOST_JOBS)):
+        read = [(accesses.memory(fm.region), map_spans(fm, part, written=False)) for fm, part in reads]
+        for age, block in enumerate(blocks[: _MOST_JOBS - job]):
+            shared = overlap(read, block)
+            if shared is not None and job + age < safe:
+                found, safe = shared, job + age
+    return found, safe
+
+
+class _Check:
+    """The operations under way while the stream goes on; each method gives the races of one operation."""
+
+    def __init__(self, program: Program, number: int, programs: int) -> None:
+        self._program, self._number, self._programs = program, number, programs
+        self._device = accelerator(program.accelerator)
+        self._accesses = Accesses(program, self._device)
+        self._kernels: list[tuple[int, KernelOperation]] = []
+        self._transfers: list[int] = []
+
+    def races(self) -> Iterator[Race]:
+        """All of them, in stream order."""
+        for index, op in enumerate(self._program.operations):
+            if isinstance(op, KernelOperation):
+                yield from self._kernel(index, op)
+            elif isinstance(op, DmaOperation):
+                yield from self._transfer(index)
+            elif isinstance(op, KernelWait):
+                self._kernels = self._kernels[_others(len(self._kernels), op.outstanding) :]
+            elif isinstance(op, DmaWait):
+                self._transfers = self._transfers[_others(len(self._transfers), op.outstanding) :]
+
+    def _kernel(self, index: int, op: KernelOperation) -> Iterator[Race]:
+        self._kernels = self._kernels[_others(len(self._kernels), self._device.max_outstanding_kernels - 1) :]
+        for age, other in enumerate(reversed(self._transfers)):
+            pair = _conflict(self._accesses, other, index)
+            if pair is not None:
+                yield self._race(other, index, pair, f"DMA_WAIT {age} is missing")
+        for age, (other, _) in enumerate(reversed(self._kernels)):
+            # Weights and scales are fetched ahead, and nothing but a wait holds them back.
+            early = self._streams(other, op)
+            if early is not None:
+                yield self._race(other, index, _Pair(early, True, False), f"KERNEL_WAIT {age} is missing")
+        if self._kernels:
+            yield from self._after(*self._kernels[-1], index, op)
+        self._kernels.append((index, op))
+
+    def _after(self, other: int, before: KernelOperation, index: int, op: KernelOperation) -> Iterator[Race]:
+        """A kernel behind another one that may be under way."""
+        if not op.blockdep:
+            return
+        lost = _overwritten_table(self._accesses, other, index)
+        if lost is not None:
+            yield self._race(other, index, _Pair(lost, False, True), f"BLOCKDEP is {op.blockdep}, but only 0 is safe")
+        early, safe = _early_reads(self._accesses, before, op)
+        if early is not None and safe < op.blockdep:
+            missing = f"BLOCKDEP is {op.blockdep}, but {safe} is the largest that is safe"
+            yield self._race(other, index, _Pair(early, True, False), missing)
+
+    def _streams(self, other: int, op: KernelOperation) -> Overlap | None:
+        streams = self._accesses.placed(op.weights + op.scales)
+        if not touch(self._accesses.ranges(other, written=True), streams):
+            return None
+        return overlap(self._accesses.exact(other, written=True), [(part.region, Spans.of(part)) for part in streams])
+
+    def _transfer(self, index: int) -> Iterator[Race]:
+        self._transfers = self._transfers[_others(len(self._transfers), self._device.max_outstanding_dma - 1) :]
+        for age, (other, _) in enumerate(reversed(self._kernels)):
+            pair = _conflict(self._accesses, other, index)
+            if pair is not None:
+                yield self._race(other, index, pair, f"KERNEL_WAIT {age} is missing")
+        self._transfers.append(index)
+
+    def _race(self, first: int, second: int, pair: _Pair, missing: str) -> Race:
+        names = [operation_name(self._program, index, self._number, self._programs) for index in (first, second)]
+        shared, run = pair.overlap
+        return Race(self._number, first, second, (names[0], names[1]), run, shared, pair.first_writes, pair.second_writes, missing)
+
+
+def _others(running: int, most: int) -> int:
+    """How many of the operations under way are known to be done once no more than ``most`` remain."""
+    return max(0, running - most)
+
+
+def find_races(program: Program, number: int = 0, programs: int = 1) -> Iterator[Race]:
+    """The races of a Program, in stream order; ``number`` is its place among the network's ``programs``.
+
+    The Program must keep the rules of :func:`~npu_model.program.check.check_program`.
+    """
+    return _Check(program, number, programs).races()
+
+
+def network_hazards(network: CompiledNetwork) -> tuple[Hazard, ...]:
+    """Races and lost tables of all Programs of a network, and kernels whose partition of the shared buffer is wrong, program by program.
+
+    Nothing is under way when a Program begins: the CPU waits for the one before.
+    """
+    found: list[Hazard] = []
+    programs = network.programs
+    for number, program in enumerate(programs):
+        device = accelerator(program.accelerator)
+        for index, op in enumerate(program.operations):
+            problem = partition_problem(op, device) if isinstance(op, KernelOperation) else ""
+            if problem:
+                found.append(PartitionFault(number, index, operation_name(program, index, number, len(programs)), problem))
+        found += find_races(program, number, len(programs))
+        found += lost_tables(program, number, len(programs))
+    return tuple(found)

@@ -1,0 +1,103 @@
+"""The jobs of a kernel in the NPU's order: the OFM blocks that it writes last, and what its first jobs read.
+
+Written for the check of races alone, from the definitions; the traversal by which BLOCKDEP is chosen and cycles are counted is another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import islice
+
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
+from npu_model.shapes import Shape3D
+from sim.hazards.spans import Part
+
+Read = tuple[FeatureMap, Part]
+"""Elements of a map that a job reads."""
+
+_DEPTH_STEP_BITS = 256
+"""Bits of the channels of one IFM depth block: 32 of 8 bits, 16 of 16 and 8 of 32 (Vela 5.2.0 ``calc_ifm_block_depth``).
+
+In part-kernel order the blocks are half as deep; BLOCKDEP counts no more of them (Vela), so that the larger ones are on the safe side.
+"""
+
+
+def _cut(extent: int, size: int, number: int) -> tuple[int, int]:
+    return number * size, min((number + 1) * size, extent)
+
+
+def _counts(op: KernelOperation) -> tuple[int, int, int]:
+    """OFM blocks along the rows, the columns and the channels."""
+    shape, block = op.ofm.shape, op.block
+    return tuple(-(-a // b) for a, b in ((shape.height, block.height), (shape.width, block.width), (shape.depth, block.depth)))  # type: ignore[return-value]  # three of them
+
+
+def block_count(op: KernelOperation) -> int:
+    """OFM blocks of a kernel."""
+    rows, columns, depths = _counts(op)
+    return rows * columns * depths
+
+
+def block(op: KernelOperation, number: int) -> Part:
+    """An OFM block: depth fastest, then width, then height."""
+    _, columns, depths = _counts(op)
+    shape, size = op.ofm.shape, op.block
+    return Part(
+        _cut(shape.height, size.height, number // (columns * depths)),
+        _cut(shape.width, size.width, number // depths % columns),
+        _cut(shape.depth, size.depth, number % depths),
+    )
+
+
+def last_blocks(op: KernelOperation, most: int) -> list[Part]:
+    """The last OFM blocks, the very last first."""
+    total = block_count(op)
+    return [block(op, number) for number in range(total - 1, max(-1, total - 1 - most), -1)]
+
+
+def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: int, *, doubled: bool) -> tuple[int, int]:
+    """Rows (or columns) of the IFM under those of the OFM; ``taps`` is the dilated window's extent."""
+    first, last = outer[0] * stride - pad, (outer[1] - 1) * stride - pad + taps - 1
+    if doubled:
+        first, last = first // 2, last // 2
+    return max(first, 0), min(last + 1, extent)
+
+
+def _repeated(shape: Shape3D, part: Part) -> Part:
+    """What an elementwise block reads of an operand: an axis of one element is repeated."""
+    return Part(
+        part.y if shape.height > 1 else (0, 1),
+        part.x if shape.width > 1 else (0, 1),
+        (part.c[0], min(part.c[1], shape.depth)) if shape.depth > 1 else (0, 1),
+    )
+
+
+def _block_jobs(op: KernelOperation, part: Part) -> Iterator[list[Read]]:
+    if op.kind is OperationKind.ELEMENTWISE:
+        yield [(fm, _repeated(fm.shape, part)) for fm in (op.ifm, op.ifm2) if fm is not None]
+        return
+    shape, kernel, doubled = op.ifm.shape, op.kernel, op.upscale is not Upscale.NONE
+    y = _window(part.y, kernel.stride_y, kernel.dilated_height, op.padding.top, shape.height, doubled=doubled)
+    x = _window(part.x, kernel.stride_x, kernel.dilated_width, op.padding.left, shape.width, doubled=doubled)
+    yield from ([(op.ifm, Part(y, x, channels))] for channels in _depths(op, part))
+
+
+def _depths(op: KernelOperation, part: Part) -> Iterator[tuple[int, int]]:
+    """Channels of the IFM blocks under an OFM block: its own, or all of them step by step where they are summed."""
+    depth = op.ifm.shape.depth
+    if op.kind is not OperationKind.CONV_2D and op.pool is not PoolKind.REDUCE_SUM:
+        yield min(part.c[0], depth - 1), min(part.c[1], depth)
+        return
+    step = _DEPTH_STEP_BITS // op.ifm.dtype.bits
+    for first in range(0, depth, step):
+        yield first, min(first + step, depth)
+
+
+def first_jobs(op: KernelOperation, most: int) -> list[list[Read]]:
+    """What each of the first jobs reads: a job for each OFM block, and for each of its IFM depth blocks where channels are summed.
+
+    A job reads all of its window. Windows of more than 8x8 are fetched in parts, sub-kernels, which are no jobs of their own: "jobs are
+    invisibly decomposed into subkernels" (Vela 5.2.0 ``get_first_job_input_volume``), and Vela's C++ core takes the whole window.
+    """
+    blocks = (block(op, number) for number in range(min(block_count(op), most)))
+    return list(islice((job for part in blocks for job in _block_jobs(op, part)), most))
