@@ -32,7 +32,7 @@ Bytes = frozenset[Byte]
 
 
 class Access(Enum):
-    """What is done with a byte; of a kernel's buffers the hardware keeps those of two kernels apart."""
+    """A use of a byte; of a kernel's buffers the hardware keeps those of two kernels apart."""
 
     READ = "read"
     WRITE = "write"

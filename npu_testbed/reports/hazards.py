@@ -15,16 +15,12 @@ _SHOWN = 5
 _CHARACTERS = 1000
 
 
-def _heading(found: Sequence[Hazard]) -> str:
-    what = "1 hazard" if len(found) == 1 else f"{len(found):,} hazards"
-    return f"Warning: {what}: the NPU may compute other bytes, as no wait, BLOCKDEP or order of its queues forbids it."
-
-
-def hazards_text(found: Sequence[Hazard]) -> str:
-    """A heading, and a numbered sentence for each of the first; "" if there are none."""
+def hazards_text(found: Sequence[Hazard], word: str = "Warning") -> str:
+    """A heading that begins with ``word``, and a numbered sentence for each of the first; "" if there are none."""
     if not found:
         return ""
-    lines = [filled(_heading(found))]
+    what = "1 hazard, by which" if len(found) == 1 else f"{len(found):,} hazards, by which"
+    lines = [filled(f"{word}: {what} the NPU may compute other bytes than in stream order:")]
     for number, one in enumerate(found[:_SHOWN], 1):
         lines.append(filled(printable(f"{number}. {one.text}", _CHARACTERS), "   "))
     if len(found) > _SHOWN:

@@ -31,7 +31,7 @@ _MOST_JOBS = 3
 """Jobs of a kernel that may start before the kernel before it is done: BLOCKDEP is 3 at most."""
 
 Hazard = Race | LostTable | PartitionFault
-"""What the check finds."""
+"""A finding of the check."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ def _overwritten_table(accesses: Accesses, first: int, second: int) -> Overlap |
 
 
 def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation) -> tuple[Overlap | None, int]:
-    """What the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it."""
+    """Bytes that the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it."""
     maps = [fm for fm in (op.ifm, op.ifm2) if fm is not None]
     if not touch(accesses.placed(before.writes()), accesses.placed([part for fm in maps for part in fm.byte_ranges()])):
         return None, _MOST_JOBS
@@ -151,7 +151,7 @@ class _Check:
 
 
 def _others(running: int, most: int) -> int:
-    """How many of the operations under way are known to be done once no more than ``most`` remain."""
+    """The number of the operations under way are known to be done once no more than ``most`` remain."""
     return max(0, running - most)
 
 

@@ -64,7 +64,7 @@ def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: in
 
 
 def _repeated(shape: Shape3D, part: Part) -> Part:
-    """What an elementwise block reads of an operand: an axis of one element is repeated."""
+    """The part of an operand that an elementwise block reads: an axis of one element is repeated."""
     return Part(
         part.y if shape.height > 1 else (0, 1),
         part.x if shape.width > 1 else (0, 1),
@@ -94,7 +94,7 @@ def _depths(op: KernelOperation, part: Part) -> Iterator[tuple[int, int]]:
 
 
 def first_jobs(op: KernelOperation, most: int) -> list[list[Read]]:
-    """What each of the first jobs reads: a job for each OFM block, and for each of its IFM depth blocks where channels are summed.
+    """The reads of each of the first jobs: a job for each OFM block, and for each of its IFM depth blocks where channels are summed.
 
     A job reads all of its window. Windows of more than 8x8 are fetched in parts, sub-kernels, which are no jobs of their own: "jobs are
     invisibly decomposed into subkernels" (Vela 5.2.0 ``get_first_job_input_volume``), and Vela's C++ core takes the whole window.

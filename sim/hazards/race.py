@@ -1,4 +1,4 @@
-"""What the check of races finds, as values and as sentences."""
+"""Findings of the check of hazards, as values and as sentences."""
 
 from __future__ import annotations
 

@@ -41,7 +41,7 @@ class Spans:
         return joined(np.array([one.start for one in ranges], np.int64), np.array([one.end for one in ranges], np.int64))
 
     def shared(self, other: Spans) -> tuple[int, ByteRange | None]:
-        """How many bytes both have, and the first run of them (of region 0); None if there is none."""
+        """The number of bytes that both have, and the first run of them (of region 0); None if there is none."""
         first = np.searchsorted(other.ends, self.starts, side="right")
         last = np.searchsorted(other.starts, self.ends, side="left")
         hits = np.flatnonzero(last > first)
