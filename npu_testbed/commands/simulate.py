@@ -40,8 +40,9 @@ _DIGITS = 40
 """Characters of a window of cycles."""
 
 CHECKS = (
-    "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams hold another number of\n"
-    "weights than the operation has. Not checked are values: whether a schedule computes its network is what `npu-testbed verify` says."
+    "Refused are schedules that read bytes that nothing wrote, overwrite their own input, or whose weight streams cannot be decoded or\n"
+    "hold another number of weights than the operation has. Warned of are bytes that no wait, BLOCKDEP or order of the queues\n"
+    "guarantees. Not checked are values: whether a schedule computes its network is what `npu-testbed verify` says."
 )
 """The checks of a replay, and those that it leaves out."""
 

@@ -1,4 +1,4 @@
-"""Whether a network reads only bytes that were written: its masks alone are followed, nothing is computed."""
+"""Whether a network reads only bytes that were written, and weights that can be decoded: masks are followed, nothing is computed."""
 
 from __future__ import annotations
 
@@ -6,14 +6,15 @@ from collections.abc import Iterable
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.program.region_numbers import ARENA
-from npu_model.weight_stream.order import check_format
-from npu_model.weight_stream.weights import core_channels, core_format, require_scales
+from npu_model.weight_stream.weights import core_channels, core_format, require_scales, weights_from_stream
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory
 from sim.functional.network import is_copy
+from sim.functional.origins import Origins
 from sim.functional.regions import Regions, Store
 
 
@@ -36,61 +37,78 @@ def _arena(network: CompiledNetwork) -> Store:
     return Store(min(max((part.end for part in ranges if part.region in shared), default=0), network.arena_size))
 
 
-def _define(store: Store, bindings: Iterable[Binding]) -> None:
+def _define(regions: Regions, bindings: Iterable[Binding], origins: Origins) -> None:
+    """Note that arrays of the arena are written from outside of the NPU."""
+    bindings = tuple(bindings)
     for binding in bindings:
-        store.written[binding.byte_range.start : binding.byte_range.end] = 1
+        regions.regions[binding.region].written[binding.byte_range.start : binding.byte_range.end] = 1
+    origins.compute_arrays(regions, bindings)
 
 
-def _require_kernel(op: KernelOperation, memory: Memory, device: Accelerator, user: str) -> None:
+def _require_weights(op: KernelOperation, memory: Memory, origins: Origins, device: Accelerator, user: str) -> None:
+    for core, part in enumerate(op.weights):
+        stream = memory.read(part, user)
+        # A core without a channel has no weights.
+        if core_format(op, core)[0][0]:
+            origins.require_constant(memory, part, user)
+            try:
+                weights_from_stream(op, stream, device, core)
+            except InputError as error:
+                raise InputError(f"{user} has weights that cannot be decoded. {error}") from None
+
+
+def _require_kernel(op: KernelOperation, memory: Memory, origins: Origins, device: Accelerator, user: str) -> None:
     for fm in (op.ifm, op.ifm2):
         if fm is not None:
             memory.require_defined(fm, user)
     memory.require_inside(op.ofm, user)
     require_no_hazard(op, user)
-    for core, part in enumerate(op.weights):
-        memory.read(part, user)
-        shape, layout = core_format(op, core)
-        # A core without a channel has no weights.
-        if shape[0]:
-            check_format(shape, layout, device)
+    _require_weights(op, memory, origins, device, user)
     for core, part in enumerate(op.scales):
         require_scales(memory.read(part, user), core_channels(op.ofm.shape.depth, core, len(op.scales)))
     if op.activation.kind is ActivationKind.LUT:
         memory.read_shram(*table_range(op, device.lut_address), user)
     memory.define(op.ofm, user)
+    origins.compute(memory, op.ofm)
 
 
-def _follow(program: Program, memory: Memory) -> None:
+def _follow(program: Program, memory: Memory, origins: Origins) -> None:
     device = accelerator(program.accelerator)
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
-            _require_kernel(op, memory, device, f"Operation {index} ({' '.join(filter(None, (op.mnemonic, program.name(index))))})")
+            _require_kernel(
+                op, memory, origins, device, f"Operation {index} ({' '.join(filter(None, (op.mnemonic, program.name(index))))})"
+            )
         elif isinstance(op, DmaOperation):
             memory.transfer(op, f"Operation {index} (DMA)")
+            origins.transfer(memory, op)
 
 
-def _follow_cpu(operator: CpuOperator, arena: Regions) -> None:
+def _follow_cpu(operator: CpuOperator, arena: Regions, origins: Origins) -> None:
     if is_copy(operator):
         arena.move(operator.inputs[0], operator.outputs[0])
+        origins.compute_arrays(arena, operator.outputs)
         return
     for binding in operator.inputs:
         arena.read(binding.byte_range, f"{operator.code} on the CPU, input {binding.name!r}")
-    _define(arena.regions[ARENA], operator.outputs)
+    _define(arena, operator.outputs, origins)
 
 
 def require_defined(network: CompiledNetwork) -> None:
-    """InputError at the first operation that reads a byte that nothing wrote or overwrites its own input, or at such an output.
+    """InputError at the first operation that reads a byte that nothing wrote, weights that cannot be decoded, or overwrites its own input.
+
+    An output that nothing wrote is such a read, too.
 
     This is what :func:`sim.functional.run` finds, without its arithmetic, and what operators on the CPU write counts as written. What it
     cannot find is a wrong value, such as that of a schedule that overwrites what is still needed with what is also defined.
     """
     arena = _arena(network)
-    regions = Regions({ARENA: arena})
-    _define(arena, network.inputs + network.variables)
+    regions, origins = Regions({ARENA: arena}), Origins()
+    _define(regions, network.inputs + network.variables, origins)
     for step in network.steps:
         if isinstance(step, CpuOperator):
-            _follow_cpu(step, regions)
+            _follow_cpu(step, regions, origins)
         else:
-            _follow(step, Memory(step, arena))
+            _follow(step, Memory(step, arena), origins)
     for binding in network.outputs:
         regions.read(binding.byte_range, f"Output {binding.name!r}")

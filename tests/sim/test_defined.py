@@ -18,7 +18,7 @@ from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
-from npu_model.program import KernelOperation, Program
+from npu_model.program import ByteRange, KernelOperation, Program
 from sim import replay_network
 from sim.functional import require_defined
 
@@ -140,3 +140,23 @@ def test_the_command_line_refuses_and_its_help_says_what_it_does_not_check(tmp_p
     assert refused > 0
     for words in ((), ("schedule",), ("vela",)):
         assert "Not checked are values" in call("simulate", *words, "--help").output
+
+
+def test_weights_that_were_computed_cannot_be_decoded() -> None:
+    """A stream is a constant, or a copy of one: what a kernel or an input wrote is none, whatever its bytes."""
+    network = lower(schedule("tiny_conv"))
+    (own,) = kernel(network).weights
+    start = network.inputs[0].address // 16 * 16
+    with pytest.raises(InputError, match=r"Operation \d+ \(CONV_2D.*\) reads weights at bytes .* was computed"):
+        require_defined(changed(network, weights=(ByteRange(1, start, start + own.length),)))
+
+
+def test_weights_that_are_no_stream_are_refused_with_the_operation() -> None:
+    network = lower(schedule("tiny_conv"))
+    (program,) = network.programs
+    (own,) = kernel(network).weights
+    constants = program.regions[0]
+    content = constants.content[: own.start] + bytes(own.length) + constants.content[own.end :]
+    regions = (replace(constants, content=content), *program.regions[1:])
+    with pytest.raises(InputError, match=r"Operation \d+ \(CONV_2D.*\) has weights that cannot be decoded"):
+        require_defined(replace(network, steps=(replace(program, regions=regions),)))
