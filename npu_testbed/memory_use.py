@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_model.memory.system import MemorySystem
+from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
@@ -54,6 +54,17 @@ def _only(programs: Sequence[Program], role: RegionRole) -> tuple[Program, ...]:
         outputs = tuple(b for b in program.outputs if b.region in inside)
         result.append(replace(program, regions=regions, inputs=inputs, outputs=outputs))
     return tuple(result)
+
+
+_MEMORIES = {"sram": "SRAM", "dram": "DRAM", "onchipflash": "on-chip flash", "offchipflash": "off-chip flash"}
+"""Names of memories as Vela's configurations spell them, and as they are printed."""
+
+
+def memory_name(system: MemorySystem, region: int) -> str:
+    """The memory that holds a region, as it is printed: by its name, or SRAM behind AXI0, which is what Vela's modes mean by it."""
+    port = system.port_of(region)
+    name = system.ports[port].name
+    return _MEMORIES.get(name.casefold(), "SRAM" if port == AXI0 else name)
 
 
 def fast_scratch_footprint(network: CompiledNetwork, system: MemorySystem) -> Footprint:

@@ -20,9 +20,9 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch
+from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
 from npu_testbed.models import Model, load_model
-from npu_testbed.one_memory import require_one_memory
+from npu_testbed.one_memory import ARENA, FAST_SCRATCH, require_one_memory
 from npu_testbed.progress import Progress, silent
 from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
 from npu_testbed.scheduling import DEFAULT_OPTIMISE
@@ -102,6 +102,11 @@ class Simulation:
     timing: TimingParameters = DEFAULT_TIMING
     granted_bytes: int | None = None
     hazards: tuple[Hazard, ...] = ()
+
+    @property
+    def memory_name(self) -> str:
+        """The memory that holds the feature maps: SRAM, or what the arena lies in."""
+        return memory_name(self.system, FAST_SCRATCH if self.fast_scratch else ARENA)
 
 
 def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
@@ -201,6 +206,8 @@ def simulate_vela(
         plan = _compile(model, options, memory)
     require_defined(plan.network)
     scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
+    # A mode that parts a fast scratch from the arena bounds the scratch alone.
+    bounds_arena = scratch is not None or options.arena_cache_size is not None or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
     progress(f"Replaying {model.name}")
     replay = replayed(plan.network, system, listeners, engine, timing)
     return Simulation(
@@ -214,7 +221,7 @@ def simulate_vela(
         tools=tool_versions(plan.tools),
         fast_scratch=scratch is not None,
         timing=timing,
-        granted_bytes=memory.arena_bound(options.arena_cache_size),
+        granted_bytes=memory.arena_bound(options.arena_cache_size) if bounds_arena else None,
         hazards=network_hazards(plan.network),
     )
 

@@ -104,14 +104,14 @@ def bars(
 
     The bytes that ``--arena-cache-size`` or the memory mode grants are a bar, too, unless ``max_bytes`` sets another.
     """
-    cycles, arena = simulation.replay.cycles, simulation.planned_bytes
+    cycles, arena, memory = simulation.replay.cycles, simulation.planned_bytes, f"{simulation.memory_name} bytes"
     found = [Bar("NPU cycles", cycles, max_cycles, "--max-cycles")] if max_cycles is not None else []
-    found += [Bar("SRAM bytes", arena, max_bytes, "--max-bytes")] if max_bytes is not None else []
+    found += [Bar(memory, arena, max_bytes, "--max-bytes")] if max_bytes is not None else []
     if simulation.granted_bytes is not None and max_bytes is None:
-        found.append(Bar("SRAM bytes", arena, simulation.granted_bytes, "arena_cache_size"))
+        found.append(Bar(memory, arena, simulation.granted_bytes, "arena_cache_size"))
     if baseline is not None:
         found.append(Bar("NPU cycles", cycles, int(baseline.cycles * (1 + tolerance)), "the baseline"))
-        found.append(Bar("SRAM bytes", arena, int(baseline.arena_bytes * (1 + tolerance)), "the baseline"))
+        found.append(Bar(memory, arena, int(baseline.arena_bytes * (1 + tolerance)), "the baseline"))
     return found
 
 

@@ -42,7 +42,8 @@ def _layer_cells(one: Moved, name: str) -> tuple[str, ...]:
 
 def totals(before: Simulation, after: Simulation) -> list[tuple[str, int, int]]:
     """Totals of both sides, each as its name, before and after; ports that carry nothing on either side are left out."""
-    pairs = [("NPU cycles", before.replay.cycles, after.replay.cycles), ("SRAM bytes", before.planned_bytes, after.planned_bytes)]
+    memories = " or ".join(dict.fromkeys((before.memory_name, after.memory_name)))
+    pairs = [("NPU cycles", before.replay.cycles, after.replay.cycles), (f"{memories} bytes", before.planned_bytes, after.planned_bytes)]
     sides = [(side.replay.beats, side.device.port_bytes_per_cycle) for side in (before, after)]
     for port in ("axi0_read", "axi0_write", "axi1_read", "axi1_write"):
         first, last = (getattr(beats, port) * word for beats, word in sides)

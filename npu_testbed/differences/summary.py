@@ -59,9 +59,13 @@ def verdict(bars: Sequence[Bar]) -> str:
     return f"{'Both' if len(bars) == 2 else f'All {len(bars)}'} bars are met." if len(bars) > 1 else "The bar is met."
 
 
+def _figures(simulation: Simulation) -> str:
+    return f"{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of {simulation.memory_name}"
+
+
 def check_text(simulation: Simulation, bars: Sequence[Bar], baseline: Baseline | None) -> str:
     """The figures, the bars and the layers that moved."""
-    sections = [f"{filled(side_text(simulation))}\n{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of SRAM"]
+    sections = [f"{filled(side_text(simulation))}\n{_figures(simulation)}"]
     if bars:
         sections.append(grid(_BARS, _bar_rows(bars), (True, False, False, True, False, True)))
     if baseline is not None:
@@ -79,9 +83,7 @@ def _table(headers: Sequence[str], rows: Sequence[Sequence[str]], texts: Sequenc
 
 def check_markdown(simulation: Simulation, bars: Sequence[Bar], baseline: Baseline | None) -> str:
     """The same as Markdown, on one page."""
-    facts = (
-        f"{side_text(simulation).translate(_ESCAPED)}: {simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of SRAM."
-    )
+    facts = f"{side_text(simulation).translate(_ESCAPED)}: {_figures(simulation)}."
     sections = [f"### {shortened(simulation.model).translate(_ESCAPED)}: {verdict(bars)}", facts]
     if bars:
         sections.append(_table(_BARS, _bar_rows(bars), (0, 3, 5)))

@@ -107,7 +107,10 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ("Memory system", simulation.system.name),
         *([("Timing", timing_text(simulation.timing))] if simulation.timing != DEFAULT_TIMING else []),
         ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
-        ("Peak SRAM", f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once"),
+        (
+            f"Peak {simulation.memory_name}",
+            f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once",
+        ),
         ("Planned", _planned(summary, simulation.planner)),
         *([] if simulation.granted_bytes is None else [("Granted", _granted(simulation, simulation.granted_bytes))]),
         ("Constants", _constants(summary, simulation)),
@@ -120,7 +123,9 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         )
     lines.append(("Operations", f"{summary.kernels} kernels, {summary.transfers} DMA transfers"))
     if simulation.fast_scratch:
-        lines.append(("Arena", f"{simulation.network.arena_size:,} bytes apart from the SRAM, as the memory mode asks for"))
+        lines.append(
+            ("Arena", f"{simulation.network.arena_size:,} bytes apart from the {simulation.memory_name}, as the memory mode asks for")
+        )
     if summary.cpu_operators:
         names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
