@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from npu_model.errors import InputError, did_you_mean
-from npu_model.shapes import Shape3D
+from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 
 if sys.version_info >= (3, 11):
@@ -53,18 +53,21 @@ class OutputRates:
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """The units' way to a memory that answers late: what the U65's published runs (500 cycles of latency) show and the U55's cannot.
+    """The units' way to memory, as the U65's published runs show it; the U55 has none of these rules.
 
     ``weight_bursts`` are the transactions of its weight stream that a core has under way, over all slots of the weight buffer; 0: a slot
-    is asked for when the one before is there. ``weights_drain`` says that a changed SHRAM partition holds the weights back, too.
-    ``slot_per_depth`` says that the sub-kernels of one IFM depth block share a slot of the input buffer. ``store_bytes`` bounds a write
-    transaction of a kernel; 0: as long as the memory's bursts.
+    is asked for when the one before is there. ``weight_steps_ahead`` are the steps whose weights may be asked for beyond those slots.
+    ``slot_per_depth`` says that the sub-kernels of one IFM depth block share a slot of the input buffer, ``ifm_ahead`` that every free
+    slot of it is asked for, not one when the one before is there. ``ifm_bytes_per_cycle`` bounds what it takes of a port's words; 0: no
+    bound. ``kernel_start_cycles`` pass between a kernel's dependencies and its first fetch.
     """
 
     weight_bursts: int
-    weights_drain: bool
+    weight_steps_ahead: int
     slot_per_depth: bool
-    store_bytes: int
+    ifm_ahead: bool
+    ifm_bytes_per_cycle: int
+    kernel_start_cycles: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +100,12 @@ class Accelerator:
     def __hash__(self) -> int:
         """By name: the tables of one device are many numbers, and it is a key of every cache."""
         return hash(self.name)
+
+    @property
+    def ifm_cycles_per_word(self) -> int:
+        """Cycles in which the input buffer takes a word of a port; 0 if it takes them as they come."""
+        slowest = self.access.ifm_bytes_per_cycle
+        return ceil_div(self.port_bytes_per_cycle, slowest) if 0 < slowest < self.port_bytes_per_cycle else 0
 
     @property
     def macs_per_cycle(self) -> int:

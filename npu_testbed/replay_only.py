@@ -16,12 +16,15 @@ DEFAULT_MEMORY = MemoryOptions(system_config="Ethos_U65_Client_Server", memory_m
 COMPILED_FOR = ("Ethos_U65_High_End", "Dedicated_Sram")
 """System config and memory mode that Vela compiles for where the memories of a U65 are a timing adapter's: those of its published runs."""
 
+ADAPTER_OFF = "u65_off"
+"""The profile that ``--timing-adapter off`` means on a U65: constants and arena behind AXI1, the fast scratch behind AXI0."""
+
 MAX_READS, MAX_WRITES = 64, 32
 """Outstanding transactions that the U65's AXI_LIMIT registers allow at most (core driver ``ethosu65_interface.h``)."""
 
 
 def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
-    """The memory options for an accelerator: those given, or for a U65 without any Vela's defaults.
+    """The memory options for an accelerator: those given, or for a U65 without any Vela's defaults; ``off`` keeps its memory mode.
 
     InputError if a built-in timing adapter is that of the other family: its words are as wide as the ports there.
     """
@@ -32,6 +35,8 @@ def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
             f"--timing-adapter {adapter} describes the memories of another family and the accelerator is {device}: "
             f"give {family}_high_end, a file of your own, or --system-config and --memory-mode."
         )
+    if family == "u65" and adapter == "off":
+        return replace(memory, timing_adapter=ADAPTER_OFF)
     if family == "u55" or memory.given:
         return memory
     return replace(DEFAULT_MEMORY, settings=memory.settings)

@@ -211,7 +211,7 @@ class Machine:
         self.weight_news = Fifo(env)
         self._is_ahead = accelerator.access.weight_bursts > 0
         self.input_buffer = DoubleBuffer(env, timing.buffer_slots)
-        self.weight_buffer = DoubleBuffer(env, timing.buffer_slots)
+        self.weight_buffer = DoubleBuffer(env, timing.buffer_slots + accelerator.access.weight_steps_ahead)
         self.accumulators = DoubleBuffer(env, timing.buffer_slots)
         self.output_buffer = DoubleBuffer(env, timing.buffer_slots)
 

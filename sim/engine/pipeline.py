@@ -12,6 +12,7 @@ from typing import Any
 
 import simpy
 
+from sim.engine.loads import Loads
 from sim.engine.machine import KernelRun, Machine, Times, Work
 from sim.engine.ports import Channel, Completion
 from sim.events import Cause, Unit
@@ -19,24 +20,24 @@ from sim.events import Cause, Unit
 Process = Generator[simpy.Event, Any, None]
 
 
-def _drain(machine: Machine, run: KernelRun) -> Process:
+def _drain(machine: Machine, loads: Loads, run: KernelRun) -> Process:
     """Wait until the areas of the shared buffer may move: every block of the previous kernel must have left it."""
     previous = run.previous
     if previous is not None and run.repartitions and machine.timing.shram_drains:
-        yield from machine.recorder.wait(Unit.IFM, Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
+        yield from loads.wait(Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
 
 
-def _dependencies(machine: Machine, run: KernelRun, block: int) -> Process:
+def _dependencies(machine: Machine, loads: Loads, run: KernelRun, block: int) -> Process:
     """Wait until the previous kernel is far enough for this one's ``block``."""
-    previous, recorder = run.previous, machine.recorder
+    previous = run.previous
     if previous is None:
         return
     needed = run.needed_of_previous(block, machine.timing.blockdep)
-    yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, previous.written.reach(needed), run.index)
+    yield from loads.wait(Cause.BLOCKDEP, previous.written.reach(needed), run.index)
     if block == 0 and needed == len(previous.jobs):
         drained = machine.times[previous.index].finished + machine.timing.drain_responses * machine.ports.response(previous.op.ofm.region)
         if drained > machine.env.cycle:
-            yield from recorder.wait(Unit.IFM, Cause.BLOCKDEP, machine.env.timeout(drained - machine.env.cycle), run.index)
+            yield from loads.wait(Cause.BLOCKDEP, machine.env.timeout(drained - machine.env.cycle), run.index)
 
 
 def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
@@ -48,29 +49,31 @@ def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
 
 def input_load(machine: Machine) -> Process:
     """Fetch the IFM blocks (both operands' for elementwise) into the input buffer."""
-    recorder, timing, drained = machine.recorder, machine.timing, machine.accelerator.access.weights_drain
+    timing, access = machine.timing, machine.accelerator.access
+    start_cycles, loads = timing.kernel_start_cycles + access.kernel_start_cycles, Loads(machine)
     while True:
         run: KernelRun = yield machine.kernel_queue.get()
         weights = [Work(run, block, 0) for block in range(len(run.jobs))]
-        if timing.weights_ahead and not drained:
+        if timing.weights_ahead:
             # Weights depend on no other kernel, so their decoder need not wait where the input load does.
             _ask_for_weights(machine, weights)
-        yield from _drain(machine, run)
-        if timing.weights_ahead and drained:
-            _ask_for_weights(machine, weights)
+        yield from _drain(machine, loads, run)
         for block, job in enumerate(run.jobs):
-            yield from _dependencies(machine, run, block)
+            yield from _dependencies(machine, loads, run, block)
             if not timing.weights_ahead:
                 _ask_for_weights(machine, weights[block : block + 1])
-            if block == 0 and timing.kernel_start_cycles:
-                yield from recorder.wait(Unit.IFM, Cause.START, machine.env.timeout(timing.kernel_start_cycles), run.index)
+            if block == 0 and start_cycles:
+                yield from loads.wait(Cause.START, machine.env.timeout(start_cycles), run.index)
             for number, step in enumerate(job.steps):
                 if not step.continues:
-                    yield from recorder.wait(Unit.IFM, Cause.IB, machine.input_buffer.take(), run.index)
+                    yield from loads.wait(Cause.IB, machine.input_buffer.take(), run.index)
+                if access.ifm_ahead:
+                    loads.ask(Work(run, block, number))
+                    continue
                 start = machine.env.cycle
                 fetches = [machine.ports.read(read.region, Channel.IFM, read.runs) for read in step.fetches]
                 yield from fetches
-                recorder.was_busy(Unit.IFM, start, run.index)
+                machine.recorder.was_busy(Unit.IFM, start, run.index)
                 machine.input_buffer.fill(Work(run, block, number))
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
+from fractions import Fraction
 from typing import Any
 
 import simpy
@@ -36,8 +37,6 @@ def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: T
     word = device.port_bytes_per_cycle
     if channel is Channel.IFM:
         return max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // word // timing.ifm_burst_divisor)
-    if channel is Channel.OFM and device.access.store_bytes:
-        return max(1, min(memory.burst_bytes, device.access.store_bytes) // word)
     return max(1, memory.burst_bytes // word)
 
 
@@ -85,10 +84,10 @@ class PulseGate:
 
 
 class DataPath:
-    """When a memory's data path is free, in fractions of a cycle so that any rate is exact."""
+    """When a data path is free, in fractions of a cycle so that any rate is exact; a word takes ``cycles_per_word``."""
 
-    def __init__(self, memory: Memory) -> None:
-        self._numerator, self._denominator = memory.cycles_per_word.as_integer_ratio()
+    def __init__(self, cycles_per_word: Fraction | int) -> None:
+        self._numerator, self._denominator = cycles_per_word.as_integer_ratio()
         self._exact = 0
         self.free = 0
         """First whole cycle at which the path is free."""
@@ -133,6 +132,8 @@ class PortServer:
         self._env = env
         self._gate = gate
         self._path = path
+        # What is read of the IFM goes on to the input buffer, at its pace.
+        self._input = DataPath(device.ifm_cycles_per_word)
         self._grants = timing.grant
         # Latency comes before the data of a read and after the data of a write.
         self._before, self.response = (memory.read_latency, 0) if reads else (0, memory.write_latency)
@@ -161,46 +162,51 @@ class PortServer:
             self._wake.succeed()
         return done
 
-    def _pick(self) -> deque[_Request] | None:
+    def _pick(self) -> Channel | None:
         """The next channel in turn that has work."""
         for i in range(len(self._queues)):
             turn = (self._turn + i) % len(self._queues)
             if self._queues[turn]:
                 self._turn = (turn + 1) % len(self._queues)
-                return self._queues[turn]
+                return Channel(turn)
         return None
 
     def _serve(self) -> Generator[simpy.Event, Any, None]:
         while True:
-            queue = self._pick()
-            if queue is None:
+            channel = self._pick()
+            if channel is None:
                 self._wake = self._env.event()
                 yield self._wake
                 continue
-            yield self._env.timeout(self._grant(queue) + 1 - self._env.cycle)
+            yield self._env.timeout(self._grant(channel) + 1 - self._env.cycle)
 
-    def _grant(self, queue: deque[_Request]) -> int:
+    def _grant(self, channel: Channel) -> int:
         """Issue what one turn of a channel grants, one a cycle at most; the cycle of the last issue."""
+        queue = self._queues[channel]
         request = queue[0]
         time = self._env.cycle - 1
         for _ in range(self._grants):
-            time, finish = self._issue(time + 1, request.beats.pop())
+            time, finish = self._issue(time + 1, request.beats.pop(), fills=channel is Channel.IFM)
             if not request.beats:
                 queue.popleft()
                 request.done.fire_in(finish - self.response - self._env.cycle)
                 break
         return time
 
-    def _issue(self, time: int, words: int) -> tuple[int, int]:
+    def _issue(self, time: int, words: int, *, fills: bool) -> tuple[int, int]:
         """Issue a transaction at the first cycle from ``time`` on at which a slot is free, the path near and the gate open.
 
-        Returns the cycles of its issue and of its end, with the last data word read or the response.
+        ``fills`` says that its words go on to the input buffer. Returns the cycles of its issue and of its end, with the last data word
+        read or the response.
         """
         outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:
             time = max(time, outstanding[0])
-        time = self._gate.admit(max(time, path.free - self._lead), words)
+        near = max(path.free, self._input.free) if fills else path.free
+        time = self._gate.admit(max(time, near - self._lead), words)
         finish = path.occupy(time + self._before, words) + self.response
+        if fills:
+            finish = max(finish, self._input.occupy(time + self._before, words))
         if self._limit:
             while outstanding and outstanding[0] <= time:
                 outstanding.popleft()
@@ -218,9 +224,9 @@ class Ports:
         self.reads: list[PortServer] = []
         self.writes: list[PortServer] = []
         for memory in system.ports:
-            gate, path = PulseGate(env, memory), DataPath(memory)
+            gate, path = PulseGate(env, memory), DataPath(memory.cycles_per_word)
             write_gate = gate if timing.shared_cap else PulseGate(env, memory)
-            write_path = path if memory.shared else DataPath(memory)
+            write_path = path if memory.shared else DataPath(memory.cycles_per_word)
             self.reads.append(PortServer(env, memory, gate, path, timing, device, reads=True))
             self.writes.append(PortServer(env, memory, write_gate, write_path, timing, device, reads=False))
 

@@ -51,7 +51,7 @@ def _memory(memory: Memory, device: Accelerator, timing: TimingParameters) -> tu
     pulse = memory.pulse
     on, length, cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (1, 1, _NO_CAP)
     return (
-        *(burst_beats(memory, channel, device, timing) for channel in (Channel.WEIGHTS, Channel.IFM, Channel.OFM)),
+        *(burst_beats(memory, channel, device, timing) for channel in (Channel.WEIGHTS, Channel.IFM)),
         *(memory.read_latency, memory.write_latency, memory.max_reads, memory.max_writes),
         *(*memory.cycles_per_word.as_integer_ratio(), memory.shared, pulse is not None, on, length, cap),
     )
@@ -130,9 +130,11 @@ class CompiledCache:
         self._known: dict[tuple[int, int], tuple[memoryview, KernelOperation, tuple[DecoderWork, ...]]] = {}
         self._kernels: dict[int, _Kernel] = {}
         self._bytes = 0
+        access = accelerator.access
         numbers = (
             *(self._word, system.command_port, accelerator.max_outstanding_kernels, accelerator.max_outstanding_dma),
-            *(timing.command_cycles_per_word, timing.buffer_slots, timing.kernel_start_cycles, _RULES[timing.blockdep]),
+            *(timing.command_cycles_per_word, timing.buffer_slots, timing.kernel_start_cycles + access.kernel_start_cycles),
+            _RULES[timing.blockdep],
             *(timing.shram_drains, timing.weights_ahead, timing.grant, timing.lookahead, timing.shared_cap),
             *(
                 timing.aligned_bursts,
@@ -142,8 +144,10 @@ class CompiledCache:
                 COMMAND_BUFFER_WORDS,
                 DMA_CHUNK_BEATS,
                 DMA_CHUNKS_AHEAD,
-                accelerator.access.weight_bursts * accelerator.cores,
-                accelerator.access.weights_drain,
+                access.weight_bursts * accelerator.cores,
+                timing.buffer_slots + access.weight_steps_ahead,
+                access.ifm_ahead,
+                accelerator.ifm_cycles_per_word,
             ),
         )
         self._numbers = array("q", numbers)

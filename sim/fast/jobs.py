@@ -116,9 +116,9 @@ class ReplayCache:
         self.lanes = tuple((Lane(memory, timing, reads=True), Lane(memory, timing, reads=False)) for memory in system.ports)
         self._bursts = tuple([burst_beats(memory, channel, accelerator, timing) for channel in Channel] for memory in system.ports)
         self._kernels: dict[object, FlatKernel] = {}
-        self._transfers: dict[tuple[int, int, Runs], Transfer] = {}
+        self._transfers: dict[tuple[int, int, Runs, int], Transfer] = {}
         self._copies: dict[object, tuple[tuple[Transfer | None, ...], tuple[Transfer | None, ...]]] = {}
-        self._turns: dict[tuple[int, ...], Turn] = {}
+        self._turns: dict[tuple[tuple[int, ...], int], Turn] = {}
         self._blocks = 0
 
     def kernel(self, op: KernelOperation, work: tuple[DecoderWork, ...]) -> FlatKernel:
@@ -138,12 +138,13 @@ class ReplayCache:
         if not any(runs):
             return None
         burst = self._bursts[port][channel]
-        key = burst, phase % burst, runs
+        pace = self.accelerator.ifm_cycles_per_word if channel is Channel.IFM else 0
+        key = burst, phase % burst, runs, pace
         found = self._transfers.get(key)
         if found is None:
             beats, grant = tuple(transactions(runs, burst, phase)), self.timing.grant
-            turns = tuple(self._turn(beats[i : i + grant]) for i in range(0, len(beats), grant))
-            whole = turns[0] if len(turns) == 1 else Turn(beats, (len(turns) - 1) * grant)
+            turns = tuple(self._turn(beats[i : i + grant], pace) for i in range(0, len(beats), grant))
+            whole = turns[0] if len(turns) == 1 else Turn(beats, (len(turns) - 1) * grant, pace)
             found = self._transfers[key] = Transfer(turns, whole)
         return found
 
@@ -163,10 +164,10 @@ class ReplayCache:
             )
         return found
 
-    def _turn(self, beats: tuple[int, ...]) -> Turn:
-        found = self._turns.get(beats)
+    def _turn(self, beats: tuple[int, ...], pace: int) -> Turn:
+        found = self._turns.get((beats, pace))
         if found is None:
-            found = self._turns[beats] = Turn(beats)
+            found = self._turns[beats, pace] = Turn(beats, pace=pace)
         return found
 
     def _make_room(self, blocks: int) -> None:

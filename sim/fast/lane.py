@@ -23,14 +23,16 @@ _MAX_REMEMBERED = 100_000
 class Turn:
     """The data words of the transactions of one turn, or of several that nothing comes between: each, all, and all but the last.
 
-    The last of several turns begins behind ``before_last`` transactions. Equal turns are one object.
+    The last of several turns begins behind ``before_last`` transactions. Their words go on to the input buffer, which takes one in
+    ``pace`` cycles (0: as they come). Equal turns are one object.
     """
 
-    __slots__ = ("all_but_last", "beats", "before_last", "words")
+    __slots__ = ("all_but_last", "beats", "before_last", "pace", "words")
 
-    def __init__(self, beats: tuple[int, ...], before_last: int = 0) -> None:
+    def __init__(self, beats: tuple[int, ...], before_last: int = 0, pace: int = 0) -> None:
         self.beats = beats
         self.before_last = before_last
+        self.pace = pace
         self.words = sum(beats)
         self.all_but_last = self.words - beats[-1]
 
@@ -68,12 +70,13 @@ class State:
     """The work that a lane has left.
 
     ``finishes`` are the cycles until each of the last transactions is complete, oldest first, as many as may be outstanding.
-    ``path`` is the time until the data path is free, in the lane's parts of a cycle; negative if it has been. After ``rest`` cycles
-    nothing is left.
+    ``path`` is the time until the data path is free, in the lane's parts of a cycle; negative if it has been. ``filling`` are the cycles
+    until the input buffer can take more. After ``rest`` cycles nothing is left.
     """
 
     finishes: tuple[int, ...]
     path: int
+    filling: int
     rest: int
     steps: dict[Turn, Step] = field(default_factory=dict)
     gated: dict[GatedTurn, Step] = field(default_factory=dict)
@@ -90,15 +93,16 @@ class Lane:
         self._lead = self._before + timing.lookahead
         self._limit = memory.max_reads if reads else memory.max_writes
         self._numerator, self.denominator = memory.cycles_per_word.as_integer_ratio()
-        self._states: dict[tuple[tuple[int, ...], int], State] = {}
+        self._states: dict[tuple[tuple[int, ...], int, int], State] = {}
         self._remembered = 0
         self.idle = self._state((0,) * self._limit, 0)
         """The lane with nothing left to do."""
 
-    def _state(self, finishes: tuple[int, ...], path: int) -> State:
-        found = self._states.get((finishes, path))
+    def _state(self, finishes: tuple[int, ...], path: int, filling: int = 0) -> State:
+        found = self._states.get((finishes, path, filling))
         if found is None:
-            found = self._states[finishes, path] = State(finishes, path, max(-(-path // self.denominator), *finishes, 0))
+            rest = max(-(-path // self.denominator), filling, *finishes, 0)
+            found = self._states[finishes, path, filling] = State(finishes, path, filling, rest)
         return found
 
     def _remember(self) -> None:
@@ -112,7 +116,7 @@ class Lane:
         """The lane after fewer than ``state.rest`` cycles without a transaction."""
         self._remember()
         finishes = tuple([max(0, finish - cycles) for finish in state.finishes])
-        found = state.waited[cycles] = self._state(finishes, max(0, state.path - cycles * self.denominator))
+        found = state.waited[cycles] = self._state(finishes, max(0, state.path - cycles * self.denominator), max(0, state.filling - cycles))
         return found
 
     def repathed(self, state: State, path: int) -> State:
@@ -120,7 +124,7 @@ class Lane:
         found = state.repathed.get(path)
         if found is None:
             self._remember()
-            found = state.repathed[path] = self._state(state.finishes, path)
+            found = state.repathed[path] = self._state(state.finishes, path, state.filling)
         return found
 
     def step(self, state: State, turn: Turn) -> Step:
@@ -141,11 +145,11 @@ class Lane:
 
     def _issue(self, state: State, turn: Turn, admit: Admit | None) -> Step:
         """Issue transactions as :mod:`sim.engine.ports` does: with a slot free, the path near and the gate open, one a cycle at most."""
-        denominator, path = self.denominator, state.path
+        denominator, path, filling, pace = self.denominator, state.path, state.filling, turn.pace
         free = -(-path // denominator)
         finishes, issues = list(state.finishes), [-1]
         for number, words in enumerate(turn.beats):
-            time = max(issues[-1] + 1, free - self._lead)
+            time = max(issues[-1] + 1, (max(free, filling) if pace else free) - self._lead)
             if self._limit:
                 time = max(time, finishes[number])
             if admit is not None:
@@ -153,7 +157,15 @@ class Lane:
             path = max(path, (time + self._before) * denominator) + words * self._numerator
             free = -(-path // denominator)
             issues.append(time)
-            finishes.append(free + self.response)
+            if pace:
+                filling = max(filling, time + self._before) + pace * words
+            finishes.append(max(free, filling) + self.response if pace else free + self.response)
         after = issues[-1] + 1
         left = tuple([max(0, finish - after) for finish in finishes[len(turn.beats) :]]) if self._limit else ()
-        return Step(issues[1], issues[-1], issues[turn.before_last] + 1, finishes[-1], self._state(left, path - after * denominator))
+        return Step(
+            issues[1],
+            issues[-1],
+            issues[turn.before_last] + 1,
+            finishes[-1],
+            self._state(left, path - after * denominator, max(0, filling - after)),
+        )

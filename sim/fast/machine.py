@@ -159,7 +159,8 @@ class Machine:
         self.asks_ahead = self.accelerator.access.weight_bursts > 0
         # The pipeline's buffers in the data's way: the free slots of each, and what fills it.
         slots = cache.timing.buffer_slots
-        self.input_slots, self.weight_slots, self.accumulator_slots, self.output_slots = (Slots(agenda, slots) for _ in range(4))
+        self.input_slots, self.accumulator_slots, self.output_slots = (Slots(agenda, slots) for _ in range(3))
+        self.weight_slots = Slots(agenda, slots + self.accelerator.access.weight_steps_ahead)
         self.loaded = Fifo[StepWork](agenda)
         self.decoded = Fifo[FlatStep](agenda)
         self.accumulated = Fifo[BlockWork](agenda)

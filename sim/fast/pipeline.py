@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import deque
 from functools import partial
 
 from npu_model.timing import BlockdepRule
@@ -9,7 +10,7 @@ from sim.engine.machine import Times
 from sim.engine.ports import Channel
 from sim.fast.clock import Resume, Unit
 from sim.fast.jobs import FlatBlock, Request
-from sim.fast.machine import KernelRun, Machine
+from sim.fast.machine import KernelRun, Machine, StepWork
 from sim.fast.ports import Ports
 
 
@@ -49,22 +50,49 @@ def _dependencies(run: KernelRun, rule: BlockdepRule) -> tuple[int, int]:
     return len(run.previous.flat.blocks), run.op.blockdep if rule is BlockdepRule.HONOURED else 0
 
 
+class _Loads:
+    """Loads that are asked for and not handed on yet, as :class:`sim.engine.loads.Loads`."""
+
+    __slots__ = ("_arrived", "_asked", "_loaded", "_ports", "_under_way")
+
+    def __init__(self, machine: Machine) -> None:
+        self._ports, self._loaded = machine.ports, machine.loaded
+        self._under_way: deque[tuple[StepWork, int, int]] = deque()
+        self._asked, self._arrived = [0, 0], [0, 0]
+
+    def ask(self, work: StepWork) -> None:
+        """Queue the reads of a step."""
+        for request in work[3].fetches:
+            self._asked[request.port] += 1
+            self._ports[request.port][0].transfer(request.channel, request.transfer, partial(self._arrive, request.port))
+        self._under_way.append((work, *self._asked))
+        self._hand_on()
+
+    def _arrive(self, port: int) -> None:
+        self._arrived[port] += 1
+        self._hand_on()
+
+    def _hand_on(self) -> None:
+        under_way, arrived = self._under_way, self._arrived
+        while under_way and under_way[0][1] <= arrived[0] and under_way[0][2] <= arrived[1]:
+            self._loaded.put(under_way.popleft()[0])
+
+
 def input_load(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # the unit's waits one after the other, as in the engine
     """Fetch the IFM blocks into the input buffer."""
     me = yield
     agenda, timing, ports, slots, loaded = machine.agenda, machine.timing, machine.ports, machine.input_slots, machine.loaded
-    drain, drained = timing.drain_responses, machine.accelerator.access.weights_drain
+    drain, access, loads = timing.drain_responses, machine.accelerator.access, _Loads(machine)
+    start_cycles = timing.kernel_start_cycles + access.kernel_start_cycles
     while True:
         if machine.kernel_queue.wait(me):
             yield
         run = machine.kernel_queue.items.popleft()
-        if timing.weights_ahead and not drained:
+        if timing.weights_ahead:
             put_weights(machine, run.flat.blocks)
         previous = run.previous
         if previous is not None and run.repartitions and timing.shram_drains and previous.written.reach(len(previous.flat.blocks), me):
             yield
-        if timing.weights_ahead and drained:
-            put_weights(machine, run.flat.blocks)
         all_but, ahead = _dependencies(run, timing.blockdep)
         for number, block in enumerate(run.flat.blocks):
             if previous is not None:
@@ -76,11 +104,14 @@ def input_load(machine: Machine) -> Unit:  # noqa: C901, PLR0912  # the unit's w
                         yield
             if not timing.weights_ahead:
                 put_weights(machine, (block,))
-            if number == 0 and timing.kernel_start_cycles and agenda.later(timing.kernel_start_cycles, me):
+            if number == 0 and start_cycles and agenda.later(start_cycles, me):
                 yield
             for step in block.steps:
                 if not step.continues and slots.take(me):
                     yield
+                if access.ifm_ahead:
+                    loads.ask((run, number, block, step))
+                    continue
                 if step.fetches:
                     ask_for(ports, step.fetches, me)
                     yield

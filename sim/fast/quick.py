@@ -33,14 +33,20 @@ class QuickReplay:
 
 
 def quick_replay(
-    program: Program, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, work: StreamWork | None = None
+    program: Program,
+    system: MemorySystem,
+    timing: TimingParameters = DEFAULT_TIMING,
+    work: StreamWork | None = None,
+    device: Accelerator | None = None,
 ) -> QuickReplay:
     """Run one Program; ``work`` is what is known of its weight streams, by default what its constants tell.
+
+    ``device`` stands for the accelerator that the Program names, by default that one.
 
     InputError if its accelerator is unknown, a weight stream is damaged or it is absurdly large.
     Replays on equal devices, memory systems and parameters share what they have worked out, as long as the process lives.
     """
-    device = accelerator(program.accelerator)
+    device = device or accelerator(program.accelerator)
     check_work(program)
     known = {} if not timing.decodes_streams else stream_work(program, device) if work is None else work
     rest = command_and_copy_beats(program, device, system)

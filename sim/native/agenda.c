@@ -88,8 +88,10 @@ static void resume(Machine *m, Resume who)
     } else if (who < FIRST_RESPONSE) {
         /* The units that ask for several transfers at once: the input load and the decoder. */
         if (!--m->countdowns[who - FIRST_COUNTDOWN]) run_unit(m, LOAD + who - FIRST_COUNTDOWN);
-    } else if (who < ARRIVAL) {
+    } else if (who < FIRST_LOADED) {
         responded(m, who - FIRST_RESPONSE);
+    } else if (who < ARRIVAL) {
+        ifm_arrived(m, who - FIRST_LOADED);
     } else {
         weights_arrived(m);
     }

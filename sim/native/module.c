@@ -61,17 +61,18 @@ static void make_buffers(Machine *m)
     Count *counts[] = {&m->fetched, &m->parsed, &m->kernels_done, &m->dmas_done};
     Slots *slots[] = {&m->input, &m->weights, &m->accumulators, &m->outputs};
     Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way};
+                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads};
     for (int i = 0; i < 4; i++) counts[i]->waiting = NOBODY;
     for (int i = 0; i < 4; i++) *slots[i] = (Slots){m->timing.slots, NOBODY};
-    for (int i = 0; i < 11; i++) fifos[i]->waiting = NOBODY;
+    m->weights.left = m->timing.weight_slots;
+    for (int i = 0; i < 12; i++) fifos[i]->waiting = NOBODY;
 }
 
 static void free_machine(Machine *m)
 {
     Fifo *fifos[] = {&m->kernel_queue, &m->dma_queue, &m->weight_queue, &m->loaded, &m->decoded, &m->accumulated, &m->scaled,
-                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way};
-    for (int i = 0; i < 11; i++) free(fifos[i]->items);
+                     &m->responses[0], &m->responses[1], &m->weight_news, &m->under_way, &m->loads};
+    for (int i = 0; i < 12; i++) free(fifos[i]->items);
     free_servers(m);
     agenda_free(&m->agenda);
     free(m->kernels);

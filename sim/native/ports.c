@@ -98,16 +98,17 @@ static inline i64 *newest(const Gate *gate)
 static inline i64 whole(i64 path, i64 denominator) { return denominator == 1 ? path : div_up(path, denominator); }
 
 /* One turn that starts in `cycle`: the cycle after its last issue, and when its last transaction is complete. */
-static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish, const i64 denominator)
+static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish, i64 pace, const i64 denominator)
 {
     const i64 before = s->before, behind = s->behind, lead = s->lead, limit = s->limit, numerator = s->numerator;
     Gate *gate = s->gate->is_open ? NULL : s->gate;
     i64 *moved = gate ? newest(gate) : NULL;
     Beats beats = *waiting;
     i64 path = *s->path, free = whole(path, denominator), time = cycle - 1, next = s->next_finish, *finishes = s->finishes;
+    i64 filling = s->filling, end = free;
     for (i64 left = m->timing.grant; left && !is_over(&beats); left--) {
         i64 words = next_beats(&beats);
-        time = most(time + 1, free - lead);
+        time = most(time + 1, (pace ? most(free, filling) : free) - lead);
         if (limit) time = most(time, finishes[next]);
         if (moved && time >= gate->begin && time - gate->begin < gate->on && *moved < gate->cap) {
             *moved += words;
@@ -116,23 +117,31 @@ static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *fi
             moved = newest(gate);
         }
         path = most(path, (time + before) * denominator) + words * numerator;
-        free = whole(path, denominator);
+        end = free = whole(path, denominator);
+        if (pace) {
+            filling = most(filling, time + before) + pace * words;
+            end = most(free, filling);
+        }
         if (limit) {
-            finishes[next] = free + behind;
+            finishes[next] = end + behind;
             if (++next == limit) next = 0;
         }
     }
-    *finish = free + behind;
+    *finish = end + behind;
+    s->filling = filling;
     s->next_finish = next;
     *s->path = path;
     *waiting = beats;
     return time + 1;
 }
 
-static i64 turn_of_any(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish) { return turn(m, s, waiting, cycle, finish, s->denominator); }
+static i64 turn_of_any(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish, i64 pace)
+{
+    return turn(m, s, waiting, cycle, finish, pace, s->denominator);
+}
 
-/* The same where a word takes whole cycles, as most do: without divisions. */
-static i64 turn_of_whole(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish) { return turn(m, s, waiting, cycle, finish, 1); }
+/* The same where a word takes one cycle, and the input buffer takes all as it comes: without divisions. */
+static i64 turn_of_whole(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *finish) { return turn(m, s, waiting, cycle, finish, 0, 1); }
 
 /* The first channel with work, from the one after the last on. */
 static int pick(int after, int work)
@@ -160,8 +169,8 @@ void serve(Machine *m, int number)
         Transfer *first = &queue->items[queue->first];
         int is_next = a->due[a->due_length - 1] == me;
         i64 horizon = is_next && s->work == 1 << channel ? soonest(a) : 0;
-        i64 since = a->cycle, finish = 0;
-        do since = s->denominator == 1 ? turn_of_whole(m, s, &first->beats, since, &finish) : turn_of_any(m, s, &first->beats, since, &finish);
+        i64 since = a->cycle, finish = 0, pace = channel == IFM ? m->timing.ifm_pace : 0;
+        do since = s->denominator == 1 && !pace ? turn_of_whole(m, s, &first->beats, since, &finish) : turn_of_any(m, s, &first->beats, since, &finish, pace);
         while (!is_over(&first->beats) && since < horizon && !a->failed);
         if (is_over(&first->beats)) {
             if (first->done != NOBODY) later_add(a, finish - s->behind, a->number++, first->done);
@@ -212,7 +221,7 @@ void transfer(Machine *m, i64 port, int writes, int channel, const i64 *pairs, i
         return;
     }
     const Memory *memory = &m->memories[port];
-    i64 burst = channel == IFM ? memory->ifm_burst : channel == OFM ? memory->store_burst : memory->burst;
+    i64 burst = channel == IFM ? memory->ifm_burst : memory->burst;
     Transfer *added = queue_add(m, &s->queues[channel]);
     if (!added) return;
     start_beats(&added->beats, pairs, count, phase, burst);

@@ -9,10 +9,10 @@ enum { COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM };
 enum { FETCH, DMA, LOAD, DECODER, MAC, OUTPUT, WRITE, PROCESSOR };
 
 /* The tasks that the agenda resumes: a unit, a server, the countdown of a unit, each of the first two also for the first time, the response to
-   a block that was handed over to a port, the arrival of weights; or nobody. */
+   a block that was handed over to a port, the arrival of the IFM through a port, the arrival of weights; or nobody. */
 typedef int Resume;
 enum { NOBODY = -1, FIRST_SERVER = UNITS, FIRST_COUNTDOWN = UNITS + SERVERS, FIRST_RESPONSE = FIRST_COUNTDOWN + COUNTDOWNS };
-enum { ARRIVAL = FIRST_RESPONSE + PORTS, FIRST_START };
+enum { FIRST_LOADED = FIRST_RESPONSE + PORTS, ARRIVAL = FIRST_LOADED + PORTS, FIRST_START };
 
 #define NEVER ((i64)1 << 62)
 
@@ -60,6 +60,8 @@ typedef struct {
 typedef struct {
     i64 before, behind, lead, limit, numerator, denominator;
     i64 *finishes, next_finish;
+    /* When the input buffer can take more of what is read. */
+    i64 filling;
     i64 own_path, *path;
     Gate *gate;
     Queue queues[CHANNELS];
@@ -101,11 +103,12 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
-    i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weights_drain;
+    i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weight_slots;
+    i64 ifm_ahead, ifm_pace;
 } Timing;
 
 typedef struct {
-    i64 burst, ifm_burst, store_burst, read_latency, write_latency, most_reads, most_writes, numerator, denominator, shared, pulses, on, length, cap;
+    i64 burst, ifm_burst, read_latency, write_latency, most_reads, most_writes, numerator, denominator, shared, pulses, on, length, cap;
 } Memory;
 
 typedef struct {
@@ -139,6 +142,9 @@ typedef struct {
     Fifo under_way;
     i64 asked, got, ask_core, ask_at[CORES], ask_scales, asks;
     int ask_waits;
+    /* Loads of the input buffer that are not handed on yet: what had been asked of each port, the step, since when; and what has arrived. */
+    Fifo loads;
+    i64 load_asked[PORTS], load_arrived[PORTS], last_load;
     i64 mac_item[ITEM], output_item[ITEM], write_item[ITEM], drained;
 } Machine;
 
@@ -181,6 +187,7 @@ void serve(Machine *machine, int server);
 /* units.c */
 void run_unit(Machine *machine, int unit);
 void weights_arrived(Machine *machine);
+void ifm_arrived(Machine *machine, int port);
 void responded(Machine *machine, int port);
 const i64 *job_of(const Kernel *kernel, i64 block);
 

@@ -278,6 +278,52 @@ static void pop_weights(Machine *m)
 /* The reads of a step that has a slot of its own, or goes on in that of the one before. */
 static i64 fetched(i64 list) { return list < 0 ? -1 - list : list; }
 
+/* Hand on, in their turn, the loads that are there. */
+static void hand_on(Machine *m)
+{
+    i64 item[ITEM];
+    while (m->loads.length) {
+        const i64 *first = m->loads.items + m->loads.first * ITEM;
+        if (first[0] > m->load_arrived[0] || first[1] > m->load_arrived[1]) return;
+        i64 since = most(first[2], m->last_load);
+        pop(&m->loads, item);
+        pop(&m->loads, item);
+        if (m->counts) m->counts[m->kernels[item[0]].index * COUNTS + BUSY_IFM] += m->agenda.cycle - since;
+        m->last_load = m->agenda.cycle;
+        put(m, &m->loaded, item);
+    }
+}
+
+void ifm_arrived(Machine *m, int port)
+{
+    m->load_arrived[port]++;
+    hand_on(m);
+}
+
+/* Read the IFM of a step into a slot that is taken, or in the one before: two items of the queue. */
+static void ask_ahead(Machine *m, const i64 *work, i64 list, const i64 *step)
+{
+    if (list) {
+        const i64 *read = work + list;
+        for (i64 left = *read++; left; left--) {
+            i64 port = m->ports[read[0]];
+            m->load_asked[port]++;
+            transfer(m, port, 0, IFM, read + 3, read[2], read[1], FIRST_LOADED + (Resume)port);
+            read += 3 + 2 * read[2];
+        }
+    }
+    i64 asked[ITEM] = {m->load_asked[0], m->load_asked[1], m->agenda.cycle};
+    put(m, &m->loads, asked);
+    put(m, &m->loads, step);
+    hand_on(m);
+}
+
+/* As COUNTED, of the input load: it is at work as long as loads are under way. */
+#define LOADING(what, condition) do { \
+    m->since[me] = m->agenda.cycle; WAIT(condition); \
+    if (!m->loads.length) { m->since[me] = most(m->since[me], m->last_load); counted(m, me, m->kernels[m->load_kernel].index, what); } \
+} while (0)
+
 static void input_load(Machine *m)
 {
     const int me = LOAD;
@@ -290,14 +336,10 @@ static void input_load(Machine *m)
         pop(&m->kernel_queue, item);
         m->load_kernel = item[0];
         kernel = &m->kernels[m->load_kernel];
-        if (m->timing.weights_ahead && !m->timing.weights_drain)
-            put_weights(m, m->load_kernel, 0, m->kernels[m->load_kernel].blocks);
-        COUNTED(m->kernels[m->load_kernel].index, IFM_SHRAM,
-                m->load_kernel && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
-                    reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
+        if (m->timing.weights_ahead) put_weights(m, m->load_kernel, 0, kernel->blocks);
+        LOADING(IFM_SHRAM, m->load_kernel && m->kernels[m->load_kernel].repartitions && m->timing.shram_drains &&
+                               reach(m, &m->kernels[m->load_kernel - 1].written, m->kernels[m->load_kernel - 1].blocks, me));
         kernel = &m->kernels[m->load_kernel];
-        if (m->timing.weights_ahead && m->timing.weights_drain)
-            put_weights(m, m->load_kernel, 0, m->kernels[m->load_kernel].blocks);
         m->load_all_but = m->load_ahead = 0;
         if (m->load_kernel && m->timing.blockdep_rule != 1) {
             m->load_all_but = kernel[-1].blocks;
@@ -306,22 +348,21 @@ static void input_load(Machine *m)
         for (m->load_block = 0; m->load_block < m->kernels[m->load_kernel].blocks; m->load_block++) {
             m->load_job = job_of(&m->kernels[m->load_kernel], m->load_block);
             if (m->load_kernel) {
-                COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP,
+                LOADING(IFM_BLOCKDEP,
                         reach(m, &m->kernels[m->load_kernel - 1].written, m->load_all_but - most(0, m->load_ahead - m->load_block), me));
                 if (!m->load_block && m->load_all_but && !m->load_ahead) {
                     kernel = &m->kernels[m->load_kernel - 1];
                     m->drained = kernel->finished + m->timing.drain_responses * m->servers[2 * kernel->port + 1].behind - m->agenda.cycle;
-                    COUNTED(m->kernels[m->load_kernel].index, IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
+                    LOADING(IFM_BLOCKDEP, m->drained > 0 && later(&m->agenda, m->drained, me));
                 }
             }
             if (!m->timing.weights_ahead) put_weights(m, m->load_kernel, m->load_block, m->load_block + 1);
-            COUNTED(m->kernels[m->load_kernel].index, IFM_START,
-                    !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
+            LOADING(IFM_START, !m->load_block && m->timing.kernel_start && later(&m->agenda, m->timing.kernel_start, me));
             for (m->load_step = 0; m->load_step < m->load_job[3]; m->load_step++) {
-                COUNTED(m->kernels[m->load_kernel].index, IFM_IB,
-                        m->load_job[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
-                COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM,
-                        ask(m, m->kernels[m->load_kernel].work, fetched(m->load_job[4 + 3 * m->load_step]), IFM, 0, IFM, me));
+                LOADING(IFM_IB, m->load_job[4 + 3 * m->load_step] >= 0 && take(m, &m->input, me));
+                if (!m->timing.ifm_ahead)
+                    COUNTED(m->kernels[m->load_kernel].index, BUSY_IFM,
+                            ask(m, m->kernels[m->load_kernel].work, fetched(m->load_job[4 + 3 * m->load_step]), IFM, 0, IFM, me));
                 job = m->load_job;
                 item[4] = job - m->kernels[m->load_kernel].work;
                 item[0] = m->load_kernel;
@@ -330,7 +371,8 @@ static void input_load(Machine *m)
                 item[3] = (m->load_step == 0) + 2 * (m->load_step == job[3] - 1);
                 /* The next step does not go on with the same IFM block. */
                 if (m->load_step == job[3] - 1 || job[4 + 3 * (m->load_step + 1)] >= 0) item[3] += 4;
-                put(m, &m->loaded, item);
+                if (m->timing.ifm_ahead) ask_ahead(m, m->kernels[m->load_kernel].work, fetched(job[4 + 3 * m->load_step]), item);
+                else put(m, &m->loaded, item);
             }
         }
     }

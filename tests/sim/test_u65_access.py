@@ -10,7 +10,7 @@ from small_programs import conv, program
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.block_jobs import block_jobs
 from npu_model.memory.system import Memory, MemorySystem
-from npu_model.program import Kernel, Program, Shram
+from npu_model.program import Kernel, Program
 from npu_model.shapes import Shape3D
 from sim.engine.commands import fetch_words
 from sim.engine.engine import run_engine
@@ -52,12 +52,27 @@ def test_a_step_s_weights_are_on_their_way_while_those_of_the_step_before_are() 
     assert cycles(one, ONE, late(1000), weight_bursts=0) - cycles(one, ONE, late(1000)) > 900
 
 
-def test_weights_wait_with_the_ifm_for_a_changed_partition() -> None:
-    first = conv(Shape3D(16, 16, 16), Shape3D(4, 4, 16), 32, Kernel(3, 3), weights=160)
-    second = replace(conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 32, weights=160), shram=Shram(12, 20))
-    alone, both = (replace(program(*ops), accelerator=ONE.name) for ops in ((first,), (first, second)))
-    end = cycles(alone, ONE, late(1000))
-    assert cycles(both, ONE, late(1000), weights_drain=False) < end + 1000 < cycles(both, ONE, late(1000))
+def test_both_slots_of_the_input_buffer_are_asked_for_at_once() -> None:
+    """Two steps of 32 channels from the late memory: one round trip, not two."""
+    one = replace(program(conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 64)), accelerator=ONE.name)
+    system = replace(late(1000), region_ports=(0, 1, 1, 0, 0, 0, 0, 0))
+    assert cycles(one, ONE, system, ifm_ahead=False) - cycles(one, ONE, system) == pytest.approx(1000, rel=0.05)
+
+
+def test_the_input_buffer_takes_eight_bytes_a_cycle_of_sixteen() -> None:
+    """A pool that reads far more than it writes or works: twice the cycles of a buffer that takes words as they come."""
+    one = replace(program(conv(Shape3D(16, 16, 16), Shape3D(16, 16, 16), 32)), accelerator=ONE.name)
+    words = sum(sum(read.runs) for job in block_jobs(one.kernels[0], ONE) for step in job.steps for read in step.fetches)
+    assert ONE.ifm_cycles_per_word == 2
+    assert accelerator("ethos-u55-256").ifm_cycles_per_word == 0
+    bound = [cycles(one, ONE, late(1), ifm_bytes_per_cycle=size) for size in (8, 4, 2)]
+    assert bound == sorted(bound)
+    assert bound[2] >= 8 * words > bound[0]
+
+
+def test_a_kernel_starts_behind_its_dependencies() -> None:
+    one = replace(program(conv(Shape3D(2, 2, 16), Shape3D(2, 2, 16), 32)), accelerator=ONE.name)
+    assert cycles(one, ONE, late(1), kernel_start_cycles=100) - cycles(one, ONE, late(1), kernel_start_cycles=0) == 100
 
 
 def test_the_windows_of_a_kernel_share_the_slot_of_their_ifm_block() -> None:
@@ -66,13 +81,6 @@ def test_the_windows_of_a_kernel_share_the_slot_of_their_ifm_block() -> None:
         (job,) = block_jobs(op, device)
         assert [step.continues for step in job.steps] == expected
         assert all(step.fetches for step in job.steps)
-
-
-def test_a_store_is_a_transaction_for_16_channels_of_a_pixel() -> None:
-    """64 pixels, one transaction at a time: 16 bytes each, or eight of them in a burst."""
-    one = replace(program(conv(Shape3D(8, 8, 16), Shape3D(8, 8, 16))), accelerator=ONE.name)
-    apart, together = (cycles(one, ONE, late(1, max_writes=1), store_bytes=size) for size in (16, 0))
-    assert apart > together
 
 
 def test_two_cores_have_twice_as_many_weights_under_way() -> None:

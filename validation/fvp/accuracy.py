@@ -25,7 +25,8 @@ unproven. Per-layer and per-stall truth is not public either; the beats per port
 errors that cancel.
 
 One network of small kernels is held to the time of its whole run, among them the only public measurement of a cascade.
-Six inferences of the same three networks on an Ethos-U65 are a class of their own.
+Twelve inferences of the same three networks on an Ethos-U65 are classes of their own, and so are three streams of older
+Velas.
 
 A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of
 a blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a

@@ -10,23 +10,26 @@ from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
 
-from npu_model.accelerator import accelerator, replay_only_names
+from npu_model.accelerator import Accelerator, accelerator, replay_only_names
 from npu_model.memory.mode import MemoryMode
 from npu_model.memory.system import AXI0, MemorySystem
-from npu_model.memory.timing_adapter import profile
+from npu_model.memory.timing_adapter import TimingProfile, profile
 from npu_model.program import Layout
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
-from sim import QuickReplay, Replay, quick_replay, replay
+from sim import Replay, quick_replay, replay
 from sim.events import Unit
+from sim.replay import Beats
 from validation.fvp.bars import verdicts
 from validation.fvp.references.records import (
     Point,
     SingleOperator,
     Sweep,
     WholeRun,
+    measured_parts,
     measured_program,
     measured_work,
+    old_points,
     points,
     single_operators,
     sweeps,
@@ -49,10 +52,13 @@ from validation.fvp.single import single_program
 from validation.fvp.tables import score_tables
 from validation.tables import Table
 
-ADAPTERS_ON, ADAPTERS_OFF, U65_ADAPTERS = "u55_high_end", "off", "u65_high_end"
+ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
 """The timing-adapter profiles of the measurements."""
 
-JSON_SCHEMA = 3
+U65_ADAPTERS_ON, U65_ADAPTERS_OFF = "u65_high_end", "u65_off"
+"""Those of the Ethos-U65."""
+
+JSON_SCHEMA = 4
 CLAIM = "Agreement with Arm's simulator, not silicon."
 
 Progress = Callable[[int, int], None]
@@ -71,7 +77,9 @@ class Scorecard:
     whole_runs: tuple[WholeRunScore, ...] = ()
     """The class "small kernels, cascade"."""
     u65: tuple[PointScore, ...] = ()
-    """The class "Ethos-U65"."""
+    """The classes "Ethos-U65", adapters on and off."""
+    old: tuple[PointScore, ...] = ()
+    """The class "streams of older Velas"."""
 
     @property
     def summaries(self) -> tuple[Summary, Summary]:
@@ -81,7 +89,7 @@ class Scorecard:
     @property
     def bars(self) -> tuple[Bar, ...]:
         """The bounds to be kept."""
-        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65)
+        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65, self.old)
 
     @property
     def passed(self) -> bool:
@@ -89,51 +97,64 @@ class Scorecard:
         return not any(bar.fails for bar in self.bars)
 
 
-def _beats(run: Replay | QuickReplay, point: Point | WholeRun) -> tuple[BeatScore, ...]:
+def _beats(beats: Beats, point: Point | WholeRun) -> tuple[BeatScore, ...]:
     if point.beats is None:
         return ()
     return (
-        BeatScore("AXI0_RD", run.beats.axi0_read, point.beats.axi0_read),
-        BeatScore("AXI0_WR", run.beats.axi0_write, point.beats.axi0_write),
-        BeatScore("AXI1_RD", run.beats.axi1_read, point.beats.axi1_read),
+        BeatScore("AXI0_RD", beats.axi0_read, point.beats.axi0_read),
+        BeatScore("AXI0_WR", beats.axi0_write, point.beats.axi0_write),
+        BeatScore("AXI1_RD", beats.axi1_read, point.beats.axi1_read),
     )
 
 
-def _replay(measured: Point | Sweep, system: MemorySystem, timing: TimingParameters) -> Replay:
+def _replay(measured: Point, system: MemorySystem, timing: TimingParameters) -> Replay:
     names = measured.network, measured.accelerator
     return replay(measured_program(*names), system, timing=timing, work=measured_work(*names))
 
 
+def _profile(device: str, *, adapters: bool) -> TimingProfile:
+    """The timing-adapter profile of a measurement."""
+    if device in replay_only_names():
+        return profile(U65_ADAPTERS_ON if adapters else U65_ADAPTERS_OFF)
+    return profile(ADAPTERS_ON if adapters else ADAPTERS_OFF)
+
+
 def _adapters(point: Point) -> MemorySystem:
     """The memory system of a measurement."""
-    if point.accelerator in replay_only_names():
-        return profile(U65_ADAPTERS).memory_system()
-    return profile(ADAPTERS_ON if point.adapters else ADAPTERS_OFF).memory_system()
+    return _profile(point.accelerator, adapters=point.adapters).memory_system()
 
 
-def quick_score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
-    """As :func:`score_point` with other timing parameters, from the fast recurrence."""
+def quick_score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING, device: Accelerator | None = None) -> PointScore:
+    """As :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given."""
     names = point.network, point.accelerator
-    run = quick_replay(measured_program(*names), _adapters(point), timing, measured_work(*names))
-    return PointScore(point, run.cycles, _beats(run, point))
+    run = quick_replay(measured_program(*names), _adapters(point), timing, measured_work(*names), device)
+    return PointScore(point, run.cycles, _beats(run.beats, point))
+
+
+def score_parts(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
+    """As :func:`quick_score_point` for a network that operators on the CPU part into several Programs."""
+    parts = measured_parts(point.network, point.accelerator)
+    runs = [quick_replay(program, _adapters(point), timing, work) for program, work in parts]
+    moved = sum((run.beats for run in runs), Beats())
+    return PointScore(point, sum(run.cycles for run in runs), _beats(moved, point))
 
 
 def score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
     """Replay one measured inference with the adapters as they were."""
     run = _replay(point, _adapters(point), timing)
-    return PointScore(point, run.cycles, _beats(run, point))
+    return PointScore(point, run.cycles, _beats(run.beats, point))
 
 
 def score_whole_run(whole: WholeRun, timing: TimingParameters = DEFAULT_TIMING) -> WholeRunScore:
     """Replay one run of small kernels or of a cascade, adapters on, by the fast recurrence."""
     names = whole.stream, whole.accelerator
     run = quick_replay(measured_program(*names), profile(ADAPTERS_ON).memory_system(), timing, measured_work(*names))
-    return WholeRunScore(whole, run.cycles, _beats(run, whole))
+    return WholeRunScore(whole, run.cycles, _beats(run.beats, whole))
 
 
 def sweep_system(sweep: Sweep) -> MemorySystem:
     """The memory system of the adapters with the sweep's settings."""
-    base = profile(ADAPTERS_ON)
+    base = _profile(sweep.accelerator, adapters=True)
     sram = replace(base.sram, bwcap=sweep.sram_cap)
     ext = replace(base.ext, rlatency=sweep.ext_latency, bwcap=sweep.ext_cap)
     return replace(base, sram=sram, ext=ext).memory_system()
@@ -141,7 +162,8 @@ def sweep_system(sweep: Sweep) -> MemorySystem:
 
 def score_sweep(sweep: Sweep, timing: TimingParameters = DEFAULT_TIMING) -> SweepScore:
     """Replay one inference under the sweep's settings."""
-    return SweepScore(sweep, _replay(sweep, sweep_system(sweep), timing).cycles)
+    names = sweep.network, sweep.accelerator
+    return SweepScore(sweep, quick_replay(measured_program(*names), sweep_system(sweep), timing, measured_work(*names)).cycles)
 
 
 def score_operator(single: SingleOperator, timing: TimingParameters = DEFAULT_TIMING) -> OperatorScore:
@@ -182,7 +204,7 @@ def _silent(_done: int, _total: int) -> None:
 
 def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_TIMING) -> Scorecard:
     """Replay everything that the references hold with these timing parameters; about ten seconds on one core."""
-    total = len(points()) + len(whole_runs()) + len(u65_points()) + len(sweeps()) + 2 * len(single_operators())
+    total = len(points()) + len(whole_runs()) + len(u65_points()) + len(old_points()) + len(sweeps()) + 2 * len(single_operators())
     done = 0
 
     def count(scores: Iterable[Any]) -> tuple[Any, ...]:
@@ -198,6 +220,7 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
         points=count(score_point(point, timing) for point in points()),
         whole_runs=count(score_whole_run(run, timing) for run in whole_runs()),
         u65=count(quick_score_point(point, timing) for point in u65_points()),
+        old=count(score_parts(point, timing) for point in old_points()),
         sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
         operators=count(score_operator(single, timing) for single in single_operators()),
         readings=tuple(chain.from_iterable(count(score_readings(single, timing) for single in single_operators()))),
@@ -205,8 +228,12 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
 
 
 def render(card: Scorecard) -> list[Table]:
-    """The scorecard as tables: verdict, summary, points, small kernels, U65, beats, sweeps, single operators, their other readings."""
-    return score_tables(card.bars, card.summaries, card.points, card.whole_runs, card.u65, card.sweeps, card.operators, card.readings)
+    """The scorecard as tables.
+
+    Verdict, summary, points, small kernels, U65, older Velas, beats, sweeps, single operators, their other readings.
+    """
+    parts = card.points, card.whole_runs, card.u65, card.old, card.sweeps, card.operators, card.readings
+    return score_tables(card.bars, card.summaries, *parts)
 
 
 def _beats_json(beats: Iterable[BeatScore]) -> dict[str, Any]:
@@ -243,6 +270,7 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "points": [_point_json(score) for score in card.points],
         "whole_runs": [_whole_run_json(score) for score in card.whole_runs],
         "u65": [_point_json(score) for score in card.u65],
+        "old": [_point_json(score) for score in card.old],
         "sweeps": [_sweep_json(score) for score in card.sweeps],
         "operators": [
             asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}

@@ -99,13 +99,13 @@ class SweepScore:
 
     @property
     def error(self) -> float:
-        """Relative error of the rounded cycles."""
-        return relative(self.on_grid, self.sweep.total)
+        """Relative error of NPU ACTIVE where it is known, else of the rounded cycles."""
+        return relative(self.on_grid, self.sweep.total) if self.sweep.active is None else relative(self.cycles, self.sweep.active)
 
     @property
     def resolution(self) -> float:
-        """One step of the grid relative to the measurement: no error below it can be seen."""
-        return TOTAL_GRID / self.sweep.total
+        """One step of the grid relative to the measurement, below which no error can be seen; 0 where NPU ACTIVE is known."""
+        return TOTAL_GRID / self.sweep.total if self.sweep.active is None else 0.0
 
 
 @dataclass(frozen=True, slots=True)

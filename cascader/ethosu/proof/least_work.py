@@ -168,10 +168,7 @@ class WorkModel:
     def _stored(self, job: BlockJob, memory: Memory, spare: int) -> int:
         """Cycles until a block's words are handed over, each response waited for where only so many writes may be outstanding."""
         runs = [max(1, run - spare) for run in job.writes]
-        longest = memory.burst_bytes
-        if self._accelerator.access.store_bytes:
-            longest = min(longest, self._accelerator.access.store_bytes)
-        burst = max(1, longest // self._word)
+        burst = max(1, memory.burst_bytes // self._word)
         response = memory.write_latency
         if not spare and runs:
             return self._of_runs(memory, tuple(runs), burst, reads=False)

@@ -4,7 +4,8 @@
 
 DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``; and
 ``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured; and
-``u65_calibration.csv`` with those of ``u65/``.
+``u65_calibration.csv`` and ``u65_off.csv`` with those of ``u65/``; ``u55_old_cores.csv`` with those of ``old_cores/``; and
+``sweeps_active.csv``, further points of the sweeps.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
 from npu_model.weight_stream.work import stream_work
-from validation.fvp.references.records import OPERATORS, POINTS, SWEEPS, U65_POINTS, WHOLE_RUNS, stream_name, work_name
+from validation.fvp.references.records import OLD_POINTS, OPERATORS, POINTS, SWEEPS, U65_POINTS, WHOLE_RUNS, stream_name, work_name
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
 _NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face"}
@@ -73,6 +74,24 @@ def _point_order(row: dict[str, str]) -> tuple[bool, str, int]:
     return row["adapters"] == "off", row["network"], int(row["accelerator"].rpartition("-")[2])
 
 
+def _like(row: dict[str, str], known: Iterable[dict[str, str]]) -> dict[str, str]:
+    """A row of a run whose stream has another row among the ``known``, with that one's digest and estimate."""
+    (same,) = (other for other in known if other["stream"] == row["stream"])
+    return row | {key: same[key] for key in ("stream_sha256", "vela_estimate_cycles")}
+
+
+def _old(row: dict[str, str], data: Path) -> dict[str, str]:
+    """A row of an older stream, of which nothing but its bytes is known; its name says its Vela."""
+    digest = hashlib.sha256((data / row["stream"]).read_bytes()).hexdigest()
+    known = {"stream_sha256": digest, "vela_estimate_cycles": "0"}
+    names = {
+        "model": f"{_network(row['model'])}.vela{row['vela_version'].replace('.', '')}",
+        "platform": "Corstone-300 FVP of 2021-22",
+        "source": f"Arm ml-embedded-evaluation-kit docs/use_cases; stream made with Vela {row['vela_version']}, all beats as published",
+    }
+    return row | known | names
+
+
 def _whole_run(row: dict[str, str]) -> dict[str, str]:
     return {
         "network": Path(row["stream"]).name.partition(".")[0],
@@ -97,7 +116,30 @@ def _sweep(row: dict[str, str]) -> dict[str, str]:
         "ext_cap": row["ext_bwcap_words_per_400"],
         "npu_total": row["npu_total_cycles"],
         "source": row["source"],
+        "npu_active": "",
     }
+
+
+_U65_SWEEPS = {"SRAM BWCAP 2000": "2000", "SRAM BWCAP 0 (no cap)": "0"}
+"""Knobs of the further sweeps of the U65, and the cap of each."""
+
+_U65_SOURCE = "Kwon-GiHwan/mps4_prototyping_board"
+
+
+def _sweeps(data: Path) -> list[dict[str, str]]:
+    """The sweeps, NPU ACTIVE where it is known, and those of the U65."""
+    rows, further = [_sweep(row) for row in _read(data / "u55_memory_sweeps.csv")], _read(data / "sweeps_active.csv")
+    for row in further:
+        if row["npu_active_cycles"]:
+            found = [one for one in rows if one["npu_total"] == row["npu_total_cycles"] and one["network"] == _network(row["model"])]
+            for one in found:
+                one["npu_active"] = row["npu_active_cycles"]
+            continue
+        cap = _U65_SWEEPS[row["knob"]]
+        settings = {"knob": "sram_bwcap", "sram_cap": cap, "ext_latency": "500", "ext_cap": "1172"}
+        names = {"network": _network(row["model"]), "accelerator": row["accelerator"]}
+        rows.append(names | settings | {"npu_total": row["npu_total_cycles"], "source": _U65_SOURCE, "npu_active": ""})
+    return rows
 
 
 def _operator(row: dict[str, str]) -> dict[str, str]:
@@ -123,17 +165,19 @@ def _gzip(text: str) -> bytes:
     return packed.getvalue()
 
 
-def descriptor(compiled: bytes) -> bytes:
-    """The text form of the one Program of a compiled network, gzipped."""
-    (program,) = read_compiled(compiled).programs
-    return _gzip(to_text(program))
+def descriptors(compiled: bytes) -> list[bytes]:
+    """The text form of the Programs of a compiled network, gzipped."""
+    return [_gzip(to_text(program)) for program in read_compiled(compiled).programs]
 
 
-def work_file(compiled: bytes) -> bytes:
-    """The decoder's work for the weight streams of the one Program of a compiled network, as JSON by operation index, gzipped."""
-    (program,) = read_compiled(compiled).programs
-    work = stream_work(program, accelerator(program.accelerator))
-    return _gzip(json.dumps({index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}, separators=(",", ":")))
+def work_files(compiled: bytes) -> list[bytes]:
+    """The decoder's work for the weight streams of each Program of a compiled network, as JSON by operation index, gzipped."""
+    files = []
+    for program in read_compiled(compiled).programs:
+        work = stream_work(program, accelerator(program.accelerator))
+        table = {index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}
+        files.append(_gzip(json.dumps(table, separators=(",", ":"))))
+    return files
 
 
 def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[[dict[str, str]], str]) -> dict[str, bytes]:
@@ -145,8 +189,9 @@ def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[
         digest = hashlib.sha256(compiled).hexdigest()
         if digest != row["stream_sha256"]:
             raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
-        files[f"streams/{stream_name(network, row['accelerator'])}"] = descriptor(compiled)
-        files[f"streams/{work_name(network, row['accelerator'])}"] = work_file(compiled)
+        for number, (text, work) in enumerate(zip(descriptors(compiled), work_files(compiled), strict=True)):
+            files[f"streams/{stream_name(network, row['accelerator'], number)}"] = text
+            files[f"streams/{work_name(network, row['accelerator'], number)}"] = work
     return files
 
 
@@ -154,14 +199,18 @@ def reference_files(data: Path) -> dict[str, bytes]:
     """Contents of the package data by relative path, from the records in ``data``; InputError if one is missing or differs."""
     names = "u55_calibration.csv", "u55_small_kernels.csv", "u65_calibration.csv"
     calibration, small, wide = (_read(data / name) for name in names)
+    off = [_like(row, wide) for row in _read(data / "u65_off.csv")]
+    old = [_old(row, data) for row in _read(data / "u55_old_cores.csv")]
     return {
         POINTS: _table(sorted((_point(row) for row in calibration), key=_point_order)),
-        U65_POINTS: _table(sorted((_point(row) for row in wide), key=_point_order)),
-        SWEEPS: _table(_sweep(row) for row in _read(data / "u55_memory_sweeps.csv")),
+        U65_POINTS: _table(sorted((_point(row) for row in (*wide, *off)), key=_point_order)),
+        OLD_POINTS: _table(sorted((_point(row) for row in old), key=_point_order)),
+        SWEEPS: _table(_sweeps(data)),
         OPERATORS: _table(_operator(row) for row in _read(data / "single_operators.csv")),
         WHOLE_RUNS: _table(map(_whole_run, small)),
         **_streams(data, calibration, lambda row: _network(row["model"])),
         **_streams(data, wide, lambda row: _network(row["model"])),
+        **_streams(data, old, lambda row: row["model"]),
         **_streams(data, small, lambda row: ".".join(Path(row["stream"]).name.split(".")[:2])),
     }
 

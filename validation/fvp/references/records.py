@@ -21,7 +21,7 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 
 POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv", "fvp_whole_runs.csv"
-U65_POINTS = "fvp_u65_points.csv"
+U65_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_old_points.csv"
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,9 +37,9 @@ class MeasuredBeats:
 class Point:
     """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
 
-    ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``). ``beats`` is None where none were
-    published. ``vela_cycles`` is the estimate of the Vela that compiled the network, ``stream_sha256`` the SHA-256 of
-    the compiled .tflite that was run.
+    ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``, U65: ``u65_high_end``). ``beats`` is None where none
+    were published. ``vela_cycles`` is the estimate of the Vela that compiled the network, 0 if none is known, ``stream_sha256`` the
+    SHA-256 of the compiled .tflite that was run.
     """
 
     network: str
@@ -80,7 +80,8 @@ class WholeRun:
 class Sweep:
     """NPU TOTAL under one change of the adapters' settings; ``knob`` names what the series varies.
 
-    The caps are in bus words per period (SRAM 4000 cycles, external memory 400), 0 for none; the latency in cycles.
+    The caps are in bus words per period (SRAM 4000 cycles, external memory 400, U65: 5000), 0 for none; the latency in cycles. ``active``
+    is NPU ACTIVE where it was published, else None.
     """
 
     network: str
@@ -91,6 +92,7 @@ class Sweep:
     ext_cap: int
     total: int
     source: str
+    active: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +111,18 @@ class SingleOperator:
     source: str
 
 
-def stream_name(network: str, accelerator: str) -> str:
-    """Name of the descriptor of a measured Program."""
-    return f"{network}.{accelerator}.txt.gz"
+def _numbered(network: str, accelerator: str, number: int) -> str:
+    return f"{network}.{accelerator}.{number}" if number else f"{network}.{accelerator}"
 
 
-def work_name(network: str, accelerator: str) -> str:
+def stream_name(network: str, accelerator: str, number: int = 0) -> str:
+    """Name of the descriptor of a measured Program; ``number`` counts those of one network."""
+    return f"{_numbered(network, accelerator, number)}.txt.gz"
+
+
+def work_name(network: str, accelerator: str, number: int = 0) -> str:
     """Name of the decoder's work for the weights of a measured Program."""
-    return f"{network}.{accelerator}.weights.json.gz"
+    return f"{_numbered(network, accelerator, number)}.weights.json.gz"
 
 
 def _rows(name: str) -> list[dict[str, str]]:
@@ -152,8 +158,14 @@ def points() -> tuple[Point, ...]:
 
 @cache
 def u65_points() -> tuple[Point, ...]:
-    """The measured inferences of the Ethos-U65 (profile ``u65_high_end``), by network and MACs."""
+    """The measured inferences of the Ethos-U65, adapters on (profile ``u65_high_end``) first, by network and MACs."""
     return tuple(_point(row) for row in _rows(U65_POINTS))
+
+
+@cache
+def old_points() -> tuple[Point, ...]:
+    """Inferences of Arm's own documentation, adapters on: streams of older Velas on an FVP of 2021 or 2022, by network."""
+    return tuple(_point(row) for row in _rows(OLD_POINTS))
 
 
 @cache
@@ -186,6 +198,7 @@ def sweeps() -> tuple[Sweep, ...]:
             ext_cap=int(row["ext_cap"]),
             total=int(row["npu_total"]),
             source=row["source"],
+            active=int(row["npu_active"]) if row["npu_active"] else None,
         )
         for row in _rows(SWEEPS)
     )
@@ -225,13 +238,21 @@ def _stream_file(name: str) -> str:
 
 
 @cache
-def measured_program(network: str, accelerator: str) -> Program:
+def measured_program(network: str, accelerator: str, number: int = 0) -> Program:
     """The Program whose inference was measured, without its constants; one of those that :func:`points` or :func:`whole_runs` names."""
-    return parse_text(_stream_file(stream_name(network, accelerator)))
+    return parse_text(_stream_file(stream_name(network, accelerator, number)))
 
 
 @cache
-def measured_work(network: str, accelerator: str) -> StreamWork:
+def measured_work(network: str, accelerator: str, number: int = 0) -> StreamWork:
     """The decoder's work for the weight streams of :func:`measured_program`."""
-    table = json.loads(_stream_file(work_name(network, accelerator)))
+    table = json.loads(_stream_file(work_name(network, accelerator, number)))
     return {int(index): tuple(DecoderWork(tuple(bits), tuple(turns)) for bits, turns in cores) for index, cores in table.items()}
+
+
+def measured_parts(network: str, accelerator: str) -> tuple[tuple[Program, StreamWork], ...]:
+    """All Programs of a measured network, which operators on the CPU part, and the decoder's work of each."""
+    folder, found = resources.files("validation.fvp.references") / "streams", 1
+    while (folder / stream_name(network, accelerator, found)).is_file():
+        found += 1
+    return tuple((measured_program(network, accelerator, one), measured_work(network, accelerator, one)) for one in range(found))
