@@ -216,7 +216,9 @@ def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     """The options of :class:`npu_testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
     group.add_argument(
-        "--timing-adapter", metavar="NAME|FILE", help="timing-adapter profile: u55_high_end, off, u65_high_end for a U65, or a .toml file"
+        "--timing-adapter",
+        metavar="NAME|FILE",
+        help="timing-adapter profile: u55_high_end or off, for a U65 u65_high_end or off, or a .toml file",
     )
     group.add_argument(
         "--system-config", metavar="NAME", help="system config of Vela's configuration (its default: Ethos_U55_High_End_Embedded)"

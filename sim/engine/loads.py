@@ -15,7 +15,7 @@ from sim.events import Cause, Unit
 
 
 class Loads:
-    """What is asked for and not handed on yet, oldest first.
+    """Loads that are asked for and not handed on yet, oldest first.
 
     A port answers the reads of one channel in the order in which they were asked for: a load is there once either port has answered as
     many as had been asked of it by then.

@@ -65,7 +65,7 @@ class _Loads:
         for request in work[3].fetches:
             self._asked[request.port] += 1
             self._ports[request.port][0].transfer(request.channel, request.transfer, partial(self._arrive, request.port))
-        self._under_way.append((work, *self._asked))
+        self._under_way.append((work, self._asked[0], self._asked[1]))
         self._hand_on()
 
     def _arrive(self, port: int) -> None:

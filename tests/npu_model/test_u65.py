@@ -19,6 +19,7 @@ from npu_model.accelerator import Accelerator, accelerator, accelerator_names, r
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.block_jobs import program_jobs
 from npu_model.cost.traffic import BEAT_BYTES
+from npu_model.memory.timing_adapter import profile
 from npu_model.program import ByteRange, KernelOperation
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.weights import core_format, encode_weights
@@ -180,6 +181,15 @@ def test_its_stream_computes_what_the_stream_of_the_u55_computes(name: str, devi
     assert all(np.array_equal(found[name], expected[name]) for name in expected)
 
 
+def test_adapters_that_are_off_keep_the_arena_of_a_u65_outside() -> None:
+    """Dedicated_Sram: constants and arena behind AXI1, with the ports' width as the only bound."""
+    from_source = call("simulate", "vela", "zoo:tiny_residual", "--accelerator-config", U65, "--timing-adapter", "off", "--json")
+    document = json.loads(from_source.output)
+    assert document["memory_system"]["name"] == "timing adapter u65_off"
+    assert profile("u65_off").memory_system().region_ports == (1, 1, 0, 1, 1, 1, 1, 1)
+    assert all((port.read_latency, port.max_reads, port.pulse) == (0, 0, None) for port in profile("u65_off").memory_system().ports)
+
+
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
@@ -190,6 +200,7 @@ def test_its_stream_computes_what_the_stream_of_the_u55_computes(name: str, devi
         (("validate", "fvp", "--live", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
         (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--timing-adapter", "u55_high_end"), "of another family"),
         (("simulate", "vela", "zoo:tiny_conv", "--timing-adapter", "u65_high_end"), "give u55_high_end, a file of your own"),
+        (("simulate", "vela", "zoo:tiny_conv", "--timing-adapter", "u65_off"), "give u55_high_end, a file of your own"),
         (
             ("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--system-config", "Ethos_U55_High_End_Embedded"),
             "is another NPU's, as ethos-u65-256 is an Ethos_U65",

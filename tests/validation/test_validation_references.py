@@ -69,8 +69,8 @@ def test_the_single_operators_are_programs_that_keep_the_rules() -> None:
         assert (op.block.height, op.block.depth) == (single.block.height, single.block.depth)
 
 
-def test_the_package_data_stay_under_100_kilobytes() -> None:
-    assert sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.suffix in (".csv", ".gz")) < 100_000
+def test_the_package_data_stay_under_130_kilobytes() -> None:
+    assert sum(path.stat().st_size for path in PACKAGE.rglob("*") if path.suffix in (".csv", ".gz")) < 130_000
 
 
 def test_the_stored_descriptors_are_the_decoded_streams_that_were_measured() -> None:
@@ -101,8 +101,9 @@ def test_a_descriptor_has_no_time_stamp() -> None:
 
 def test_a_stream_that_is_not_the_measured_one_is_refused(tmp_path: Path) -> None:
     data = shared_data() / "fvp"
-    (tmp_path / "streams").mkdir()
-    for path in (*data.glob("*.csv"), *data.glob("streams/*")):
+    for folder in ("streams", "old_cores"):
+        (tmp_path / folder).mkdir()
+    for path in (*data.glob("*.csv"), *data.glob("streams/*"), *data.glob("old_cores/*")):
         (tmp_path / path.relative_to(data)).write_bytes(path.read_bytes())
     next(iter(sorted((tmp_path / "streams").iterdir()))).write_bytes(b"something else")
     with pytest.raises(InputError, match=r"has the SHA-256 .* was measured: restore"):

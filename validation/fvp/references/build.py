@@ -43,6 +43,13 @@ def _read(path: Path) -> list[dict[str, str]]:
         raise InputError(f"{path.name} cannot be read ({error.strerror}): give the folder of the published records.") from None
 
 
+def _bytes(path: Path) -> bytes:
+    try:
+        return path.read_bytes()
+    except OSError as error:
+        raise InputError(f"{path.name} cannot be read ({error.strerror}): give the folder of the published records.") from None
+
+
 def _table(rows: Iterable[dict[str, str]]) -> bytes:
     """A CSV file with the columns of the first row, lines ended alike on every system."""
     rows = list(rows)
@@ -82,7 +89,7 @@ def _like(row: dict[str, str], known: Iterable[dict[str, str]]) -> dict[str, str
 
 def _old(row: dict[str, str], data: Path) -> dict[str, str]:
     """A row of an older stream, of which nothing but its bytes is known; its name says its Vela."""
-    digest = hashlib.sha256((data / row["stream"]).read_bytes()).hexdigest()
+    digest = hashlib.sha256(_bytes(data / row["stream"])).hexdigest()
     known = {"stream_sha256": digest, "vela_estimate_cycles": "0"}
     names = {
         "model": f"{_network(row['model'])}.vela{row['vela_version'].replace('.', '')}",
@@ -185,7 +192,7 @@ def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[
     files = {}
     for row in calibration:
         network = named(row)
-        compiled = (data / row["stream"]).read_bytes()
+        compiled = _bytes(data / row["stream"])
         digest = hashlib.sha256(compiled).hexdigest()
         if digest != row["stream_sha256"]:
             raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
