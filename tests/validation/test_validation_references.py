@@ -94,9 +94,9 @@ def test_the_package_data_are_what_the_records_give_today() -> None:
 
 def test_a_descriptor_has_no_time_stamp() -> None:
     path = shared_data() / "fvp" / "streams" / "rnnoise_INT8.ethos-u55-32.vela500.tflite"
-    packed = descriptors(path.read_bytes())
+    (packed,) = descriptors(path.read_bytes())
     assert packed[4:8] == bytes(4)
-    assert packed == descriptors(path.read_bytes())
+    assert [packed] == descriptors(path.read_bytes())
 
 
 def test_a_stream_that_is_not_the_measured_one_is_refused(tmp_path: Path) -> None:
