@@ -12,6 +12,7 @@ from npu_testbed.commands import (
     check,
     compare,
     compilation,
+    device,
     diff,
     export,
     frontier,
@@ -61,7 +62,22 @@ def build_parser() -> Parser:
         "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
     )
     commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for command in (schedule, compilation, frontier, compare, diff, check, sweep, simulate, inspect, verify, export, validate, calibrate):
+    for command in (
+        schedule,
+        compilation,
+        frontier,
+        compare,
+        diff,
+        check,
+        sweep,
+        simulate,
+        inspect,
+        verify,
+        export,
+        device,
+        validate,
+        calibrate,
+    ):
         command.add(commands)
     return parser
 

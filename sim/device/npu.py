@@ -10,6 +10,7 @@ from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem
 from npu_model.program import Control, ControlKind, DmaOperation, KernelOperation
 from npu_model.programmer_registers import Register
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from sim.device.bus import Bus
 from sim.device.commands import REGIONS, Commands, commands
 from sim.device.operands import COMMANDS, BusAbortError, Operands, Window
@@ -24,18 +25,28 @@ _BURST_BYTES = {0: 64, 1: 128, 2: 256, 3: 256}
 """AXI_LIMIT.max_beats (core driver); 3 is reserved."""
 
 
+@dataclass(frozen=True, slots=True)
+class FinishedRun:
+    """A run that is over: the device's cycle at its start, how many it took, and how it ended ("reset" if it was given up)."""
+
+    start: int
+    cycles: int
+    ending: str
+
+
 class Device:
     """One NPU. ``read`` and ``write`` take byte offsets of words; ``advance`` lets its clock run.
 
     ``memory_system`` says what the two AXI ports reach: the map of regions to ports is REGIONCFG's and QCONFIG's, and what AXI_LIMIT
     allows bounds bursts and outstanding transactions. ``cycle`` counts the NPU's clock since the device was made. ``complaint`` is the
-    sentence behind the last parse error or bus abort, "" if there was none since the last reset.
+    sentence behind the last parse error or bus abort, "" if there was none since the last reset. ``finished`` are its runs.
     """
 
     def __init__(self, accelerator_name: str, memory_system: MemorySystem, bus: Bus, timing: TimingParameters = DEFAULT_TIMING) -> None:
         self.accelerator = accelerator(accelerator_name)
         self.cycle = 0
         self.complaint = ""
+        self.finished: list[FinishedRun] = []
         self._system, self._bus = memory_system, bus
         self._words = Words(accelerator_name)
         self._planner = Planner(self.accelerator, timing)
@@ -127,7 +138,7 @@ class Device:
     def _reset(self, request: int) -> None:
         """A soft reset: a run is given up, every register is as after a reset, in the security state and privilege asked for."""
         self._count()
-        self._leave_run(0)
+        self._leave_run(0, "reset")
         self._words.reset()
         self._words.values["RESET"] = self._words.values["PROT"] = request & 3
         self._resume = 0
@@ -140,6 +151,7 @@ class Device:
         if value & 2:
             self._words.set_field("STATUS", "irq_raised", 0)
             self._words.set_field("STATUS", "pmu_irq_raised", 0)
+            self._drive()
         history = self._words.field("STATUS", "irq_history_mask")
         self._words.set_field("STATUS", "irq_history_mask", history & ~(value >> 16))
         if self._run is not None:
@@ -257,34 +269,35 @@ class Device:
             done = run.ending is Ending.DONE
             last = run.commands.operations[-1] if run.commands.operations and done else None
             is_stop = isinstance(last, Control) and last.kind is ControlKind.STOP
-            self._stop(run.resume)
+            self._stop(run.resume, run.ending.value)
             self._words.set_field("STATUS", "cmd_end_reached", int(done))
             self._raise(last.parameter if isinstance(last, Control) and is_stop else 0)
 
     def _fail(self, sentence: str) -> None:
         self.complaint = sentence
-        self._stop(0)
+        self._stop(0, f"{Ending.PARSE_ERROR.value}: {sentence}")
         self._words.set_field("STATUS", "cmd_parse_error", 1)
         self._raise(0)
 
     def _abort(self, abort: BusAbortError) -> None:
         self.complaint = f"Bus abort on AXI{abort.port}: {abort}."
-        self._stop(0)
+        self._stop(0, self.complaint)
         self._words.set_field("STATUS", "bus_status", 1)
         self._words.set_field("STATUS", "faulting_interface", abort.port)
         self._words.set_field("STATUS", "faulting_channel", abort.channel)
         self._raise(0)
 
-    def _stop(self, resume: int) -> None:
+    def _stop(self, resume: int, ending: str) -> None:
         self._count()
         if self._run is not None:
             self._words.values["QREAD"] = self._run.offset(self.cycle - self._started)
-        self._leave_run(resume)
+        self._leave_run(resume, ending)
         self._words.set_field("STATUS", "state", 0)
 
-    def _leave_run(self, resume: int) -> None:
+    def _leave_run(self, resume: int, ending: str) -> None:
         if self._run is not None:
             elapsed = self.cycle - self._started
+            self.finished.append(FinishedRun(self._started, elapsed, ending))
             if self._run.counts is not None:
                 for name in self._run.counts.names:
                     self._past[name] = self._past.get(name, 0) + self._run.events(name, elapsed)

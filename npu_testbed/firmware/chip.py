@@ -1,0 +1,248 @@
+"""Chips: a Cortex-M core, memories, an NPU and a UART with their addresses, read from TOML."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+from npu_model.accelerator import accelerator
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from npu_model.programmer_registers import REGISTER_BYTES
+from npu_model.values import dataclass
+from npu_testbed.configs import load_memory_system, load_timing_adapter
+from validation.reading import read_configuration
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+UARTS = ("cmsdk", "pl011")
+PAGE = 0x1000
+_SPACE = 1 << 32
+_SYSTEM_SPACE = 0xE000_0000
+_MOST_MEMORY = 1 << 29
+_MOST_INTERRUPTS = 480
+_MOST_HZ = 100_000_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryBlock:
+    """A memory: its addresses (the same bytes at each), bytes, whether the core may write it and the NPU reaches it."""
+
+    name: str
+    addresses: tuple[int, ...]
+    size: int
+    writable: bool
+    npu: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Core:
+    """A core: its type, clock, cycles that it takes for an instruction, and where its vector table lies at reset."""
+
+    cpu: str
+    clock_hz: int
+    cycles_per_instruction: int
+    vector_table: int
+
+
+@dataclass(frozen=True, slots=True)
+class NpuBlock:
+    """The NPU: its accelerator, register addresses, interrupt number, clock, and the memory system behind its AXI ports."""
+
+    accelerator: str
+    addresses: tuple[int, ...]
+    interrupt: int
+    clock_hz: int
+    memory_system: MemorySystem
+
+
+@dataclass(frozen=True, slots=True)
+class UartBlock:
+    """A UART: its kind (cmsdk or pl011) and addresses."""
+
+    kind: str
+    addresses: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A system that firmware runs on."""
+
+    name: str
+    core: Core
+    npus: tuple[NpuBlock, ...]
+    uarts: tuple[UartBlock, ...]
+    memories: tuple[MemoryBlock, ...]
+
+
+class _Table:
+    """A table of a chip's file, whose complaints name the key; a key that nobody asks for is one too."""
+
+    def __init__(self, where: str, values: Any) -> None:
+        if not isinstance(values, dict):
+            raise InputError(f"{where} of the chip is no table: see docs/device.md for the keys.")
+        self._where, self._values, self._asked = where, values, set[str]()
+
+    def _get(self, key: str, default: Any) -> Any:
+        self._asked.add(key)
+        found = self._values.get(key, default)
+        if found is None:
+            raise InputError(f"{self._where} of the chip has no {key!r}: it is needed; see docs/device.md.")
+        return found
+
+    def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
+        found = self._get(key, default)
+        if not isinstance(found, int) or isinstance(found, bool) or not low <= found <= high:
+            raise InputError(f"{key} in {self._where} of the chip is {str(found)[:40]}: give an integer from {low:#x} to {high:#x}.")
+        return found
+
+    def text(self, key: str, choices: tuple[str, ...] | None = None, default: str | None = None) -> str:
+        found = self._get(key, default)
+        if not isinstance(found, str) or (choices is not None and found not in choices):
+            allowed = f"one of {', '.join(choices)}" if choices else "a string"
+            raise InputError(f"{key} in {self._where} of the chip is {str(found)[:40]!r}: give {allowed}.")
+        return found
+
+    def switch(self, key: str, *, default: bool) -> bool:
+        found = self._get(key, default)
+        if not isinstance(found, bool):
+            raise InputError(f"{key} in {self._where} of the chip is {str(found)[:40]!r}: give true or false.")
+        return found
+
+    def addresses(self, size: int) -> tuple[int, ...]:
+        found = self._get("addresses", None)
+        good = isinstance(found, list) and found and all(isinstance(one, int) and 0 <= one <= _SPACE - size for one in found)
+        if not good or any(one % PAGE for one in found):
+            raise InputError(f"addresses in {self._where} of the chip are {str(found)[:60]}: give a list of multiples of {PAGE:#x}.")
+        return tuple(found)
+
+    def done(self) -> None:
+        unknown = sorted(set(self._values) - self._asked)
+        if unknown:
+            known = ", ".join(sorted(self._asked))
+            raise InputError(f"{self._where} of the chip has the key {unknown[0][:40]!r}: {known} are known; remove it.")
+
+
+def _tables(document: dict[str, Any], key: str) -> list[tuple[str, Any]]:
+    """One table, or a list of them."""
+    found = document.get(key, [])
+    return [(f"[[{key}]] {i}", one) for i, one in enumerate(found)] if isinstance(found, list) else [(f"[{key}]", found)]
+
+
+def _memory(where: str, values: Any) -> MemoryBlock:
+    table = _Table(where, values)
+    size = table.number("size", PAGE, _MOST_MEMORY)
+    if size % PAGE:
+        raise InputError(f"size in {where} of the chip is {size:#x}: give a multiple of {PAGE:#x}.")
+    block = MemoryBlock(
+        table.text("name", default="memory"),
+        table.addresses(size),
+        size,
+        writable=table.switch("writable", default=True),
+        npu=table.switch("npu", default=True),
+    )
+    table.done()
+    return block
+
+
+def _system(table: _Table) -> MemorySystem:
+    adapter = table.text("timing_adapter", default="")
+    config, mode = table.text("system_config", default=""), table.text("memory_mode", default="")
+    if bool(adapter) == bool(config):
+        raise InputError("[npu] of the chip says its memories by timing_adapter, or by system_config with memory_mode: give one of them.")
+    file = table.text("config", default="")
+    if adapter:
+        return load_timing_adapter(adapter)
+    return load_memory_system(config, mode or "Shared_Sram", Path(file) if file else None)
+
+
+def _npu(where: str, values: Any) -> NpuBlock:
+    table = _Table(where, values)
+    name = accelerator(table.text("accelerator")).name
+    addresses = table.addresses(REGISTER_BYTES)
+    number = table.number("interrupt", 0, _MOST_INTERRUPTS - 1)
+    block = NpuBlock(name, addresses, number, table.number("clock_hz", 1, _MOST_HZ), _system(table))
+    table.done()
+    return block
+
+
+def _uart(where: str, values: Any) -> UartBlock:
+    table = _Table(where, values)
+    block = UartBlock(table.text("kind", UARTS), table.addresses(PAGE))
+    table.done()
+    return block
+
+
+def _core(where: str, values: Any) -> Core:
+    table = _Table(where, values)
+    core = Core(
+        table.text("cpu", CORES),
+        table.number("clock_hz", 1, _MOST_HZ),
+        table.number("cycles_per_instruction", 1, 100, 1),
+        table.number("vector_table", 0, _SPACE - PAGE, 0),
+    )
+    table.done()
+    return core
+
+
+def _require_apart(chip: Chip) -> None:
+    spans = [(one, one + block.size, block.name) for block in chip.memories for one in block.addresses]
+    spans += [(one, one + PAGE, "the NPU") for npu in chip.npus for one in npu.addresses]
+    spans += [(one, one + PAGE, "the UART") for uart in chip.uarts for one in uart.addresses]
+    spans.append((_SYSTEM_SPACE, _SPACE, "the core's own registers"))
+    spans.sort()
+    for (start, end, name), (following, _, other) in pairwise(spans):
+        if following < end:
+            raise InputError(f"{other} at {following:#x} lies in {name} at {start:#x} to {end:#x}: give them addresses apart.")
+    total = sum(block.size for block in chip.memories)
+    if total > _MOST_MEMORY:
+        raise InputError(f"The chip's memories have {total:#x} bytes: {_MOST_MEMORY:#x} is the most that is emulated; make them smaller.")
+
+
+def parse_chip(name: str, text: str) -> Chip:
+    """A chip from its TOML; InputError names the key, the value and what is allowed."""
+    try:
+        document = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"The chip {name!r} is no TOML: {str(error)[:200]}.") from None
+    unknown = sorted(set(document) - {"name", "core", "npu", "uart", "memory"})
+    if unknown:
+        raise InputError(f"The chip has the key {unknown[0][:40]!r}: name, core, npu, uart and memory are known; remove it.")
+    chip = Chip(
+        str(document.get("name", name))[:60],
+        _core("[core]", document.get("core")),
+        tuple(_npu(*one) for one in _tables(document, "npu")),
+        tuple(_uart(*one) for one in _tables(document, "uart")),
+        tuple(_memory(*one) for one in _tables(document, "memory")),
+    )
+    for what, blocks in (("[npu]", chip.npus), ("[[memory]]", chip.memories)):
+        if not blocks:
+            raise InputError(f"The chip has no {what}: at least one is needed; see docs/device.md.")
+    _require_apart(chip)
+    return chip
+
+
+def _folder() -> Any:
+    return resources.files("npu_testbed.firmware") / "chips"
+
+
+def chip_names() -> tuple[str, ...]:
+    """The chips that the package has."""
+    return tuple(sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml")))
+
+
+def load_chip(name_or_path: str) -> Chip:
+    """The chip of this name, or of a TOML file; InputError if there is none or it makes no sense."""
+    if name_or_path in chip_names():
+        return parse_chip(name_or_path, (_folder() / f"{name_or_path}.toml").read_text(encoding="utf-8"))
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        raise InputError(f"Chip {name_or_path[:60]!r} is unknown: choose {', '.join(chip_names())}, or give a .toml file.")
+    return parse_chip(path.stem, read_configuration(path, "Chip"))

@@ -1,0 +1,72 @@
+"""One run of firmware: files in; what it printed, how it ended and what its NPUs did out."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+from pathlib import Path
+
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.firmware.chip import Chip
+from npu_testbed.firmware.core import StoppedError
+from npu_testbed.firmware.elf import read_elf
+from npu_testbed.firmware.machine import Machine
+from validation.reading import read_file
+
+MAX_SECONDS = 3600
+
+
+@dataclass(frozen=True, slots=True)
+class NpuRun:
+    """One run of an NPU: its number, cycles from the start command to the stop, and how it ended."""
+
+    npu: int
+    start: int
+    cycles: int
+    ending: str
+
+
+@dataclass(frozen=True, slots=True)
+class FirmwareRun:
+    """What firmware did: its output, exit code (None if it did not end), why it stopped, cycles of the core and runs of the NPUs."""
+
+    chip: str
+    output: bytes
+    exit_code: int | None
+    stopped: str
+    core_cycles: int
+    npu_runs: tuple[NpuRun, ...]
+
+    @property
+    def passed(self) -> bool:
+        """Whether it ended by itself, with exit code 0."""
+        return self.exit_code == 0
+
+
+def run_firmware(
+    firmware: str | Path,
+    chip: Chip,
+    seconds: Fraction = Fraction(10),
+    data: Sequence[tuple[int, bytes]] = (),
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> FirmwareRun:
+    """Run an ELF file on a chip for so many seconds of its own time; ``data`` are bytes that lie in memory at an address from the start.
+
+    InputError if the file is none, the chip has no memory for it, or the extra 'device' is not installed.
+    """
+    if not 0 < seconds <= MAX_SECONDS:
+        raise InputError(f"A time limit of {float(seconds):g} s was given: above 0, up to {MAX_SECONDS} are taken.")
+    machine = Machine(chip, read_elf(read_file(firmware, "Firmware")), timing)
+    for address, content in data:
+        machine.load(address, content)
+    code, stopped = None, ""
+    try:
+        code = machine.run(seconds)
+        if code is None:
+            stopped = f"the firmware has not ended in {float(seconds):g} s of its own time"
+    except StoppedError as error:
+        stopped = str(error)
+    runs = tuple(NpuRun(number, run.start, run.cycles, run.ending) for number, npu in enumerate(machine.npus) for run in npu.finished)
+    return FirmwareRun(chip.name, bytes(machine.output), code, stopped, machine.space.cycle, runs)
