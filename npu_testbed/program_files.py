@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -9,10 +10,12 @@ from typing import TYPE_CHECKING
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.compiled.containers import is_delegate, unpacked
-from npu_model.compiled.executorch import RUNTIME, read_executorch
+from npu_model.compiled.driver_checks import DriverCheck, file_checks, payload_checks, require_driver
+from npu_model.compiled.executorch import RUNTIME, executorch_payloads, read_executorch
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.export.regions import cpu_codes
+from npu_model.export.tflite_file import payload_of
 from npu_model.printable import printable
 from npu_model.program.text import to_text
 from npu_model.tflite.identifiers import is_tflite, is_tosa
@@ -117,6 +120,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     progress(f"Reading {path}")
     read = _read_network(path)
     network = read.network
+    _require_driver(path, read)
     if RUNTIME in cpu_codes(network):
         raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
     original = _original(read.plan, model, Path(path).name)
@@ -151,6 +155,17 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
             skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
         hazards = network_hazards(network)
         return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended, hazards)
+
+
+def _require_driver(path: str | Path, read: _Read) -> None:
+    """InputError, naming the check, if the core driver would refuse a file, or what a schedule is exported to."""
+    if read.plan is not None:
+        checks: Iterator[DriverCheck] = (check for program in read.network.programs for check in payload_checks(payload_of(program)))
+    elif read.delegate:
+        checks = (check for payload in executorch_payloads(unpacked(read_file(path, "File"))) for check in payload_checks(payload))
+    else:
+        checks = file_checks(unpacked(read_file(path, "File")))
+    require_driver(checks, Path(path).name)
 
 
 def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name: str) -> None:

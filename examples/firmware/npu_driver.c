@@ -94,7 +94,7 @@ npu_result npu_invoke(const uint8_t *payload, size_t payload_size, const uint32_
         at += 4;
         if ((action & 0xFF) == ACTION_CONFIG && at + 8 <= payload_size) {
             uint32_t config = word(payload + at), id = word(payload + at + 4), own = platform_read(ID);
-            if ((config ^ platform_read(CONFIG)) & 0xF000FFFFu || id >> 28 != own >> 28 || (id >> 20 & 0xFF) > (own >> 20 & 0xFF)) {
+            if ((config ^ platform_read(CONFIG)) & 0xF00000FFu || id >> 28 != own >> 28 || (id >> 20 & 0xFF) > (own >> 20 & 0xFF)) {
                 return NPU_OTHER_NPU;
             }
             at += 8;

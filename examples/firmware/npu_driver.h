@@ -25,7 +25,7 @@ void npu_interrupt(void);
 typedef enum {
     NPU_OK = 0,
     NPU_BAD_PAYLOAD = 1, /* no "COP1" payload with a command stream, or one that is misaligned */
-    NPU_OTHER_NPU = 2,   /* MACs, SHRAM or architecture are not those of this NPU */
+    NPU_OTHER_NPU = 2,   /* MACs, product or architecture are not those of this NPU */
     NPU_BAD_ADDRESS = 3, /* a base address that is no multiple of 16 */
     NPU_FAULT = 4        /* bus abort, parse error or an end before the end of the stream */
 } npu_result;

@@ -115,6 +115,12 @@ def _starts(data: bytes) -> Iterator[int]:
         position = data.find(MAGIC, position + len(MAGIC))
 
 
+def executorch_payloads(data: bytes) -> Iterator[bytes]:
+    """The driver payloads of the streams in the bytes; InputError if a stream is damaged."""
+    for _, start in zip(range(_MOST_STREAMS), _starts(data), strict=False):
+        yield _blocks(data, start).get("cmd_data", b"")
+
+
 def read_executorch(data: bytes) -> CompiledNetwork:
     """The Programs of every stream in the bytes, in the order in which they lie there, as the steps of one network.
 

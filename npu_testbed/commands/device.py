@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from npu_testbed.commands.options import (
-    BAR_MISSED,
-    Parser,
-    add_accelerator_option,
-    add_json_option,
-    add_timing_option,
-    example,
-    print_json,
-    seconds,
-)
+from npu_testbed.commands.options import Parser, add_accelerator_option, add_json_option, add_timing_option, example, seconds
+from npu_testbed.commands.printing import Printed
+
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
 
 def add(commands: Any) -> None:
@@ -61,7 +57,7 @@ def _add_run(ways: Any) -> None:
     )
     add_timing_option(parser)
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 def _add_files(ways: Any) -> None:
@@ -105,41 +101,32 @@ def _placed(text: str) -> tuple[int, bytes]:
     return number, read_file(path, "Data")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Run the firmware and print what it sent; status 1 unless it ends with exit code 0."""
-    import sys
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Run the firmware; status 1 unless it ends with exit code 0."""
     from fractions import Fraction
 
     from npu_testbed.firmware import load_chip, run_firmware
+    from npu_testbed.firmware.report import run_json, run_text
+    from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.timing import load_timing
 
     data = [_placed(text) for text in arguments.data]
-    result = run_firmware(
-        arguments.firmware, load_chip(arguments.chip), Fraction(arguments.time_limit), data, load_timing(arguments.timing)
-    )
-    text = result.output.decode("utf-8", "replace")
-    if arguments.json:
-        runs = [{"npu": one.npu, "start": one.start, "cycles": one.cycles, "ending": one.ending} for one in result.npu_runs]
-        about = {"chip": result.chip, "exit_code": result.exit_code, "stopped": result.stopped, "core_cycles": result.core_cycles}
-        print_json("device run", about | {"output": text, "npu_runs": runs, "passed": result.passed})
-        return 0 if result.passed else BAR_MISSED
-    print("".join(char for char in text if char.isprintable() or char in "\n\t"), end="" if text.endswith("\n") else "\n")
-    for one in result.npu_runs:
-        print(f"NPU {one.npu}: {one.cycles:,} cycles from cycle {one.start:,} on, {one.ending}")
-    ended = f"exit code {result.exit_code}" if result.exit_code is not None else result.stopped
-    print(f"{result.chip}: {ended} after {result.core_cycles:,} core cycles", file=sys.stdout if result.passed else sys.stderr)
-    return 0 if result.passed else BAR_MISSED
+    chip, timing = load_chip(arguments.chip), load_timing(arguments.timing)
+    show(f"Running {arguments.firmware} on {chip.name}")
+    result = run_firmware(arguments.firmware, chip, Fraction(arguments.time_limit), data, timing)
+    return PlainOutcome("device run", result, lambda: run_json(result), lambda: run_text(result), passed=result.passed)
 
 
 def write_host_files(arguments: argparse.Namespace) -> int:
     """Write the library."""
+    from npu_model.printable import printable
     from npu_testbed.firmware.serve import host_files
     from npu_testbed.pipeline import write_files
 
     files = {arguments.output / name: content for name, content in host_files().items()}
     write_files(files)
     for path, content in files.items():
-        print(f"{path}: {len(content):,} bytes")
+        print(f"{printable(str(path))}: {len(content):,} bytes")
     return 0
 
 

@@ -40,6 +40,11 @@ class FirmwareRun:
     npu_runs: tuple[NpuRun, ...]
 
     @property
+    def text(self) -> str:
+        """The output as text; bytes that are no UTF-8 are marked."""
+        return self.output.decode("utf-8", "replace")
+
+    @property
     def passed(self) -> bool:
         """Whether it ended by itself, with exit code 0."""
         return self.exit_code == 0

@@ -82,7 +82,7 @@ def test_another_accelerator_is_refused_by_the_firmware(built: Path, tmp_path: P
     outcome = call("device", "run", built / "firmware.elf", "--chip", chip)
     assert outcome.status == 1
     assert "job 0: result 2," in outcome.output
-    assert "exit code 1" in outcome.errors
+    assert "exit code 1" in outcome.output
 
 
 def test_an_arena_in_memory_of_the_core_alone_is_a_bus_abort(built: Path, tmp_path: Path) -> None:
@@ -265,7 +265,7 @@ def test_the_command_ends_with_status_1_and_the_reason(tmp_path: Path) -> None:
     (tmp_path / "loop.elf").write_bytes(by_hand(0xE7FE))
     outcome = call("device", "run", tmp_path / "loop.elf", "--time-limit", "0.001")
     assert outcome.status == 1
-    assert outcome.errors == "corstone-300: the firmware has not ended in 0.001 s of its own time after 32,000 core cycles\n"
+    assert outcome.output == "corstone-300: the firmware has not ended in 0.001 s of its own time after 32,000 core cycles\n"
 
 
 def test_data_lies_in_memory_from_the_start(tmp_path: Path) -> None:

@@ -1,0 +1,29 @@
+"""The report of a run of firmware: what it sent, what the NPUs did, and how it ended."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_testbed.firmware.run import FirmwareRun
+
+
+def run_json(result: FirmwareRun) -> dict[str, Any]:
+    """The facts of the document."""
+    return {
+        "chip": result.chip,
+        "core_cycles": result.core_cycles,
+        "exit_code": result.exit_code,
+        "npu_runs": [{"npu": one.npu, "start": one.start, "cycles": one.cycles, "ending": one.ending} for one in result.npu_runs],
+        "output": result.text,
+        "passed": result.passed,
+        "stopped": result.stopped,
+    }
+
+
+def run_text(result: FirmwareRun) -> str:
+    """What the firmware sent, without control codes, and below it a line for each run of an NPU and one for the end."""
+    sent = "".join(char for char in result.text if char.isprintable() or char in "\n\t").rstrip("\n")
+    lines = [sent] if sent else []
+    lines += [f"NPU {one.npu}: {one.cycles:,} cycles from cycle {one.start:,} on, {one.ending}" for one in result.npu_runs]
+    ended = f"exit code {result.exit_code}" if result.exit_code is not None else result.stopped
+    return "\n".join([*lines, f"{result.chip}: {ended} after {result.core_cycles:,} core cycles"])
