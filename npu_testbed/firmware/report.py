@@ -21,7 +21,7 @@ def run_json(result: FirmwareRun) -> dict[str, Any]:
 
 
 def run_text(result: FirmwareRun) -> str:
-    """What the firmware sent, without control codes, and below it a line for each run of an NPU and one for the end."""
+    """The text that the firmware sent, without control codes, and below it a line for each run of an NPU and one for the end."""
     sent = "".join(char for char in result.text if char.isprintable() or char in "\n\t").rstrip("\n")
     lines = [sent] if sent else []
     lines += [f"NPU {one.npu}: {one.cycles:,} cycles from cycle {one.start:,} on, {one.ending}" for one in result.npu_runs]

@@ -30,7 +30,7 @@ class NpuRun:
 
 @dataclass(frozen=True, slots=True)
 class FirmwareRun:
-    """What firmware did: its output, exit code (None if it did not end), why it stopped, cycles of the core and runs of the NPUs."""
+    """The result of firmware: its output, exit code (None if it did not end), why it stopped, cycles of the core and runs of the NPUs."""
 
     chip: str
     output: bytes

@@ -67,7 +67,7 @@ __attribute__((section(".vectors"), used)) static void (*const vectors[16 + NPU_
     [16 + NPU_IRQ] = interrupt_handler,
 };
 
-/* What newlib asks of a system. */
+/* The functions that newlib asks of a system. */
 int _write(int file, const char *text, int length)
 {
     int i;

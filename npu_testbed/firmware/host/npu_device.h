@@ -45,7 +45,7 @@ uint64_t npu_device_wait(npu_device *device, uint64_t most);
 /* Cycles of the NPU's clock since the device was opened, as of the last call. */
 uint64_t npu_device_cycle(const npu_device *device);
 
-/* What went wrong between program and device ("" if nothing has): the process has ended, or an offset is no register's. */
+/* The fault between program and device ("" if nothing has): the process has ended, or an offset is no register's. */
 const char *npu_device_error(const npu_device *device);
 
 #ifdef __cplusplus
