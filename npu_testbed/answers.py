@@ -2,7 +2,8 @@
 
 An answer is a JSON value under the digest of all that it follows from: the question, the versions of the tools and our own sources.
 So a folder may be used for anything, and one from elsewhere can at worst be of no use. Each answer is written whole or not at all, as
-soon as it is known: whatever ends the work, at most what was being worked on is lost.
+soon as it is known: whatever ends the work, at most what was being worked on is lost. It carries the digest of its key and of its own
+content: one that is damaged, or that somebody has changed, is worked out again.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ FOLDER = ".npu-testbed-answers"
 
 MAX_BYTES = 1 << 26
 """Bound of an answer, decompressed."""
+
+_DIGEST, _VALUE = "sha256", "value"
+"""Keys of a kept answer."""
 
 _PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
 _SOURCES = ("*.py", "*.c", "*.h", "*.toml", "*.csv")
@@ -62,6 +66,11 @@ def key_of(question: object, *data: bytes) -> str:
     return whole.hexdigest()
 
 
+def _content_digest(key: str, plain: Any) -> str:
+    """The digest of an answer under its key."""
+    return sha256(f"{key}\n{json.dumps(plain, sort_keys=True)}".encode()).hexdigest()
+
+
 class Answers:
     """A folder of answers, ``packed`` or for people to read too; InputError if it cannot be made or written to."""
 
@@ -76,16 +85,21 @@ class Answers:
 
     def find(self, key: str, value: Callable[[Any], T]) -> T | None:
         """The answer as ``value`` makes it of its JSON form; None if there is none, or if it is damaged in whatever way."""
-        with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, RecursionError, zlib.error):
+        with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error):
             data = read_file(self.path(key), "Answer", MAX_BYTES)
-            return value(json.loads(zlib.decompressobj().decompress(data, MAX_BYTES) if self._packed else data))
+            kept = json.loads(zlib.decompressobj().decompress(data, MAX_BYTES) if self._packed else data)
+            if kept[_DIGEST] == _content_digest(key, kept[_VALUE]):
+                return value(kept[_VALUE])
         return None
 
     def keep(self, key: str, plain: Any) -> None:
         """Write an answer; where nothing can be kept the work goes on, as what is asked for is its result."""
         with suppress(InputError):
-            text = json.dumps(plain, sort_keys=True, indent=None if self._packed else 1)
-            write_file(self.path(key), zlib.compress(text.encode("ascii")) if self._packed else f"{text}\n".encode("ascii"))
+            kept = {_DIGEST: _content_digest(key, plain), _VALUE: plain}
+            text = json.dumps(kept, sort_keys=True, indent=None if self._packed else 1)
+            data = zlib.compress(text.encode("ascii")) if self._packed else f"{text}\n".encode("ascii")
+            # Searches have thousands of answers, of which a lost one is soon found again.
+            write_file(self.path(key), data, durable=not self._packed, follow=False)
 
     def known(self, key: str, plain: Callable[[T], Any], value: Callable[[Any], T], work: Callable[[], T]) -> T:
         """The answer that is kept, or that of ``work``, kept now."""

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from threading import get_ident
+from secrets import token_hex
 
 from npu_model.errors import InputError
 from validation.reading import reason_of
 
 _TEMPORARY = ".npu-testbed"
-"""Beginning of a temporary file's name; the process, the thread and a number follow."""
+"""Beginning of a temporary file's name; the process, what nobody can guess and a number follow."""
 
 
 def require_writable(path: str | Path, *sources: str | Path) -> None:
@@ -110,9 +110,35 @@ def _runs(process: int) -> bool:
     return True
 
 
-def _write(path: str | Path, file: Path, data: bytes) -> None:
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
+"""A temporary file is nobody's but ours: whatever lies there by its name, a link to elsewhere too, is not written to."""
+
+
+def _write_new(file: Path, data: bytes, *, durable: bool) -> None:
+    with os.fdopen(os.open(file, _NEW, 0o666), "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        if durable:
+            os.fsync(stream.fileno())
+
+
+def _settle(folders: Iterable[Path]) -> None:
+    """Have the system keep the names in these folders, whatever becomes of its power; where it cannot, it keeps them when it does."""
+    for folder in folders:
+        with suppress(OSError):
+            descriptor = os.open(folder, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+def _write(path: str | Path, file: Path, data: bytes, *, durable: bool) -> None:
     try:
-        file.write_bytes(data)
+        if file.name.startswith(_TEMPORARY):
+            _write_new(file, data, durable=durable)
+        else:
+            file.write_bytes(data)
     except BrokenPipeError:
         raise
     except OSError as error:
@@ -124,17 +150,19 @@ def _is_special(path: Path) -> bool:
     return path.exists() and not path.is_file()
 
 
-def write_files(files: Mapping[Path, bytes]) -> None:
+def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bool = True) -> None:
     """Write all files or none: each into a temporary file beside its target, and only when all are whole are they renamed.
 
+    What is ``durable`` is on the disk before it takes its name, so that a loss of power leaves the old file or the new one. A link is
+    followed, as whoever names a file means it; without ``follow``, for names that are ours, the file takes the link's place.
     A target that is no regular file (a pipe, /dev/null) is written to directly, before the others. InputError if it cannot be done.
     """
     for path in files:
         require_writable(path)
-    targets = {path: path.resolve() for path in files}
-    special = [path for path in files if _is_special(targets[path])]
+    targets = {path: path.resolve() if follow else path.parent.resolve() / path.name for path in files}
+    special = [path for path in files if follow and _is_special(targets[path])]
     temporary = {
-        path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{get_ident()}.{index}.tmp")
+        path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{token_hex(8)}.{index}.tmp")
         for index, (path, target) in enumerate(targets.items())
         if path not in special
     }
@@ -142,10 +170,11 @@ def write_files(files: Mapping[Path, bytes]) -> None:
     new = {path for path in temporary if not targets[path].exists()}
     try:
         for path in (*special, *temporary):
-            _write(path, temporary.get(path, targets[path]), files[path])
+            _write(path, temporary.get(path, targets[path]), files[path], durable=durable)
         for path, file in temporary.items():
             file.replace(targets[path])
             renamed.append(path)
+        _settle({target.parent for target in targets.values()} if durable else ())
     except OSError as error:
         if isinstance(error, BrokenPipeError):
             raise
@@ -158,6 +187,6 @@ def write_files(files: Mapping[Path, bytes]) -> None:
             file.unlink(missing_ok=True)
 
 
-def write_file(path: str | Path, data: bytes) -> None:
+def write_file(path: str | Path, data: bytes, *, durable: bool = True, follow: bool = True) -> None:
     """Write one file, whole or not at all, as :func:`write_files` does."""
-    write_files({Path(path): data})
+    write_files({Path(path): data}, durable=durable, follow=follow)

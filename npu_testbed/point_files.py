@@ -9,9 +9,9 @@ from threading import Lock
 
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.errors import InputError
-from npu_testbed.files import remove_leftovers, require_folder
+from npu_testbed.files import remove_leftovers, require_folder, write_file
 from npu_testbed.models import ZOO
-from npu_testbed.scheduling import write_schedule
+from npu_testbed.scheduling import schedule_file
 
 
 def point_name(stem: str, memory: int) -> str:
@@ -21,6 +21,11 @@ def point_name(stem: str, memory: int) -> str:
     'net_0000009280.json'
     """
     return f"{stem}_{memory:010d}.json"
+
+
+def _write(schedule: Schedule, path: Path) -> None:
+    """Write the file of a point, whose name is ours."""
+    write_file(path, schedule_file(schedule), follow=False)
 
 
 class PointFiles:
@@ -42,7 +47,7 @@ class PointFiles:
             if any(size <= memory and fast <= cycles for size, fast in self._points):
                 return
             path = self.folder / point_name(self._stem, memory)
-            write_schedule(schedule, path)
+            _write(schedule, path)
             for one in [(size, slow) for size, slow in self._points if memory <= size and cycles <= slow]:
                 old = self._points.pop(one)
                 if old != path:
@@ -56,4 +61,4 @@ class PointFiles:
             if path not in final:
                 path.unlink(missing_ok=True)
         for path, schedule in final.items():
-            write_schedule(schedule, path)
+            _write(schedule, path)

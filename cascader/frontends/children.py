@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import os
 import subprocess
+import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
@@ -58,8 +59,10 @@ def run_child(
 ) -> subprocess.CompletedProcess[str]:
     """Run a command that calls :func:`end_with_parent` in ``folder``, with what it prints as text; ``meanwhile`` is called once it runs.
 
-    Whatever is raised here (TimeoutExpired after ``timeout`` seconds, OSError, an interrupt), the child has ended.
+    Whatever is raised here (TimeoutExpired after ``timeout`` seconds, OSError, an interrupt), the child has ended. Its time begins when
+    it does, whatever is done meanwhile.
     """
+    deadline = time.monotonic() + timeout
     standard_input, kept = os.pipe()
     try:
         with subprocess.Popen(  # noqa: S603  # callers give a list of words that they have checked, and no shell reads it
@@ -74,7 +77,9 @@ def run_child(
         ) as process:
             try:
                 meanwhile()
-                output, errors = process.communicate(timeout=timeout)
+                # A child that has ended by now was in time: what it has said is there.
+                left = timeout if process.poll() is not None else max(deadline - time.monotonic(), 0)
+                output, errors = process.communicate(timeout=left)
             except BaseException:
                 # Whoever leaves the block waits for the child.
                 process.kill()

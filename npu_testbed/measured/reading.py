@@ -16,6 +16,7 @@ from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.values import dataclass
 from validation.fvp.live import StreamTrace, read_pmu_trace
+from validation.fvp.live.json_events import MAX_BYTES
 from validation.fvp.live.pmu_trace import split_streams
 from validation.reading import MAX_TABLE_BYTES, read_file, read_text
 
@@ -134,7 +135,7 @@ _KINDS: dict[tuple[str, ...], Callable[[Lines], Measured]] = {
 
 def read_measured(path: str | Path) -> Measured:
     """The measurement in a file; its content says of which kind it is. InputError names the line and what is wrong with it."""
-    data = read_file(path, "Measurement")
+    data = read_file(path, "Measurement", MAX_BYTES)
     if data.startswith(_JSON):
         return Traced(read_pmu_trace(data), in_cycles=False)
     header, lines = _table(path)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
+from cascader.frontends.folders import own_folder
 from npu_testbed.comparisons.comparison import Comparison, NoPeerError, compare
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.failures import Failure, attempt
@@ -67,8 +67,8 @@ def judge(result: Verification, exception: str) -> tuple[Check, str]:
 def _verified(network: PortfolioNetwork, plan: Schedule, show: Progress) -> tuple[Check, str]:
     if network.unverifiable:
         return Check.EXCEPTION, f"Not verified: {network.unverifiable}."
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as folder:
-        path = Path(folder) / "smallest.json"
+    with own_folder() as folder:
+        path = folder / "smallest.json"
         write_schedule(plan, path)
         source = f"{PORTFOLIO}{network.name}"
         outcome = attempt(partial(verify, path, source, inferences=INFERENCES, progress=show), network.name, "", "The verification")

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.codec import from_plain
 from cascader.ethosu.schedule.file import digest
 from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
@@ -66,9 +67,9 @@ def answer_of(point: Point) -> Answer:
 
 
 def _kept(value: Any) -> Answer:
-    """The answer in a file that was kept; ValueError, TypeError or LookupError if it holds none."""
-    found = Answer(**value["answer"])
-    if not isinstance(found.refused, str) or not (found.refused or (type(found.cycles) is int and found.cycles > 0)):
+    """The answer in a file that was kept; ValueError (InputError), TypeError or LookupError if it holds none."""
+    found: Answer = from_plain(Answer, value["answer"])
+    if not found.refused and found.cycles < 1:
         raise ValueError("It is no answer.")
     return found
 

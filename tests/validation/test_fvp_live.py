@@ -5,6 +5,8 @@ import gzip
 import json
 import sys
 import time
+import tracemalloc
+from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from itertools import accumulate
@@ -26,6 +28,7 @@ from validation.fvp.live import (
     compare_operations,
     find_binary,
     find_firmware,
+    json_events,
     parse_log,
     read_pmu_trace,
     render,
@@ -209,9 +212,43 @@ def test_a_damaged_trace_is_one_sentence(data: bytes, message: str) -> None:
 
 
 def test_a_trace_that_unpacks_without_end_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pmu_trace_module, "MAX_BYTES", 1000)
+    monkeypatch.setattr(json_events, "MAX_BYTES", 1000)
     with pytest.raises(InputError, match="unpacks to more than 1000 bytes"):
         read_pmu_trace(gzip.compress(b" " * 100_000, mtime=0))
+
+
+@pytest.mark.parametrize(("head", "item"), [(b"[", b"{},"), (b'{"traceEvents":[', b'{"name":"qread","ts":1,"args":{"a":1}},')])
+def test_a_trace_that_unpacks_a_thousandfold_takes_little_memory(item: bytes, head: bytes) -> None:
+    packed = gzip.compress(head + item * ((1 << 20) // len(item)), mtime=0)
+    assert len(packed) < 12_000
+    tracemalloc.start()
+    try:
+        with suppress(InputError):
+            read_pmu_trace(packed)
+        assert tracemalloc.get_traced_memory()[1] < 12 << 20
+    finally:
+        tracemalloc.stop()
+
+
+def test_a_trace_of_too_many_entries_or_of_one_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(InputError, match="a value of more than 4194304 characters"):
+        read_pmu_trace(gzip.compress(b'["' + b"a" * (6 << 20), mtime=0))
+    monkeypatch.setattr(json_events, "MAX_EVENTS", 100)
+    with pytest.raises(InputError, match="has more than 100 events"):
+        read_pmu_trace(b"[" + b"{}," * 200)
+    monkeypatch.setattr(pmu_trace_module, "MAX_ENTRIES", 3)
+    assert len(read_pmu_trace(_trace([(1, 0), (2, 4), (3, 8)]))) == 1
+    with pytest.raises(InputError, match="has more than 3 qread events"):
+        read_pmu_trace(_trace([(1, 0), (2, 4), (3, 8), (4, 12)]))
+
+
+def test_events_are_those_of_the_whole_document_wherever_its_pieces_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = [1.25, {"a": [1, {"b": "c,]}"}], "n": -12}, "x", None, True, 123456789, []]
+    for size in range(1, 40):
+        monkeypatch.setattr(json_events, "_CHUNK", size)
+        for text in (json.dumps(whole), json.dumps(whole, indent=1), json.dumps({"x": {"traceEvents": [3]}, "traceEvents": whole, "y": 5})):
+            assert list(json_events.events(text.encode())) == whole
+            assert list(json_events.events(gzip.compress(text.encode()))) == whole
 
 
 # Operation by operation

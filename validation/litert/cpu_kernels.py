@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 from threading import Timer
@@ -14,6 +13,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cascader.frontends.folders import OwnFolder
 from npu_model.compiled.cpu_operators import OperatorFinder, OperatorModel, are_placed, operator_model
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
@@ -46,14 +46,14 @@ class CpuKernels:
         self._reader = RecordReader(model)
         self._operators: dict[str, OperatorModel] = {}
         self._child: subprocess.Popen[str] | None = None
-        self._folder = tempfile.TemporaryDirectory(prefix="npu-testbed-")
+        self._folder = OwnFolder()
 
     def close(self) -> None:
         """Stop the process and delete its files."""
         if self._child is not None:
             self._child.kill()
             self._child.communicate()
-        self._folder.cleanup()
+        self._folder.remove()
 
     def executor(self, network: CompiledNetwork) -> OnCpu:
         """The function that executes the CPU operators of ``network``, for :func:`sim.functional.run`: one inference after the other.
@@ -100,7 +100,7 @@ class CpuKernels:
 
     @property
     def _path(self) -> Path:
-        return Path(self._folder.name)
+        return self._folder.path
 
     def _ask(self, name: str, step: CpuOperator) -> None:
         """Let the child execute an operator on the arrays in the folder."""
@@ -127,7 +127,7 @@ class CpuKernels:
         if self._child is None:
             require_litert()
             self._child = subprocess.Popen(  # noqa: S603  # the one argument is a folder that we made, and no shell reads it
-                [sys.executable, "-m", "validation.litert.cpu_kernels_child", self._folder.name],
+                [sys.executable, "-m", "validation.litert.cpu_kernels_child", str(self._path)],
                 env=child_environment(),
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,

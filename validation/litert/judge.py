@@ -9,7 +9,6 @@ import json
 import os
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.frontends.children import nothing, run_child
+from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 
 TIMEOUT_SECONDS = 600
@@ -65,8 +65,7 @@ def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callabl
     """
     require_litert()
     names = list(inputs[0]) if inputs else []
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         (folder / "model.tflite").write_bytes(model)
         (folder / "names.json").write_text(json.dumps(names), encoding="utf-8")
         for index, arrays in enumerate(inputs):

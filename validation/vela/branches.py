@@ -9,7 +9,6 @@ from __future__ import annotations
 import inspect
 import signal
 import sys
-import tempfile
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
@@ -17,6 +16,7 @@ from math import ceil
 from pathlib import Path
 
 from cascader.frontends.children import GUARD, LIMITS
+from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler import (
     CORES,
     MEMORY_BYTES,
@@ -100,8 +100,7 @@ def _branched(model: bytes, options: CompilerOptions, limits: Sequence[Limit], a
     for limit in limits:
         limit.of(python).words()
     timeout = time_limit()
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-", ignore_cleanup_errors=True) as name:
-        folder = Path(name)
+    with own_folder() as folder:
         (folder / "network.tflite").write_bytes(model)
         texts = [f"{limit.optimise}:{limit.arena_cache_size or ''}" for limit in limits]
         words = [

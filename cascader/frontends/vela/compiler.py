@@ -9,7 +9,6 @@ import csv
 import shutil
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Sequence
 from dataclasses import field
 from importlib import metadata
@@ -18,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
+from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
 from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela_timeout import time_limit
@@ -219,8 +219,7 @@ def compile_network(
         raise InputError(f"Vela's {CORES[1]} core reads no TOSA: leave --debug-force-legacy-core out.")
     words, call = options.words(), None if tosa else direct_call(options)
     network = "network.tosa" if tosa else "network.tflite"  # by the name Vela tells what it is
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         (folder / network).write_bytes(model)
         _run(words, network, call, folder, time_limit() if timeout is None else timeout, read)
         assert parsed is not None  # noqa: S101  # it was read while Vela ran

@@ -6,11 +6,11 @@ import os
 import shutil
 import signal
 import subprocess
-import tempfile
 import time
 from importlib import metadata
 from pathlib import Path
 
+from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_model.values import dataclass
 
@@ -150,8 +150,7 @@ def run_fvp(compiled: bytes, macs: int, options: FvpOptions) -> FvpRun:
     InputError if the binary or the firmware is missing, or the run fails, crashes, hangs or never stops talking.
     """
     binary, firmware = find_binary(options.binary), find_firmware(options.firmware)
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         model, trace, log = folder / "network_vela.tflite", folder / "pmu_trace.json.gz", folder / "log.txt"
         model.write_bytes(compiled)
         line = command(binary, firmware, macs, options, model, trace)
