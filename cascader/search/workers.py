@@ -16,7 +16,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import islice
-from multiprocessing import get_context
+from multiprocessing import current_process, get_context
 from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
@@ -189,12 +189,13 @@ def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _start(parent: Connection, kept: Connection | None) -> None:
+def _start(parent: Connection, kept: Connection | None, begun: Any) -> None:
     """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent.
 
-    ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe closes when nobody has it.
+    It says that it has ``begun``. ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe closes when nobody has it.
     """
     gc.set_threshold(*_COLLECTED)
+    begun.set()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     if kept is not None:
@@ -256,16 +257,27 @@ def _may_fork() -> bool:
     return sys.platform == "linux" and all(thread.daemon for thread in others)
 
 
+_NEVER_BEGAN = (
+    'The worker processes ended before they began, as they import the script that starts them: write what it does below `if __name__ == "'
+    '__main__":`, or ask for one process (processes=1).'
+)
+"""What goes wrong with a script on macOS and Windows, where a new process begins with the imports of the old one."""
+
+
 @contextmanager
 def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
     """As :func:`workers`."""
     if processes == 1:
         yield _Here()
         return
+    if getattr(current_process(), "_inheriting", False):
+        # This is a worker that imports the script which starts workers, as its own main module. Its parent says what to do.
+        raise SystemExit(1)
     forks = _may_fork()
     context = get_context("fork" if forks else "spawn")
     theirs, ours = context.Pipe(duplex=False)
-    terms = theirs, ours if forks else None
+    begun = context.Event()
+    terms = theirs, ours if forks else None, begun
     others = [ProcessPoolExecutor(1, mp_context=context, initializer=_start, initargs=terms) for _ in range(processes - takes_part)]
     pool = _Processes([_Here(), *others] if takes_part else others)
     finished = False
@@ -273,6 +285,8 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
         yield pool
         finished = True
     except BrokenProcessPool:
+        if not begun.is_set():
+            raise InputError(_NEVER_BEGAN) from None
         raise InputError(f"One of {processes} worker processes was ended from outside, perhaps for its memory: try --jobs 1.") from None
     finally:
         if not finished:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
     from npu_testbed.sweeps import Point
+    from npu_testbed.sweeps.cluster import Cluster
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -93,6 +94,8 @@ def add(commands: Any) -> None:
     group.add_argument(
         "--distributed", metavar="ADDRESS", help="work on the Dask cluster whose scheduler is there, such as tcp://host:8786"
     )
+    for name, what in (("ca-file", "the certificate of the authority"), ("cert", "the certificate"), ("key", "the key")):
+        group.add_argument(f"--tls-{name}", metavar="PEM", help=f"{what} for a cluster at tls://, as `dask scheduler` takes it")
     add_vela_timeout_option(group)
     group = parser.add_argument_group("reports")
     group.add_argument("--deadline", metavar="MS", type=milliseconds, help="also say what meets this time with fewest MACs and bytes")
@@ -135,7 +138,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         _points(arguments, show),
         results=arguments.results,
         processes=arguments.jobs,
-        address=arguments.distributed,
+        cluster=_cluster(arguments),
         progress=show,
     )
     files: dict[Path, bytes] = {}
@@ -163,10 +166,28 @@ def _check(arguments: argparse.Namespace) -> None:
         require_page(arguments.report, *arguments.models)
     if arguments.distributed is not None and arguments.jobs is not None:
         raise InputError("--jobs was given together with --distributed, whose cluster has its own workers: drop one of them.")
+    tls = [f"--{name.replace('_', '-')}" for name in _TLS if getattr(arguments, name) is not None]
+    if tls and arguments.distributed is None:
+        raise InputError(f"{tls[0]} was given without --distributed, whose connections it encrypts: give both, or leave it out.")
+    if 0 < len(tls) < len(_TLS):
+        raise InputError(f"{' and '.join(tls)} was given alone: encryption takes --tls-ca-file, --tls-cert and --tls-key.")
     if arguments.distributed is not None and arguments.vela_timeout is not None:
         raise InputError("--vela-timeout was given together with --distributed: set it where the workers run, or leave it out.")
     if arguments.deadline is not None and arguments.json and arguments.report is None:
         raise InputError("--deadline was given together with --json, which has the time of every point: drop one of them.")
+
+
+_TLS = ("tls_ca_file", "tls_cert", "tls_key")
+
+
+def _cluster(arguments: argparse.Namespace) -> Cluster | None:
+    """The Dask cluster that is asked for."""
+    from npu_testbed.sweeps.cluster import Certificates, Cluster
+
+    given = [Path(path) for name in _TLS if (path := getattr(arguments, name)) is not None]
+    if arguments.distributed is None:
+        return None
+    return Cluster(arguments.distributed, Certificates(*given) if given else None)
 
 
 def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[Point, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, Future
-from contextlib import contextmanager
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from npu_model.values import dataclass
 from npu_testbed.answers import Answers
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
+from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.points import Answer, Point
 from npu_testbed.tasks import task_of
 from sim import counted_network
@@ -74,24 +74,6 @@ def _kept(value: Any) -> Answer:
     return found
 
 
-@contextmanager
-def distributed(address: str) -> Iterator[Executor]:
-    """An executor on a Dask cluster; its workers have this package too. What a worker that dies was doing, another one does.
-
-    InputError if Dask is not installed or there is no scheduler at the address.
-    """
-    try:
-        from distributed import Client  # noqa: PLC0415  # an extra, which a sweep on one machine does without
-    except ModuleNotFoundError:
-        raise InputError("--distributed needs Dask: install the extra 'distributed'.") from None
-    try:
-        client = Client(address, timeout=30)
-    except (OSError, ValueError) as error:
-        raise InputError(f"No Dask scheduler answers at {address!r} ({type(error).__name__}): start one, and give its address.") from None
-    with client:
-        yield client.get_executor(pure=False, retries=3)
-
-
 def _worked_out(points: Sequence[Point], executor: Executor, window: int) -> Iterator[tuple[Point, Answer]]:
     """The points with their answers as they come, at most ``window`` of them handed out at a time."""
     waiting = iter(points)
@@ -112,10 +94,10 @@ def sweep(
     *,
     results: Path | None = None,
     processes: int | None = None,
-    address: str | None = None,
+    cluster: Cluster | None = None,
     progress: Progress = silent,
 ) -> tuple[Result, ...]:
-    """The answers of all points, in their order, from this machine's processes or those of a Dask cluster at ``address``.
+    """The answers of all points, in their order, from this machine's processes or those of a Dask ``cluster``.
 
     The folder ``results`` has each answer in a file of its own as soon as it is known, and what it holds is not asked again.
     """
@@ -130,9 +112,9 @@ def sweep(
     if not todo:
         return tuple(Result(point, found[point]) for point in points)
     count = min(default_processes() if processes is None else processes, len(todo))
-    with workers(count) if address is None else distributed(address) as executor:
+    with workers(count) if cluster is None else distributed(cluster) as executor:
         progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
-        for point, answer in _worked_out(todo, executor, AHEAD * count if address is None else len(todo)):
+        for point, answer in _worked_out(todo, executor, AHEAD * count if cluster is None else len(todo)):
             found[point] = answer
             if kept is not None:
                 kept.keep(keys[point], {"point": point.plain(), "answer": answer.plain()})

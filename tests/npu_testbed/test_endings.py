@@ -16,6 +16,7 @@ import pytest
 from command_line import call, refusal
 
 from cascader.search.workers import workers
+from npu_testbed import files
 from npu_testbed.files import write_files
 
 ROOT = Path(__file__).parents[2]
@@ -238,14 +239,14 @@ def test_of_several_files_all_are_written_or_none(tmp_path: Path, monkeypatch: p
     full.symlink_to("/dev/full")
     with pytest.raises(ValueError, match="no space left"):
         write_files({tmp_path / "net.h": b"1", old: b"2", full: b"3"})
-    real = Path.write_bytes
+    real = files._write_new
 
-    def write(path: Path, data: bytes) -> int:
+    def write(path: Path, data: bytes, *, durable: bool) -> None:
         if data == b"source":
             raise OSError(28, "No space left on device")
-        return real(path, data)
+        real(path, data, durable=durable)
 
-    monkeypatch.setattr(Path, "write_bytes", write)
+    monkeypatch.setattr(files, "_write_new", write)
     with pytest.raises(ValueError, match="no space left"):
         write_files({tmp_path / "net.h": b"header", old: b"source"})
     assert sorted(path.name for path in tmp_path.iterdir()) == ["full", "old.c"]
@@ -279,3 +280,33 @@ def test_files_that_threads_write_into_one_folder_keep_their_own_bytes(tmp_path:
     with ThreadPoolExecutor(4) as threads:
         list(threads.map(lambda path: write_files({path: path.name.encode()}), files))
     assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {path.name: path.name.encode() for path in files}
+
+
+SCRIPT = """
+import cascader.search.workers
+from npu_testbed.pipeline import schedule
+
+cascader.search.workers._may_fork = lambda: False
+
+
+def work():
+    print("found", schedule("zoo:tiny_residual", arena_cache_size=9000, effort="quick", processes=2).arena_size <= 9000)
+
+
+"""
+
+
+def run_script(path: Path, text: str) -> subprocess.CompletedProcess[str]:
+    path.write_text(SCRIPT + text)
+    environment = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run([sys.executable, str(path)], env=environment, capture_output=True, text=True, timeout=300, check=False)
+
+
+def test_where_processes_begin_anew_a_script_is_told_how_to_start_them(tmp_path: Path) -> None:
+    """As on macOS and Windows, where each new process imports the script."""
+    wrong = run_script(tmp_path / "wrong.py", "work()\n")
+    assert (wrong.returncode, wrong.stdout) == (1, "")
+    assert wrong.stderr.count('write what it does below `if __name__ == "__main__":`') == 1
+    assert wrong.stderr.count("Traceback") == 1, "the script's own, of the error that it did not handle"
+    right = run_script(tmp_path / "right.py", 'if __name__ == "__main__":\n    work()\n')
+    assert (right.returncode, right.stdout, right.stderr) == (0, "found True\n", "")

@@ -131,7 +131,7 @@ def test_a_kept_answer_says_what_it_is_of(tmp_path: Path) -> None:
     (point,) = points_of(space(6000, choices=[choice("ext.read_latency=64")]))
     sweep([point], results=tmp_path, processes=1)
     (path,) = tmp_path.glob("*.json")
-    kept = json.loads(path.read_text())
+    kept = json.loads(path.read_text())["value"]
     assert kept["point"]["settings"] == {"ext.read_latency": "64"}
     assert kept["point"]["budget_bytes"] == 6000
     assert kept["answer"]["arena_bytes"] <= 6000
