@@ -61,7 +61,7 @@ def sweep(parent: str) -> None:
 
 
 class OwnFolder:
-    """A new empty folder ``path`` that only this user may enter; :meth:`remove` ends it."""
+    """New empty folder ``path`` that only this user may enter; :meth:`remove` ends it."""
 
     def __init__(self) -> None:
         sweep(tempfile.gettempdir())

@@ -192,7 +192,8 @@ def _end(_number: int, _frame: FrameType | None) -> NoReturn:
 def _start(parent: Connection, kept: Connection | None, begun: Any) -> None:
     """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent.
 
-    It says that it has ``begun``. ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe closes when nobody has it.
+    It says that it has ``begun``. ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe
+    closes when nobody has it.
     """
     gc.set_threshold(*_COLLECTED)
     begun.set()
@@ -261,7 +262,7 @@ _NEVER_BEGAN = (
     'The worker processes ended before they began, as they import the script that starts them: write what it does below `if __name__ == "'
     '__main__":`, or ask for one process (processes=1).'
 )
-"""What goes wrong with a script on macOS and Windows, where a new process begins with the imports of the old one."""
+"""Fault of a script on macOS and Windows, where a new process begins with the imports of the old one."""
 
 
 @contextmanager

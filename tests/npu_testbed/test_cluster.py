@@ -1,4 +1,4 @@
-"""What can go wrong with a Dask cluster is a sentence, in bounded time; connections may be encrypted."""
+"""Faults of a Dask cluster are sentences, in bounded time; connections may be encrypted."""
 
 from __future__ import annotations
 

@@ -20,6 +20,7 @@ from npu_testbed.models import load_model
 from npu_testbed.pipeline import schedule, simulate_schedule
 from npu_testbed.settings import Choice, choice, with_setting
 from npu_testbed.sweeps import Answer, Point, Result, Space, points_of, run, sweep
+from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.report import best_table, deadline_table, enough
 from npu_testbed.views.sweep_plot import sweep_svg
 
@@ -201,23 +202,23 @@ def test_processes_answer_as_one_does() -> None:
 
 def test_a_cluster_that_is_not_there_is_said_to_be_missing() -> None:
     pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
-    with pytest.raises(InputError, match="No Dask scheduler answers"), run.distributed("no-address"):
+    with pytest.raises(InputError, match="No Dask scheduler answers"), distributed(Cluster("no-address")):
         pass
 
 
 def test_nothing_is_lost_with_a_worker_of_a_cluster_that_dies(tmp_path: Path) -> None:
-    distributed = pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
+    dask = pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
     points = points_of(space(5200, 6000, 7000, 8000, None))
     killed: list[int] = []
-    with distributed.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
+    with dask.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
 
         def kill(_doing: str) -> None:
             if not killed:
-                with distributed.Client(cluster) as client:
+                with dask.Client(cluster) as client:
                     killed.append(next(iter(client.run(os.getpid).values())))
                 os.kill(killed[0], signal.SIGKILL)
 
-        found = sweep(points, results=tmp_path, address=cluster.scheduler_address, progress=kill)
+        found = sweep(points, results=tmp_path, cluster=Cluster(cluster.scheduler_address), progress=kill)
     assert killed
     assert found == sweep(points, results=tmp_path, processes=1)
     assert len(list(tmp_path.glob("*.json"))) == len(points)
