@@ -99,7 +99,8 @@ def _run(argv: Sequence[str] | None) -> int:
         try:
             return int(arguments.run(arguments))
         except KeyboardInterrupt as stop:
-            say("stopped", _stopped(arguments, stop))
+            if not (isinstance(stop, Terminated) and stop.is_told):
+                say("stopped", _stopped(arguments, stop))
             raise
 
 

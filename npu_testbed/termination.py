@@ -23,11 +23,15 @@ class Terminated(KeyboardInterrupt):
         super().__init__(number)
         self.status = 128 + number
         """Exit status, as shells report it."""
+        self.is_told = False
+        """Whether the user has been told what it left."""
 
     @classmethod
     def by_status(cls, status: int) -> Terminated:
-        """The signal that an exit status above 128 stands for."""
-        return cls(status - 128)
+        """The signal that an exit status above 128 stands for, of which the user has been told."""
+        stop = cls(status - 128)
+        stop.is_told = True
+        return stop
 
 
 class TimeIsUp(KeyboardInterrupt):
