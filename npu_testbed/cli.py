@@ -23,7 +23,7 @@ from npu_testbed.commands import (
     validate,
     verify,
 )
-from npu_testbed.commands.list_configs import ListConfigs, SupportedOpsReport, Version
+from npu_testbed.commands.list_configs import ListChips, ListConfigs, SupportedOpsReport, Version
 from npu_testbed.commands.options import Parser, example
 from npu_testbed.endings import (
     BROKEN_PIPE,
@@ -58,6 +58,7 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action=Version, help="print the version and the compiled cores that run, and exit")
     parser.add_argument("--list-configs", action=ListConfigs, help="print the accelerators, memory systems and modes that options take")
+    parser.add_argument("--list-chips", action=ListChips, help="print the chips that --chip takes, with their sources, and exit")
     parser.add_argument(
         "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
     )

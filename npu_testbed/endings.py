@@ -73,7 +73,7 @@ def refuse_output(error: OutputError) -> int:
 
 
 def system_sentence(error: OSError) -> str:
-    """What the system did not let us do, and the remedy."""
+    """The sentence on what the system did not let us do."""
     reason = str(error.strerror or error).lower()
     name = f" at {os.fsdecode(error.filename)!r}" if isinstance(error.filename, (str, bytes)) else ""
     return f"The system refused an operation{name} ({reason}): check the free space and the rights there, TMPDIR's included."
@@ -85,7 +85,7 @@ def refuse_system_error(error: OSError) -> int:
 
 
 def memory_sentence() -> str:
-    """What to do where memory was not enough."""
+    """The sentence on memory that was not enough."""
     return "The command needs more memory than it may have: check the input's sizes, try --jobs 1, or raise the limit."
 
 

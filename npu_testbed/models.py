@@ -47,7 +47,7 @@ _CONVERTERS = {
     ".pt2": "lower it with ExecuTorch's Arm backend (EthosUPartitioner) and give the .pte, or with litert-torch and give the .tflite",
 }
 _CONVERTERS |= {".keras": _CONVERTERS[".h5"], ".hdf5": _CONVERTERS[".h5"], ".pt": _CONVERTERS[".pt2"], ".pth": _CONVERTERS[".pt2"]}
-"""What makes a network that is read of a file of another framework, by its ending."""
+"""The converter of a file of another framework, by its ending."""
 
 
 def _require_convertible(source: str) -> None:

@@ -56,6 +56,20 @@ class ListConfigs(argparse.Action):
         parser.exit()
 
 
+class ListChips(argparse.Action):
+    """Prints the chips that ``--chip`` takes and ends, as ``--version`` does."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(nargs=0, default=argparse.SUPPRESS, **settings)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        """Print and end."""
+        from npu_testbed.chips import chips_text
+
+        print(chips_text())
+        parser.exit()
+
+
 REPORT = "SUPPORTED_OPS.md"
 """Vela's name of the report, in the working directory."""
 

@@ -5,6 +5,9 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -42,6 +45,10 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         return fill(piece, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
 
 
+_CHIP_HAS = ("--timing-adapter", "--system-config", "--config")
+"""Options whose place a chip takes; others override what it has."""
+
+
 class Parser(argparse.ArgumentParser):
     """An argument parser that refuses abbreviations and raises what is wrong as one sentence."""
 
@@ -50,12 +57,32 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse has it, but of arguments that are unknown to a command its own parser complains, which knows its help."""
+        if "--chip" in self._option_string_actions:
+            self._take_chip(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             word = unknown[0].partition("=")[0]
             near = did_you_mean(word, self._option_string_actions) if word.startswith("-") else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
         return found, unknown
+
+    def _take_chip(self, words: Sequence[str]) -> None:
+        """Make what ``--chip`` stands for the defaults of the other options."""
+        finder = argparse.ArgumentParser(add_help=False, allow_abbrev=False, exit_on_error=False)
+        for option in ("--chip", *_CHIP_HAS):
+            finder.add_argument(option)
+        ends = list(words).index("--") if "--" in words else len(words)
+        with suppress(argparse.ArgumentError):
+            given = finder.parse_known_args(words[:ends])[0]
+            if given.chip is None:
+                return
+            from npu_testbed.chips import load_chip
+
+            chip = load_chip(given.chip)
+            for option in _CHIP_HAS:
+                if getattr(given, option[2:].replace("-", "_")) is not None:
+                    raise InputError(f"{option} was given together with --chip {chip.name}, which has a memory system: drop one of them.")
+            self.set_defaults(**{name: value for name, value in chip.defaults.items() if value is not None})
 
     def error(self, message: str) -> Any:
         """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
@@ -215,6 +242,11 @@ def add_vela_timeout_option(parser: Options) -> None:
 def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
     """The options of :class:`npu_testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
+    group.add_argument(
+        "--chip",
+        metavar="NAME|FILE",
+        help="accelerator and memory system of a chip of `npu-testbed --list-chips`, or of a .toml file; other options override it",
+    )
     group.add_argument(
         "--timing-adapter",
         metavar="NAME|FILE",

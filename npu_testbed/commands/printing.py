@@ -25,6 +25,11 @@ class Printed:
 
         with progress() as watched:
             result = self.answer(arguments, watched)
+        if getattr(arguments, "chip", None) is not None:
+            from npu_testbed.chips import load_chip
+            from npu_testbed.endings import say
+
+            say("note", f"of chip {arguments.chip} these are not known: {load_chip(arguments.chip).unknown}.")
         if getattr(arguments, "json", False):
             print(result.to_json(), end="")
         elif result.coloured:

@@ -154,11 +154,21 @@ def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutc
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
+        _require_its_chip(arguments, plan.accelerator)
         timing = None if arguments.timing is None else load_timing(arguments.timing)
         simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
         return simulation, lambda: arena_map(plan, simulation.replay)
 
     return _answer(arguments, "schedule", arguments.schedule, simulate, show)
+
+
+def _require_its_chip(arguments: argparse.Namespace, accelerator: str) -> None:
+    """InputError for a chip whose NPU is another than the one that a schedule was made for."""
+    if arguments.chip is not None and arguments.accelerator_config != accelerator:
+        raise InputError(
+            f"--chip {arguments.chip} has an {arguments.accelerator_config} and the schedule is for {accelerator}: "
+            "schedule the network for that chip."
+        )
 
 
 def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:

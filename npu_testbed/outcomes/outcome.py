@@ -14,7 +14,7 @@ from npu_testbed.json_schemas import schema_version
 
 
 class Outcome(ABC):
-    """What a command found. The command prints its text, or with ``--json`` its document; a verb of the Python API returns it."""
+    """The findings of a command. The command prints its text, or with ``--json`` its document; a verb of the Python API returns it."""
 
     __slots__ = ()
 

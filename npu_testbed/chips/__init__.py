@@ -1,0 +1,131 @@
+"""Chips by name: the accelerator and the memory system that ``--chip`` stands for, from shipped data or a TOML file of the user's."""
+
+from __future__ import annotations
+
+import sys
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+from npu_model.accelerator import accelerator
+from npu_model.errors import InputError, did_you_mean
+from npu_model.printable import printable
+from npu_model.values import dataclass
+from validation.reading import read_configuration
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_OPTIONS = ("timing_adapter", "config", "system_config", "memory_mode")
+_REQUIRED = ("title", "accelerator", "source", "unknown")
+_MOST_BYTES = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class Chip:
+    """A chip: the values of ``--accelerator-config`` and of the memory options, None where it names none.
+
+    ``sram_bytes`` is the SRAM that the NPU reaches, all of it, 0 if unstated; ``source`` says where the numbers are from,
+    ``unknown`` which are not known.
+    """
+
+    name: str
+    title: str
+    accelerator: str
+    timing_adapter: str | None
+    config: Path | None
+    system_config: str | None
+    memory_mode: str | None
+    sram_bytes: int
+    source: str
+    unknown: str
+
+    @property
+    def defaults(self) -> dict[str, Any]:
+        """The options that the chip stands for, by their names in Python."""
+        return {"accelerator_config": self.accelerator} | {name: getattr(self, name) for name in _OPTIONS}
+
+
+def _folder() -> Path:
+    return Path(str(resources.files(__name__)))
+
+
+def _table(text: str, where: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise InputError(f"{where} is no TOML ({error}): correct it.") from None
+
+
+def _shipped() -> dict[str, Any]:
+    return _table((_folder() / "chips.toml").read_text(encoding="utf-8"), "chips.toml")
+
+
+def chip_names() -> tuple[str, ...]:
+    """The names of the shipped chips, in the order of their file."""
+    return tuple(_shipped())
+
+
+def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
+    """The chip of a table; InputError names a key that is missing, unknown or wrong."""
+    known = (*_REQUIRED, *_OPTIONS, "sram_bytes")
+    for key, value in values.items():
+        if key not in known:
+            raise InputError(f"Chip {name} has a key {printable(key)!r}{did_you_mean(key, known)}: write one of {', '.join(known)}.")
+        if not isinstance(value, str) and key != "sram_bytes":
+            raise InputError(f"Chip {name} has a {key} that is no text: write it in quotation marks.")
+    for key in _REQUIRED:
+        if key not in values:
+            raise InputError(f"Chip {name} has no {key}: add {key} = VALUE.")
+    size = values.get("sram_bytes", 0)
+    if not isinstance(size, int) or isinstance(size, bool) or not 0 <= size <= _MOST_BYTES:
+        raise InputError(f"Chip {name} has a wrong sram_bytes: write an integer from 0 to {_MOST_BYTES}.")
+    if ("timing_adapter" in values) == ("system_config" in values):
+        raise InputError(f"Chip {name} needs either a timing_adapter or a system_config, which are both memory systems: write one of them.")
+    config = values.get("config")
+    return Chip(
+        name=name,
+        title=printable(values["title"]),
+        accelerator=accelerator(values["accelerator"]).name,
+        timing_adapter=values.get("timing_adapter"),
+        config=None if config is None else folder / config,
+        system_config=values.get("system_config"),
+        memory_mode=values.get("memory_mode"),
+        sram_bytes=size,
+        source=printable(values["source"]),
+        unknown=printable(values["unknown"]),
+    )
+
+
+def load_chip(name_or_path: str) -> Chip:
+    """The chip of a shipped name, or of a TOML file whose ``config`` lies beside it; InputError if there is none.
+
+    >>> load_chip("himax-we2").accelerator
+    'ethos-u55-64'
+    """
+    shipped = _shipped()
+    if name_or_path in shipped:
+        return _chip(name_or_path, shipped[name_or_path], _folder())
+    path = Path(name_or_path)
+    if path.suffix != ".toml":
+        near = did_you_mean(name_or_path, shipped)
+        raise InputError(f"Chip {name_or_path!r} is unknown{near}: choose {', '.join(shipped)}, or give a .toml file.")
+    values = _table(read_configuration(path, "Chip"), f"Chip {name_or_path!r}")
+    return _chip(path.stem, values, path.parent)
+
+
+def chips_text() -> str:
+    """Every shipped chip with its options, its sources and what is not known of it, as ``--list-chips`` prints them."""
+    lines = []
+    for name in chip_names():
+        chip = load_chip(name)
+        memory = f"timing adapter {chip.timing_adapter}" if chip.timing_adapter else f"{chip.system_config}, {chip.memory_mode}"
+        lines += [
+            f"{name}: {chip.title}",
+            f"  {chip.accelerator}, {memory}, {chip.sram_bytes:,} bytes of SRAM",
+            f"  source: {chip.source}",
+            f"  not known: {chip.unknown}",
+        ]
+    return "\n".join(lines)

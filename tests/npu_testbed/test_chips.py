@@ -1,0 +1,113 @@
+"""Chips by name: each stands for an accelerator and a memory system, which other options override."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+from hypothesis import given
+from hypothesis import strategies as st
+
+import npu_testbed
+from npu_model.errors import InputError
+from npu_testbed.chips import _chip, chip_names, chips_text, load_chip
+from npu_testbed.memory_options import MemoryOptions
+
+MODEL = "zoo:tiny_conv"
+OWN = """
+title = "a board"
+accelerator = "ethos-u55-32"
+config = "own.ini"
+system_config = "Own"
+memory_mode = "Shared_Sram"
+source = "its data sheet"
+unknown = "nothing"
+"""
+INI = """
+[System_Config.Own]
+core_clock=100e6
+axi0_port=Sram
+axi1_port=OffChipFlash
+Sram_clock_scale=1.0
+Sram_burst_length=32
+Sram_read_latency=1
+Sram_write_latency=1
+OffChipFlash_clock_scale=0.5
+OffChipFlash_burst_length=32
+OffChipFlash_read_latency=9
+OffChipFlash_write_latency=9
+[Memory_Mode.Shared_Sram]
+const_mem_area=Axi1
+arena_mem_area=Axi0
+cache_mem_area=Axi0
+"""
+
+
+@pytest.mark.parametrize("name", chip_names())
+def test_every_shipped_chip_has_a_memory_system_and_says_what_is_not_known(name: str) -> None:
+    chip = load_chip(name)
+    system = MemoryOptions(chip.timing_adapter, chip.system_config, chip.memory_mode, chip.config).memory_system()
+    assert 0 < system.clock_hz <= 500_000_000
+    assert chip.source
+    assert chip.unknown
+    assert name in chips_text()
+
+
+def test_a_chip_is_its_options() -> None:
+    by_name = npu_testbed.simulate_vela(MODEL, chip="alif-e7-he")
+    chip = load_chip("alif-e7-he")
+    spelled = npu_testbed.simulate_vela(
+        MODEL, accelerator_config=chip.accelerator, config=chip.config, system_config=chip.system_config, memory_mode=chip.memory_mode
+    )
+    assert by_name.to_dict() == spelled.to_dict()
+    assert by_name.simulation.device.name == "ethos-u55-128"
+
+
+def test_other_options_override_a_chip() -> None:
+    found = npu_testbed.simulate_vela(MODEL, chip="himax-we2", accelerator_config="ethos-u55-256", memory_mode="Sram_Only")
+    assert found.simulation.device.name == "ethos-u55-256"
+    assert found.simulation.system.name == "Himax_WE2, Sram_Only"
+
+
+def test_what_is_not_known_of_a_chip_is_said(tmp_path: Path) -> None:
+    outcome = call("schedule", MODEL, "--chip", "ra8p1", "-o", tmp_path / "made.json")
+    assert "those of Ethos_U55_High_End_Embedded stand in" in outcome.errors
+    assert "for ethos-u55-256" in outcome.output
+
+
+def test_a_chip_of_ones_own_lies_in_a_toml_file(tmp_path: Path) -> None:
+    (tmp_path / "own.toml").write_text(OWN)
+    (tmp_path / "own.ini").write_text(INI)
+    found = npu_testbed.simulate_vela(MODEL, chip=tmp_path / "own.toml")
+    assert (found.simulation.device.name, found.simulation.system.clock_hz) == ("ethos-u55-32", 100_000_000)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--chip", "alif-e7"), "did you mean alif-e7-hp?"),
+        (("--chip", "ra8p1", "--timing-adapter", "off"), "drop one of them"),
+        (("--timing-adapter=off", "--chip=ra8p1"), "drop one of them"),
+        (("--chip", "missing.toml"), "missing.toml"),
+    ],
+)
+def test_a_wrong_chip_is_refused(words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refusal("simulate", "vela", MODEL, *words)
+
+
+def test_a_schedule_is_not_replayed_on_a_chip_with_another_npu(tmp_path: Path) -> None:
+    assert call("schedule", MODEL, "--no-cascade", "-o", tmp_path / "made.json").status == 0
+    assert "has an ethos-u55-64" in refusal("simulate", "schedule", tmp_path / "made.json", "--chip", "himax-we2")
+    assert call("simulate", "schedule", tmp_path / "made.json", "--chip", "alif-e7-he").status == 0
+
+
+GOOD = {"title": "t", "accelerator": "ethos-u55-32", "system_config": "S", "source": "s", "unknown": "u"}
+
+
+@given(st.dictionaries(st.sampled_from([*GOOD, "timing_adapter", "sram_bytes", "sram"]), st.none() | st.integers() | st.text(max_size=3)))
+def test_a_damaged_chip_is_refused_in_one_sentence(changes: dict[str, object]) -> None:
+    values = {key: value for key, value in (GOOD | changes).items() if value is not None}
+    with suppress(InputError):
+        assert _chip("own", values, Path()).title == values["title"]
