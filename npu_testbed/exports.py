@@ -7,30 +7,31 @@ from hashlib import sha256
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
 from npu_model.tflite.identifiers import is_tosa
 
 
-def _tflite(network: CompiledNetwork, name: str, model: bytes | None) -> dict[str, bytes]:
+def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:
     original = None if model is None or is_tosa(model) else model
-    return {f"{name}.tflite": export_tflite(network, original)}
+    return {f"{name}.tflite": export_tflite(network, original, cop_format)}
 
 
-def _raw(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
-    return {f"{name}.npz": export_raw(network)}
+def _raw(network: CompiledNetwork, name: str, _model: bytes | None, cop_format: str) -> dict[str, bytes]:
+    return {f"{name}.npz": export_raw(network, cop_format)}
 
 
-def _c(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
+def _c(network: CompiledNetwork, name: str, _model: bytes | None, _cop_format: str) -> dict[str, bytes]:
     return {file: text.encode("ascii") for file, text in export_c(network, c_identifier(name)).items()}
 
 
-def _mlf(network: CompiledNetwork, name: str, _model: bytes | None) -> dict[str, bytes]:
+def _mlf(network: CompiledNetwork, name: str, _model: bytes | None, _cop_format: str) -> dict[str, bytes]:
     return {f"{name}.tar": export_mlf(network, c_identifier(name))}
 
 
-_FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None], dict[str, bytes]]] = {
+_FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None, str], dict[str, bytes]]] = {
     "tflite": _tflite,
     "c": _c,
     "mlf": _mlf,
@@ -54,18 +55,28 @@ def _check_model(schedule: Schedule, model: bytes) -> None:
 
 
 def export(
-    source: Schedule | CompiledNetwork, file_format: str = "tflite", *, name: str = "network", model: bytes | None = None
+    source: Schedule | CompiledNetwork,
+    file_format: str = "tflite",
+    *,
+    name: str = "network",
+    model: bytes | None = None,
+    cop_format: str = COP_FORMATS[0],
 ) -> dict[str, bytes]:
     """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
 
     ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
     .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
-    constants no schedule holds; with it the file keeps the model's metadata and signatures.
+    constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver payloads:
+    COP1, which Arm's core driver takes, or COP2 in formats tflite and raw.
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
     if file_format not in (*FORMATS, TIR_C):
         raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join((*FORMATS, TIR_C))}.")
+    if cop_format != COP_FORMATS[0] and file_format not in ("tflite", "raw"):
+        raise InputError(
+            f"--cop-format {cop_format} is of formats tflite and raw: the sources of {file_format} are for the core driver; drop it."
+        )
     if isinstance(source, Schedule):
         if model is not None:
             _check_model(source, model)
@@ -76,4 +87,4 @@ def export(
         source = lower(source)
     if file_format == TIR_C:
         raise InputError(f"Format {TIR_C} was asked for of a compiled network: it needs a schedule file; make one with `schedule`.")
-    return _FORMATS[file_format](source, name, model)
+    return _FORMATS[file_format](source, name, model, cop_format)

@@ -42,11 +42,13 @@ def load_task(
     rungs: int | None = None,
     timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
+    homes: tuple[str, ...] = (),
     progress: Progress = silent,
 ) -> Task:
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
 
     ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
+    ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them.
 
     InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
     """
@@ -62,4 +64,4 @@ def load_task(
     from npu_testbed.tasks import task_of  # noqa: PLC0415  # imported while Vela ran
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    return task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops))
+    return task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops), homes=homes)

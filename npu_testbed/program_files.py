@@ -64,7 +64,13 @@ def inspect(path: str | Path) -> str:
 
 
 def export_files(
-    path: str | Path, output: str | Path, file_format: str = "tflite", *, model: str | None = None, progress: Progress = silent
+    path: str | Path,
+    output: str | Path,
+    file_format: str = "tflite",
+    *,
+    model: str | None = None,
+    cop_format: str = "COP1",
+    progress: Progress = silent,
 ) -> dict[Path, bytes]:
     """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.exports.FORMATS`: what is to be written, by path.
 
@@ -80,7 +86,7 @@ def export_files(
     original = None if model is None else load_model(model).data
     target = Path(output)
     progress(f"Encoding {target.name}")
-    files = export(read.plan or read.network, file_format, name=target.stem, model=original)
+    files = export(read.plan or read.network, file_format, name=target.stem, model=original, cop_format=cop_format)
     if target.name not in files:
         raise InputError(
             f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."

@@ -84,6 +84,7 @@ def schedule(
     memory: MemoryOptions = NO_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
+    homes: tuple[str, ...] = (),
     processes: int | None = None,
     progress: Progress = silent,
 ) -> Schedule:
@@ -95,7 +96,8 @@ def schedule(
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
     quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
     operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
-    does not depend on them. The search optimises for an NPU of this ``timing``.
+    does not depend on them. The search optimises for an NPU of this ``timing``. ``homes`` put tensors outside the arena, which does not
+    count their bytes then: pairs WHAT=MEMORY such as ``input=ext``, of all inputs, all outputs, one of them, or a tensor.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
@@ -105,7 +107,7 @@ def schedule(
     arena_cache_size = memory.arena_bound(arena_cache_size)
     if cascade:
         _check_names(optimise, effort)
-    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, progress=progress)
+    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, homes=homes, progress=progress)
     if cascade:
         made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)
         return made.point.schedule

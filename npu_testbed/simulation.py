@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.homes import on_ports
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.compiled.containers import read_container, unpacked
@@ -18,6 +19,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
+from npu_testbed.compiled_homes import homes_of
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
@@ -69,12 +71,14 @@ class VelaOptions:
     accelerator: str | None = None
     optimise: str | None = None
     arena_cache_size: int | None = None
+    separate_io_regions: bool | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were given, as the command line spells them."""
         values = {"--accelerator-config": self.accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
-        return tuple(option for option, value in values.items() if value is not None)
+        separate = ("--separate-io-regions",) if self.separate_io_regions else ()
+        return (*(option for option, value in values.items() if value is not None), *separate)
 
 
 NO_VELA_OPTIONS = VelaOptions()
@@ -129,6 +133,7 @@ def simulate_schedule(
     """
     recorded = plan.provenance
     system = memory.memory_system() if memory.given else memory.as_set(_recorded_memory_system(recorded))
+    system = on_ports(system, plan.network.homes)
     require_one_memory(system)
     granted = memory.arena_bound()
     if granted is not None and plan.arena_size > granted:
@@ -178,8 +183,12 @@ def simulate_vela(
     progress: Progress = silent,
     engine: str = "",
     timing: TimingParameters = DEFAULT_TIMING,
+    homes: tuple[str, ...] = (),
 ) -> Simulation:
     """Replay Vela's own schedule of a model: a ``*_vela.tflite``, a ``.pte`` or a C array of one as it is, anything else compiled first.
+
+    ``homes`` say in which memory the inputs and outputs are that have regions of their own, as pairs WHAT=MEMORY; they are in the arena's
+    where nothing is said.
 
     InputError if the model or a name is wrong, ``options`` are given for a model that is compiled already, or the stream is wrong.
     """
@@ -205,6 +214,7 @@ def simulate_vela(
         progress(f"Compiling {model.name} with Vela")
         plan = _compile(model, options, memory)
     require_defined(plan.network)
+    system = on_ports(system, homes_of(plan.network, homes, system))
     scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     # A mode that parts a fast scratch from the arena bounds the scratch alone.
     bounds_arena = scratch is not None or options.arena_cache_size is not None or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
@@ -245,8 +255,10 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
     system_config, memory_mode = compiled_for(device, memory)
     data, _ = without_constant_outputs(model.data)
-    result = compile_network(data, CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config))
-    planner = f"Vela {result.version} --optimise {optimise}"
+    asked = CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config)
+    result = compile_network(data, replace(asked, separate_io_regions=bool(options.separate_io_regions)))
+    separate = " --separate-io-regions" if options.separate_io_regions else ""
+    planner = f"Vela {result.version} --optimise {optimise}{separate}"
     return _VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 

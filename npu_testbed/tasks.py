@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
@@ -84,18 +85,22 @@ def task_of(
     rungs: int | None = None,
     timing: TimingParameters = DEFAULT_TIMING,
     one_core: bool = False,
+    homes: tuple[str, ...] = (),
 ) -> Task:
     """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
 
-    With ``one_core`` Vela's other core is not asked for better kernels.
+    With ``one_core`` Vela's other core is not asked for better kernels. ``homes`` are pairs WHAT=MEMORY, as ``--home`` takes them.
     """
     device = accelerator(accelerator_config)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
+    spared = found.spared
+    plain = found.network(merge=spared > MANY_SPARED)
+    wanted = tuple(wanted_home(text, system) for text in homes)
+    network = with_homes(plain, wanted)
+    system = on_ports(system, network.homes)
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
     options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    spared = found.spared
-    network = found.network(merge=spared > MANY_SPARED)
-    others = () if one_core else _others(model, found, network, device, system, timing)
+    others = () if one_core else _others(model, found, plain, device, system, timing)
     if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), provenance))
-    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others)
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others, wanted)

@@ -149,7 +149,7 @@ def _proof(
         jobs=len(schedule.jobs),
         inferences=inferences,
         comparisons=comparisons,
-        arena=schedule.arena_size,
+        arena=compiled.source.arena_size,
         claimed=compiled.source.claims,
         allocated=compiled.measured.buffers,
         live=compiled.measured.live,

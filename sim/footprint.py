@@ -106,8 +106,9 @@ def _live_bytes(accesses: Sequence[Access]) -> tuple[int, ...]:
     return lives.live_bytes()
 
 
-def _bound(bindings: Sequence[Binding]) -> tuple[ByteRange, ...]:
-    return tuple(b.byte_range for b in bindings)
+def _bound(bindings: Sequence[Binding], homes: frozenset[int]) -> tuple[ByteRange, ...]:
+    """Where arrays lie, but for those that live outside the arena."""
+    return tuple(b.byte_range for b in bindings if b.region not in homes)
 
 
 def footprint(programs: Sequence[Program], inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Footprint:
@@ -116,12 +117,13 @@ def footprint(programs: Sequence[Program], inputs: Sequence[Binding], outputs: S
     Inputs are written before the first operation, outputs read after the last; both count as touched. Tensors that
     CPU operators exchange with the Programs are those Programs' own bindings.
     """
-    accesses: list[Access] = [((), _bound(inputs))]
+    homes = frozenset(region.index for program in programs for region in program.regions if region.role is RegionRole.HOME)
+    accesses: list[Access] = [((), _bound(inputs, homes))]
     for program in programs:
-        accesses.append(((), _bound([b for b in program.inputs if b not in inputs])))
+        accesses.append(((), _bound([b for b in program.inputs if b not in inputs], homes)))
         accesses += _accesses(program)
-        accesses.append((_bound([b for b in program.outputs if b not in outputs]), ()))
-    accesses.append((_bound(outputs), ()))
+        accesses.append((_bound([b for b in program.outputs if b not in outputs], homes), ()))
+    accesses.append((_bound(outputs, homes), ()))
     arena = [tuple(ByteRange(1, r.start, r.end) for r in side) for access in accesses for side in access]
     merged = list(zip(arena[::2], arena[1::2], strict=True))
     live = _live_bytes(merged)

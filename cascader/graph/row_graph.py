@@ -134,7 +134,7 @@ class RowPropagator:
 
 @dataclass(frozen=True, slots=True)
 class RowTensor:
-    """``rows`` rows of ``row_bytes`` bytes; a tensor that cannot be cut is one row.
+    """``rows`` rows of ``row_bytes`` bytes of the arena, 0 of a tensor that lives elsewhere; a tensor that cannot be cut is one row.
 
     A rolling buffer of it holds a multiple of ``roll`` rows, so that no row of a view of it wraps in the middle.
     """
@@ -147,7 +147,7 @@ class RowTensor:
 
     @property
     def size(self) -> int:
-        """Bytes of all rows."""
+        """Bytes of the arena that all rows take."""
         return self.rows * self.row_bytes
 
 

@@ -16,6 +16,7 @@ import numpy.typing as npt
 from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
 from cascader.ethosu.network.network import Port
+from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.ethosu.schedule.schedule import Schedule, arena_extent
 from cascader.tensorir.apply import Applied
 from cascader.tensorir.compat import SRAM, bytes_of, item_size, load, rewrite, scope_of
@@ -64,10 +65,10 @@ def _header(name: str, about: str, alignment: int, sizes: Mapping[str, int], sig
 def schedule_c(schedule: Schedule, name: str) -> dict[str, bytes]:
     """A network's C file and its header, by file name; ``name``, a C identifier, is what all public names begin with.
 
-    Weights are read where they are: a schedule's copies of them are left out, and so are the bytes that they took.
-    InputError if TVM is not installed or a kernel cannot be expressed in TensorIR.
+    Tensors that live outside the arena lie behind it, in the same bytes. Weights are read where they are: a schedule's copies of them are
+    left out, and so are the bytes that they took. InputError if TVM is not installed or a kernel cannot be expressed in TensorIR.
     """
-    plan = replace(schedule, copies=(), arena_size=arena_extent(schedule.buffers))
+    plan = in_one_arena(replace(schedule, copies=(), arena_size=arena_extent(schedule.buffers)))
     made = schedule_module(plan, as_c=True)
     signature = f"int {name}_run(void *arena, size_t arena_size, const void *inputs, void *outputs)"
     inputs, outputs = (sum(port.size for port in ports) for ports in (made.inputs, made.outputs))

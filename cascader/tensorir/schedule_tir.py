@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
+from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.schedule.staging import staged_bytes, weight_ranges
 from cascader.plan.jobs import Job
@@ -69,8 +70,10 @@ class ScheduleModule:
 def schedule_module(schedule: Schedule, *, as_c: bool = False) -> ScheduleModule:
     """The TensorIR of a schedule, to be compiled and measured, or (``as_c``) to be written as C.
 
-    InputError, with the part's name, if one of its kernels cannot be expressed.
+    Tensors that live outside its arena are moved behind it, as TensorIR has one memory for all of them. InputError, with the part's name,
+    if one of its kernels cannot be expressed.
     """
+    schedule = in_one_arena(schedule)
     _check(schedule)
     owner = _Functions(schedule, counting=not as_c)
     if as_c:

@@ -2,6 +2,15 @@
 
 from npu_model.command_stream.decode import decode_words, decoded
 from npu_model.command_stream.encode import encode_operations
-from npu_model.command_stream.payload import Payload, build_payload, parse_payload
+from npu_model.command_stream.payload import COP_FORMATS, Payload, build_payload, build_second, parse_payload
 
-__all__ = ["Payload", "build_payload", "decode_words", "decoded", "encode_operations", "parse_payload"]
+__all__ = [
+    "COP_FORMATS",
+    "Payload",
+    "build_payload",
+    "build_second",
+    "decode_words",
+    "decoded",
+    "encode_operations",
+    "parse_payload",
+]

@@ -1,8 +1,13 @@
-"""The driver payload ("COP1") around a register command stream, parsed and built.
+"""The driver payload ("COP1" or "COP2") around a register command stream, parsed and built.
 
-Layout (core driver, Vela 5.2.0): the word "COP1", then driver actions ``id | reserved << 8 | parameter << 16``:
+Layout of COP1 (core driver, Vela 5.2.0): the word "COP1", then driver actions ``id | reserved << 8 | parameter << 16``:
 1 = configuration (the configuration word and the id word follow), 5 = NOP, 2 = command stream (length in words,
 bits 16-23 in the reserved byte; the words follow).
+
+Layout of COP2, as Vela 5.2.0 writes it with ``--cop-format COP2`` (read off its files): the word "COP2", 1, the bytes that follow this
+header of 16, 0; then 1 and the bytes that follow; then the bytes of a description, which begins with "VEUM" and 1, and holds 20 bytes of
+properties (configuration word, id word, 2 where inputs and outputs have regions of their own and else 1, bytes of the scratch, 0) and a
+word of ones; then the stream. Arm's core driver of November 2025 refuses it.
 """
 
 from __future__ import annotations
@@ -15,12 +20,22 @@ from npu_model.errors import InputError
 from npu_model.values import dataclass
 
 MAGIC = 0x31504F43
+MAGIC_2 = 0x32504F43
+COP_FORMATS = ("COP1", "COP2")
+"""Names of the layouts, as Vela's ``--cop-format`` has them; the first is what the core driver takes."""
+
 ARCHITECTURE = (1, 0, 6)
 """Version of the architecture in the id word, which the driver compares with the hardware's."""
 
 _ACTION_CONFIG, _ACTION_STREAM, _ACTION_NOP = 1, 2, 5
 _CONFIG_PARAMETER = 1 << 4
 """Parameter of the configuration action: patch level 1 in bits 4-15 and release 0 (Vela 5.2.0 ``driver_actions.py``)."""
+
+_DESCRIPTION = 0x4D554556
+_PROPERTIES = 20
+_STREAM_BYTE = 64
+"""Where the stream of a COP2 payload begins, and the bytes of the description that lies before it."""
+_DESCRIPTION_BYTES = 36
 
 _MAX_STREAM_WORDS = (1 << 24) - 1
 _PRODUCTS = {0: "u55", 1: "u65", 2: "u85"}
@@ -53,8 +68,12 @@ def parse_payload(data: bytes) -> Payload:
     if len(data) < 8 or len(data) % 4:
         raise InputError(f"The driver payload has {len(data)} bytes: a multiple of 4 of at least 8 is needed; compile again.")
     words = struct.unpack(f"<{len(data) // 4}I", data)
+    if words[0] == MAGIC_2:
+        return _parse_second(words)
     if words[0] != MAGIC:
-        raise InputError(f"The driver payload starts with {words[0]:#010x} instead of 'COP1': only COP1 payloads are read.")
+        raise InputError(
+            f"The driver payload starts with {words[0]:#010x} instead of 'COP1' or 'COP2': only these are read; compile again."
+        )
     config = identity = None
     position = 1
     while position < len(words):
@@ -75,6 +94,16 @@ def parse_payload(data: bytes) -> Payload:
     raise InputError("The driver payload holds no command stream: compile the network again.")
 
 
+def _parse_second(words: tuple[int, ...]) -> Payload:
+    """The content of a COP2 payload."""
+    first = _STREAM_BYTE // 4
+    size = 4 * len(words)
+    expected = (1, size - 16, 0, 1, size - 24, _DESCRIPTION_BYTES, _DESCRIPTION, 1, _PROPERTIES)
+    if len(words) < first or words[1:10] != expected:
+        raise InputError("The COP2 payload is not laid out as Vela 5.2 does: the file is damaged, or of a version that is not known.")
+    return Payload(accelerator_of(words[10]), words[10], words[11], words[first:])
+
+
 def config_word(accelerator_name: str) -> int:
     """Configuration word: log2 MACs in bits 0-3, stream version 0 in 4-7, SHRAM in KiB in 8-15, product in 28-31.
 
@@ -86,16 +115,37 @@ def config_word(accelerator_name: str) -> int:
     return (device.macs * device.cores).bit_length() - 1 | device.shram_banks * device.cores << 8 | product << 28
 
 
+def identity_word() -> int:
+    """The id word: the version of the architecture."""
+    major, minor, patch = ARCHITECTURE
+    return major << 28 | minor << 20 | patch << 16
+
+
+def build_second(words: Sequence[int], accelerator_name: str, scratch: int, *, separate: bool) -> bytes:
+    """The COP2 payload of a command stream, for a scratch of so many bytes, with inputs and outputs in ``separate`` regions or in it.
+
+    InputError as :func:`build_payload` raises it.
+    """
+    _require_length(words)
+    size = _STREAM_BYTE + 4 * len(words)
+    head = [MAGIC_2, 1, size - 16, 0, 1, size - 24, _DESCRIPTION_BYTES, _DESCRIPTION, 1, _PROPERTIES]
+    head += [config_word(accelerator_name), identity_word(), 2 if separate else 1, scratch, 0, 0xFFFFFFFF]
+    return struct.pack(f"<{len(head) + len(words)}I", *head, *words)
+
+
+def _require_length(words: Sequence[int]) -> None:
+    if len(words) > _MAX_STREAM_WORDS:
+        raise InputError(f"The command stream has {len(words)} words: the payload counts up to {_MAX_STREAM_WORDS}; split the network.")
+
+
 def build_payload(words: Sequence[int], accelerator_name: str) -> bytes:
-    """The driver payload of a command stream, little endian; NOPs make the stream start at a multiple of 16 bytes.
+    """The COP1 payload of a command stream, little endian; NOPs make the stream start at a multiple of 16 bytes.
 
     Equal to Vela's ``npu_create_driver_payload``; its C++ core also fills the product and version fields of the id word
     (0x10066001). InputError if the accelerator is unknown or the stream too long for the 24-bit length field.
     """
-    if len(words) > _MAX_STREAM_WORDS:
-        raise InputError(f"The command stream has {len(words)} words: the payload counts up to {_MAX_STREAM_WORDS}; split the network.")
-    major, minor, patch = ARCHITECTURE
-    head = [MAGIC, _CONFIG_PARAMETER << 16 | _ACTION_CONFIG, config_word(accelerator_name), major << 28 | minor << 20 | patch << 16]
+    _require_length(words)
+    head = [MAGIC, _CONFIG_PARAMETER << 16 | _ACTION_CONFIG, config_word(accelerator_name), identity_word()]
     head += [_ACTION_NOP] * (-(len(head) + 1) % 4)
     head.append((len(words) & 0xFFFF) << 16 | len(words) >> 16 << 8 | _ACTION_STREAM)
     return struct.pack(f"<{len(head) + len(words)}I", *head, *words)

@@ -7,8 +7,22 @@ import struct
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.errors import InputError
-from npu_model.program import Binding, ConstantOutput, DataType, Program, Quantisation, Region, RegionRole
+from npu_model.program import (
+    Binding,
+    ConstantOutput,
+    DataType,
+    DmaOperation,
+    KernelOperation,
+    Operation,
+    Program,
+    Quantisation,
+    Region,
+    RegionRole,
+)
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
+from npu_model.program.region_numbers import ARENA, FIRST_HOME
+from npu_model.shapes import round_up
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.values import dataclass
 
@@ -93,7 +107,11 @@ def _arena_offsets(model: TfliteModel) -> dict[int, int]:
     return {index: offset for index, offset in enumerate(values[3:]) if offset >= 0}
 
 
-def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding:
+_Places = dict[int, tuple[int, int]]
+"""Region and address per tensor index."""
+
+
+def _binding(model: TfliteModel, index: int, places: _Places) -> Binding:
     tensor = model.tensors[index]
     dtype = DATA_TYPES.get(tensor.dtype)
     if tensor.dtype in STATE_TYPES:
@@ -103,13 +121,13 @@ def _binding(model: TfliteModel, index: int, offsets: dict[int, int]) -> Binding
         )
     if dtype is None:
         raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: an arena holds {', '.join(DATA_TYPES)}; change the network.")
-    if index not in offsets:
+    if index not in places:
         raise InputError(f"Tensor {tensor.name!r} has no arena offset in {OFFLINE_ALLOCATION}: compile with Vela's .tflite output.")
     if len(tensor.shape) > _MAX_RANK:
         raise InputError(f"Tensor {tensor.name!r} has {len(tensor.shape)} dimensions: up to {_MAX_RANK} are known; the file is damaged.")
     if any(extent < 1 for extent in tensor.shape):
         raise InputError(f"Tensor {tensor.name!r} has shape {tensor.shape}: every extent must be at least 1; the file is damaged.")
-    return Binding(tensor.name, 1, offsets[index], tensor.shape, dtype, _quantisation(tensor))
+    return Binding(tensor.name, *places[index], tensor.shape, dtype, _quantisation(tensor))
 
 
 def _quantisation(tensor: TfliteTensor) -> Quantisation | None:
@@ -157,8 +175,8 @@ def _regions(model: TfliteModel, operator: TfliteOperator) -> tuple[Region, ...]
     )
 
 
-def _bindings(model: TfliteModel, indices: tuple[int, ...], offsets: dict[int, int]) -> tuple[Binding, ...]:
-    return tuple(_binding(model, index, offsets) for index in indices if index >= 0 and not model.tensors[index].data)
+def _bindings(model: TfliteModel, indices: tuple[int, ...], places: _Places) -> tuple[Binding, ...]:
+    return tuple(_binding(model, index, places) for index in indices if index >= 0 and not model.tensors[index].data)
 
 
 def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
@@ -171,30 +189,63 @@ def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
             )
 
 
-def _program(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> Program:
+@dataclass(frozen=True, slots=True)
+class _Stream:
+    """The decoded stream of an NPU operator, and the tensors that it reaches by base pointers of their own: the region by tensor index."""
+
+    accelerator: str
+    operations: tuple[Operation, ...]
+    words: tuple[int, ...]
+    homes: dict[int, int]
+
+
+def _stream(model: TfliteModel, operator: TfliteOperator) -> _Stream:
+    """The stream of an operator; its inputs and then its outputs are handed on as regions from 3 on, whether it uses these or not."""
     if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
         raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
     payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
     operations, words = decode_words(payload.words)
+    moving = [one for one in operations if isinstance(one, (KernelOperation, DmaOperation))]
+    used = {span.region for one in moving for span in (*one.reads(), *one.writes())}
+    handed = enumerate((*operator.inputs[_FIRST_IFM:], *operator.outputs), FIRST_HOME)
+    return _Stream(payload.accelerator, operations, words, {index: region for region, index in handed if region in used and index >= 0})
+
+
+def _program(model: TfliteModel, operator: TfliteOperator, stream: _Stream, places: _Places) -> Program:
     _require_integers(model, operator.inputs[_FIRST_IFM:] + operator.outputs)
+    inputs, outputs = (_bindings(model, indices, places) for indices in (operator.inputs[_FIRST_IFM:], operator.outputs))
+    sizes = {binding.region: binding.size for binding in (*inputs, *outputs) if binding.region >= FIRST_HOME}
+    homes = (Region(region, RegionRole.HOME, round_up(size, ALIGNMENT)) for region, size in sorted(sizes.items()))
     program = Program(
-        accelerator=payload.accelerator,
-        operations=operations,
-        words=words,
-        regions=_regions(model, operator),
-        inputs=_bindings(model, operator.inputs[_FIRST_IFM:], offsets),
-        outputs=_bindings(model, operator.outputs, offsets),
+        accelerator=stream.accelerator,
+        operations=stream.operations,
+        words=stream.words,
+        regions=(*_regions(model, operator), *homes),
+        inputs=inputs,
+        outputs=outputs,
     )
     check_program(program, accelerator(program.accelerator))
     return program
 
 
-def _cpu_operator(model: TfliteModel, operator: TfliteOperator, offsets: dict[int, int]) -> CpuOperator:
+def _cpu_operator(model: TfliteModel, operator: TfliteOperator, places: _Places) -> CpuOperator:
     return CpuOperator(
         code=operator.name,
-        inputs=_bindings(model, tuple(i for i in operator.inputs if i in offsets or not model.tensors[i].is_variable), offsets),
-        outputs=_bindings(model, operator.outputs, offsets),
+        inputs=_bindings(model, tuple(i for i in operator.inputs if i in places or not model.tensors[i].is_variable), places),
+        outputs=_bindings(model, operator.outputs, places),
     )
+
+
+def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Stream]) -> _Places:
+    """Where each tensor lies; InputError if NPU operators hand on tensors outside the arena to each other, or to the CPU's operators."""
+    found: _Places = {index: (ARENA, offset) for index, offset in offsets.items()}
+    homes = {index: region for stream in streams.values() for index, region in stream.homes.items()}
+    if homes and len(model.operators) > 1:
+        raise InputError(
+            f"The file has {len(model.operators)} operators and tensors with regions of their own: such files are read where one NPU "
+            "operator runs the whole network; compile without --separate-io-regions."
+        )
+    return found | {index: (region, 0) for index, region in homes.items()}
 
 
 def initial_byte(dtype: DataType | None, zero_point: int) -> int:
@@ -205,10 +256,10 @@ def initial_byte(dtype: DataType | None, zero_point: int) -> int:
     return zero_point & 0xFF if dtype == DATA_TYPES["INT8"] else 0
 
 
-def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], offsets: dict[int, int]) -> tuple[Binding, ...]:
+def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], places: _Places) -> tuple[Binding, ...]:
     """The variable tensors that a step has, each array once: Vela writes one tensor for every time that it touches a state."""
     used = {binding for step in steps for binding in step.inputs + step.outputs}
-    found = (_binding(model, index, offsets) for index, tensor in enumerate(model.tensors) if tensor.is_variable and index in offsets)
+    found = (_binding(model, index, places) for index, tensor in enumerate(model.tensors) if tensor.is_variable and index in places)
     return tuple(dict.fromkeys(binding for binding in found if binding in used))
 
 
@@ -240,13 +291,16 @@ def read_compiled(data: bytes) -> CompiledNetwork:
         raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
     require_programs_in_first(model)
     offsets = _arena_offsets(model)
+    streams = {number: _stream(model, op) for number, op in enumerate(model.operators) if op.custom_code == CUSTOM_CODE}
+    places = _places(model, offsets, streams)
     steps = tuple(
-        _program(model, op, offsets) if op.custom_code == CUSTOM_CODE else _cpu_operator(model, op, offsets) for op in model.operators
+        _program(model, op, streams[number], places) if number in streams else _cpu_operator(model, op, places)
+        for number, op in enumerate(model.operators)
     )
     arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
     read = {index for operator in model.operators for index in operator.inputs}
     # A runtime places an input that nothing reads where it likes: it is no part of the arena.
     needed = tuple(index for index in model.inputs if index in offsets or index in read or index in model.outputs)
     _require_values(model, offsets)
-    inputs, outputs = (_bindings(model, indices, offsets) for indices in (needed, model.outputs))
-    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, offsets), len(model.others), constant_outputs(model))
+    inputs, outputs = (_bindings(model, indices, places) for indices in (needed, model.outputs))
+    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, places), len(model.others), constant_outputs(model))

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import BRICK, ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout, Program, RegionRole
+from npu_model.program.region_numbers import FIRST_HOME
 from npu_model.values import dataclass
 
 Flags = NDArray[np.bool_]
@@ -161,19 +162,23 @@ def unwritten_reads(network: CompiledNetwork) -> Iterator[UnwrittenRead]:
     """The reads of unwritten bytes in the order of execution, at the end those of the network's outputs.
 
     What a Program is handed (an input of the network, a CPU operator's tensor, a state that is kept between inferences) counts
-    as written, and so does what a CPU operator writes. The programs must have passed :func:`~npu_model.program.check.check_program`.
+    as written, and so does what a CPU operator writes. Tensors outside the arena are left to the functional run.
+    The programs must have passed :func:`~npu_model.program.check.check_program`.
     """
     ends = [b.byte_range.end for step in network.steps for b in (*step.inputs, *step.outputs)]
     ends += [b.byte_range.end for b in (*network.inputs, *network.outputs)]
     arena = _Arena(max([network.arena_size, *ends]))
     for binding in network.inputs:
-        arena.write(binding.byte_range)
+        if binding.region < FIRST_HOME:
+            arena.write(binding.byte_range)
     for step in network.steps:
         if isinstance(step, CpuOperator):
             yield from _cpu_operator(arena, step)
         else:
             yield from _program(arena, step)
     for binding in network.outputs:
+        if binding.region >= FIRST_HOME:
+            continue
         address = arena.missing(binding.byte_range)
         if address is not None:
             yield UnwrittenRead(-1, binding.name, "", "output", binding.byte_range, address)

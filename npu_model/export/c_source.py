@@ -11,10 +11,11 @@ from collections.abc import Iterable
 
 from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
-from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, has_own_fast_scratch
+from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, has_own_fast_scratch, home_sizes
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding, Program
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.program.region_numbers import FIRST_HOME
 
 MAX_RANK = 8
 """Dimensions of a LiteRT tensor, for which the description of an array has room."""
@@ -32,13 +33,13 @@ _HEADER = """\
  *     uint64_t base[{upper}_REGIONS];
  *     size_t size[{upper}_REGIONS];
  *     for (size_t job = 0; job < {upper}_JOBS; ++job) {{
- *         {name}_bind(job, arena, base, size);
+ *         {name}_bind(job, arena, {homes_handed}base, size);
  *         ethosu_invoke_v3(driver, {name}_jobs[job].payload, (int){name}_jobs[job].payload_size,
  *                          base, size, {upper}_REGIONS, NULL);
  *     }}
  *
  * Write inputs to arena + offset before, read outputs from arena + offset after.
- */
+{homes_told} */
 #ifndef {upper}_H
 #define {upper}_H
 
@@ -51,8 +52,8 @@ _HEADER = """\
 #define {upper}_JOBS {jobs}u
 #define {upper}_INPUTS {inputs}u
 #define {upper}_OUTPUTS {outputs}u
-#define {upper}_REGIONS 3u /* constants, arena, arena again (fast scratch) */
-
+#define {upper}_REGIONS {regions}u /* constants, arena, arena again (fast scratch){homes_named} */
+{homes_sized}
 /* Attributes of the large arrays: define it to place them in a section of your own; keep the alignment. */
 #ifndef {upper}_PLACEMENT
 #define {upper}_PLACEMENT __attribute__((aligned({alignment})))
@@ -70,7 +71,7 @@ typedef struct {{
     size_t constants_size;
 }} {name}_job;
 
-/* An input or output: an array of {max_rank} dimensions or fewer, dense and row-major, at a byte offset in the arena.
+/* An input or output: an array of {max_rank} dimensions or fewer, dense and row-major, at a byte offset in the arena{in_region}.
  * real = scale * (value - zero_point); a scale of 0 says that the array is not quantised. */
 typedef struct {{
     const char *name;
@@ -82,14 +83,14 @@ typedef struct {{
     int32_t shape[{max_rank}];
     float scale;
     int32_t zero_point;
-}} {name}_tensor;
+{region_field}}} {name}_tensor;
 
 extern const {name}_job {name}_jobs[{upper}_JOBS];
 extern const {name}_tensor {name}_inputs[{upper}_INPUTS];
 extern const {name}_tensor {name}_outputs[{upper}_OUTPUTS];
 
 /* Base addresses and sizes of a job's regions. */
-void {name}_bind(size_t job, void *arena, uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS]);
+void {name}_bind(size_t job, void *arena, {homes_taken}uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS]);
 {reset}
 #ifdef __cplusplus
 }}
@@ -112,13 +113,13 @@ const {name}_tensor {name}_inputs[{upper}_INPUTS] = {{
 const {name}_tensor {name}_outputs[{upper}_OUTPUTS] = {{
 {outputs}}};
 
-void {name}_bind(size_t job, void *arena, uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS])
+void {name}_bind(size_t job, void *arena, {homes_taken}uint64_t base[{upper}_REGIONS], size_t size[{upper}_REGIONS])
 {{
     base[0] = (uint64_t)(uintptr_t){name}_jobs[job].constants;
     size[0] = {name}_jobs[job].constants_size;
     base[1] = base[2] = (uint64_t)(uintptr_t)arena;
     size[1] = size[2] = {upper}_ARENA_SIZE;
-}}
+{homes_bound}}}
 {reset}"""
 
 _RESET_DECLARED = """
@@ -158,19 +159,49 @@ def _array(name: str, placement: str, content: bytes) -> str:
     return f"static const uint8_t {name}[{len(data)}] {placement} = {{\n{rows}\n}};\n"
 
 
-def _tensor(binding: Binding) -> str:
+def _home_texts(upper: str, sizes: dict[int, int]) -> dict[str, str]:
+    """Texts of header and source on home regions, all of them "" for a network that has none."""
+    names = ("homes_handed", "homes_told", "homes_named", "homes_sized", "homes_taken", "homes_bound", "in_region", "region_field")
+    texts = dict.fromkeys(names, "")
+    if not sizes:
+        return texts | {"regions": "3"}
+    regions = max(sizes) + 1
+    numbers = range(FIRST_HOME, regions)
+    told = (
+        f" * A tensor of region {FIRST_HOME} or above lies outside the arena instead, at homes[region - {FIRST_HOME}] + offset: in memory\n"
+        " * that REGIONCFG maps that region to, each home aligned like the arena.\n"
+    )
+    sized = "".join(f"#define {upper}_HOME_{number}_SIZE {sizes.get(number, 0)}u\n" for number in numbers)
+    bound = "".join(
+        f"    base[{number}] = (uint64_t)(uintptr_t)homes[{number - FIRST_HOME}];\n    size[{number}] = {upper}_HOME_{number}_SIZE;\n"
+        for number in numbers
+    )
+    return texts | {
+        "homes_handed": "homes, ",
+        "homes_told": told,
+        "homes_named": f", {regions - FIRST_HOME} homes of tensors outside the arena",
+        "homes_sized": f"#define {upper}_HOMES {regions - FIRST_HOME}u\n{sized}",
+        "homes_taken": f"void *const homes[{upper}_HOMES], ",
+        "homes_bound": bound,
+        "in_region": ", or in its region",
+        "region_field": "    uint8_t region;\n",
+        "regions": str(regions),
+    }
+
+
+def _tensor(binding: Binding, *, with_region: bool) -> str:
     if len(binding.shape) > MAX_RANK:
         raise InputError(f"Tensor {binding.name!r} has {len(binding.shape)} dimensions: {MAX_RANK} can be described; reshape it.")
     scale, zero_point = (repr(binding.quantisation.scale), binding.quantisation.zero_point) if binding.quantisation else ("0.0", 0)
     shape = ", ".join(map(str, binding.shape)) or "0"
     return (
         f"    {{{_string(binding.name)}, {binding.address}u, {binding.size}u, {binding.dtype.bits}u, {int(binding.dtype.signed)}u, "
-        f"{len(binding.shape)}u, {{{shape}}}, {scale}f, {zero_point}}},\n"
+        f"{len(binding.shape)}u, {{{shape}}}, {scale}f, {zero_point}{f', {binding.region}u' if with_region else ''}}},\n"
     )
 
 
-def _tensors(bindings: Iterable[Binding]) -> str:
-    return "".join(_tensor(binding) for binding in bindings)
+def _tensors(bindings: Iterable[Binding], *, with_region: bool) -> str:
+    return "".join(_tensor(binding, with_region=with_region) for binding in bindings)
 
 
 def check_whole(network: CompiledNetwork, file_kind: str) -> None:
@@ -228,7 +259,10 @@ def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
     check_whole(network, "the C format")
     arrays, jobs = _arrays(name, network.programs)
     declared, defined = _reset(name, network.variables)
+    sizes = home_sizes(network)
+    homes = _home_texts(name.upper(), sizes)
     header = _HEADER.format(
+        **homes,
         reset=declared,
         name=name,
         upper=name.upper(),
@@ -241,12 +275,13 @@ def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
         outputs=len(network.outputs),
     )
     source = _SOURCE.format(
+        **homes,
         reset=defined,
         name=name,
         upper=name.upper(),
         arrays="\n".join(arrays),
         jobs=jobs,
-        inputs=_tensors(network.inputs),
-        outputs=_tensors(network.outputs),
+        inputs=_tensors(network.inputs, with_region=bool(sizes)),
+        outputs=_tensors(network.outputs, with_region=bool(sizes)),
     )
     return {f"{name}.h": header, f"{name}.c": source}

@@ -68,7 +68,7 @@ def _ports(side: str, bindings: Sequence[Binding]) -> dict[str, dict[str, Any]]:
 
 
 def _metadata(network: CompiledNetwork, name: str, constants: int) -> dict[str, Any]:
-    """Content of ``metadata.json``. The workspace is the arena: inputs and outputs lie inside it, none is added to it."""
+    """Content of ``metadata.json``. The workspace is the arena: inputs and outputs lie inside it, or outside and are part of io alone."""
     ports = network.inputs + network.outputs
     main = {
         "device": _CPU,

@@ -7,6 +7,7 @@ import io
 import numpy as np
 from numpy.typing import NDArray
 
+from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export.regions import (
@@ -21,7 +22,7 @@ from npu_model.export.regions import (
     size_of,
 )
 from npu_model.export.tflite_file import payload_of
-from npu_model.program import Binding
+from npu_model.program import Binding, RegionRole
 
 _AXES = 6
 """Axes that a shape has in the file: the C++ core of Vela 5.2 puts ones before the tensor's own."""
@@ -45,12 +46,13 @@ def _arrays(kind: str, bindings: tuple[Binding, ...]) -> dict[str, NDArray[np.in
     }
 
 
-def export_raw(network: CompiledNetwork) -> bytes:
+def export_raw(network: CompiledNetwork, cop_format: str = COP_FORMATS[0]) -> bytes:
     """The ``.npz`` file of a network that is one program: commands, constants, bytes of scratch, and where inputs and outputs lie.
 
     Its arrays are those of Vela 5.2 but for the quantisation, which Vela pickles and ExecuTorch 1.5 does not read.
 
-    InputError if the network has CPU operators, several programs, states or a fast scratch of its own.
+    ``cop_format`` is that of the driver payload. InputError if the network has CPU operators, several programs, states, a fast scratch of
+    its own or tensors outside the arena.
     """
     check_network(network)
     if codes := cpu_codes(network):
@@ -59,13 +61,18 @@ def export_raw(network: CompiledNetwork) -> bytes:
     if len(network.programs) != 1:
         raise InputError(f"A raw file holds 1 program and the network has {len(network.programs)}: write tflite.")
     (program,) = network.programs
+    if any(region.role is RegionRole.HOME for region in program.regions):
+        raise InputError(
+            "A raw file is for ExecuTorch, which hands the NPU three base addresses, and the network has tensors outside the arena: write "
+            "tflite or the C format."
+        )
     if has_own_fast_scratch(program) or network.variables:
         raise InputError("A raw file is written without states and without a fast scratch of its own, which the network has: write tflite.")
     content = io.BytesIO()
     np.savez(
         content,
         allow_pickle=False,
-        cmd_data=_whole(payload_of(program)),
+        cmd_data=_whole(payload_of(program, cop_format, network.arena_size)),
         weight_data=_whole(constants_of(program)),
         weight_region=np.int64(CONSTANTS),
         scratch_shape=np.array([network.arena_size], np.int64),

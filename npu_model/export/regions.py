@@ -10,6 +10,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import Binding, Program, RegionRole
 from npu_model.program.check import check_program
+from npu_model.program.region_numbers import FIRST_HOME
 
 CONSTANTS, ARENA, FAST_SCRATCH = range(3)
 """Base-pointer indices of the custom operator's inputs 1 to 3 (Vela 5.2.0; TFLite Micro's Ethos-U kernel binds them so)."""
@@ -32,6 +33,40 @@ def has_own_fast_scratch(program: Program) -> bool:
     return size_of(program, FAST_SCRATCH) not in (None, size_of(program, ARENA))
 
 
+def home_sizes(network: CompiledNetwork) -> dict[int, int]:
+    """Bytes of each region in which tensors live outside the arena."""
+    found: dict[int, int] = {}
+    for program in network.programs:
+        for region in program.regions:
+            if region.role is RegionRole.HOME:
+                found[region.index] = max(found.get(region.index, 0), region.size)
+    return dict(sorted(found.items()))
+
+
+def check_handed(program: Program, file_kind: str) -> None:
+    """InputError unless each home region of a program is that of one of its inputs or outputs, in the order in which runtimes hand them.
+
+    TFLite Micro's Ethos-U kernel hands the driver constants, scratch and fast scratch, then the operator's inputs and then its outputs, as
+    base addresses 0 to 7: the first input is region 3.
+    """
+    handed = {FIRST_HOME + place: binding for place, binding in enumerate((*program.inputs, *program.outputs))}
+    for region in program.regions:
+        if region.role is not RegionRole.HOME:
+            continue
+        binding = handed.get(region.index)
+        if binding is None or (binding.region, binding.address) != (region.index, 0):
+            raise InputError(
+                f"Region {region.index} holds a tensor outside the arena that is not the operator's input or output of that number, and "
+                f"{file_kind} hands on no other: export the C format, or leave that tensor in the arena."
+            )
+    for number, binding in handed.items():
+        if binding.region >= FIRST_HOME and binding.region != number:
+            raise InputError(
+                f"Tensor {binding.name!r} lives in region {binding.region} but {file_kind} hands it on as region {number}: export the C "
+                "format, or leave it in the arena."
+            )
+
+
 def _bindings(network: CompiledNetwork) -> Iterator[Binding]:
     yield from network.inputs
     for step in network.steps:
@@ -41,10 +76,10 @@ def _bindings(network: CompiledNetwork) -> Iterator[Binding]:
 
 def _check_regions(program: Program) -> None:
     for region in program.regions:
-        if _ROLES.get(region.index) is not region.role:
+        if _ROLES.get(region.index, RegionRole.HOME) is not region.role:
             raise InputError(
-                f"Region {region.index} holds the program's {region.role.value}: "
-                "an exported file has constants in 0, the arena in 1 and fast scratch in 2; compile for these."
+                f"Region {region.index} holds the program's {region.role.value}: an exported file has constants in 0, the arena in 1, fast "
+                "scratch in 2 and tensors outside the arena from 3 on; compile for these."
             )
         if region.role is RegionRole.CONSTANTS and region.size != len(region.content):
             raise InputError(
@@ -53,7 +88,7 @@ def _check_regions(program: Program) -> None:
 
 
 def check_network(network: CompiledNetwork) -> None:
-    """InputError unless the network is what its accelerator runs and all its arrays lie in the arena."""
+    """InputError unless the network is what its accelerator runs and all its arrays lie in the arena, or in home regions."""
     if not network.programs:
         raise InputError(f"The network has {len(network.steps)} CPU operators and no NPU program: there is nothing to export for an NPU.")
     for program in network.programs:
@@ -63,8 +98,10 @@ def check_network(network: CompiledNetwork) -> None:
             raise InputError(
                 f"A program uses {size_of(program, ARENA)} bytes of an arena of {network.arena_size}: give the network the larger size."
             )
+    homes = home_sizes(network)
     for binding in _bindings(network):
-        if binding.region != ARENA or not 0 <= binding.address <= network.arena_size - binding.size:
+        room = network.arena_size if binding.region == ARENA else homes.get(binding.region, -1)
+        if not 0 <= binding.address <= room - binding.size:
             raise InputError(
                 f"Tensor {binding.name!r} lies at bytes {binding.address} to {binding.address + binding.size} of region "
                 f"{binding.region}: the arena is region {ARENA} with {network.arena_size} bytes; schedule the network again."

@@ -11,13 +11,13 @@ from dataclasses import replace
 
 import tflite
 
-from npu_model.command_stream import build_payload, encode_operations
+from npu_model.command_stream import COP_FORMATS, build_payload, build_second, encode_operations
 from npu_model.compiled.cpu_operators import are_placed
 from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.export.original import NoOriginal, Original
-from npu_model.export.regions import FAST_SCRATCH, check_network, constants_of, has_own_fast_scratch, size_of
-from npu_model.program import Binding, Program, in_order
+from npu_model.export.regions import ARENA, FAST_SCRATCH, check_handed, check_network, constants_of, has_own_fast_scratch, size_of
+from npu_model.program import Binding, Program, RegionRole, in_order
 from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
 
@@ -34,9 +34,18 @@ _ALLOCATION_VERSION = 0
 _MAX_OFFSET = (1 << 31) - 1
 
 
-def payload_of(program: Program) -> bytes:
-    """The driver payload of a program, encoded from its operations."""
-    return build_payload(encode_operations(program.operations)[0], program.accelerator)
+def payload_of(program: Program, cop_format: str = COP_FORMATS[0], arena_size: int = 0) -> bytes:
+    """The driver payload of a program, encoded from its operations; for COP2 also the bytes of its arena are needed.
+
+    InputError if there is no such format.
+    """
+    if cop_format not in COP_FORMATS:
+        raise InputError(f"Driver payloads of format {cop_format!r} are unknown: choose {' or '.join(COP_FORMATS)}.")
+    words = encode_operations(program.operations)[0]
+    if cop_format == COP_FORMATS[0]:
+        return build_payload(words, program.accelerator)
+    separate = any(region.role is RegionRole.HOME for region in program.regions)
+    return build_second(words, program.accelerator, arena_size, separate=separate)
 
 
 class _Layout:
@@ -52,6 +61,10 @@ class _Layout:
         self._states: dict[TensorRecord, int] = {}
         self._memories: dict[tuple[str, int | bytes], int] = {}
 
+    def _offset(self, binding: Binding) -> int:
+        """The arena offset of an array; the runtime places what lives outside the arena."""
+        return binding.address if binding.region == ARENA else _UNPLANNED
+
     def add(self, record: TensorRecord, offset: int = _UNPLANNED) -> int:
         """Append a tensor and return its index."""
         self.records.append(record)
@@ -63,14 +76,14 @@ class _Layout:
         if binding not in self._latest:
             record = self.original.tensor(binding)
             record = replace(record, is_variable=True) if binding in self._variables else record
-            self._latest[binding] = self.add(record, binding.address)
+            self._latest[binding] = self.add(record, self._offset(binding))
             self._first[binding] = self._latest[binding]
         return self._latest[binding]
 
     def written(self, binding: Binding) -> int:
         """The tensor that an operator writes an array to: a new one, as a tensor has one producer, unless it is a variable."""
         if binding in self._latest and not self.records[self._latest[binding]].is_variable:
-            self._latest[binding] = self.add(self.original.tensor(binding), binding.address)
+            self._latest[binding] = self.add(self.original.tensor(binding), self._offset(binding))
         return self.read(binding)
 
     def input(self, binding: Binding) -> int:
@@ -98,8 +111,9 @@ def _bytes(name: str, data: bytes) -> TensorRecord:
     return TensorRecord(name, (len(data),), tflite.TensorType.UINT8, data=data)
 
 
-def _npu_operator(layout: _Layout, program: Program, arena_size: int) -> OperatorRecord:
-    stream = layout.add(_bytes("ethos_u_command_stream", payload_of(program)))
+def _npu_operator(layout: _Layout, program: Program, arena_size: int, cop_format: str) -> OperatorRecord:
+    check_handed(program, "a .tflite file")
+    stream = layout.add(_bytes("ethos_u_command_stream", payload_of(program, cop_format, arena_size)))
     constants = layout.memory("read_only", constants_of(program))
     scratch = layout.memory("scratch", arena_size)
     own = size_of(program, FAST_SCRATCH) if has_own_fast_scratch(program) else None
@@ -141,20 +155,21 @@ def _allocation(layout: _Layout, others: tuple[SubgraphRecord, ...]) -> bytes:
     return struct.pack(f"<{len(values)}i", *values)
 
 
-def export_tflite(network: CompiledNetwork, model: bytes | None = None) -> bytes:
+def export_tflite(network: CompiledNetwork, model: bytes | None = None, cop_format: str = COP_FORMATS[0]) -> bytes:
     """A .tflite file that runs ``network``, with the names, shapes and quantisation of its inputs and outputs.
 
     ``model`` is the .tflite file that the network was compiled from (or any compilation of it): it gives the CPU operators their
     options and constants, and the file its metadata, signatures and other subgraphs. It may be left out if everything runs on the NPU.
+    ``cop_format`` is that of the driver payloads. A tensor outside the arena has no place in the file's plan: the runtime gives it one.
 
     Re-reading the file gives the same Programs, with region 2 added if they had none. InputError if the network breaks a rule of
-    its accelerator, has arrays outside the arena, or is not the model's.
+    its accelerator, has arrays outside the arena that no runtime hands on, or is not the model's.
     """
     check_network(network)
     original = NoOriginal() if model is None else Original(model, network)
     layout = _Layout(original, network.variables)
     operators = tuple(
-        _cpu_operator(layout, step) if isinstance(step, CpuOperator) else _npu_operator(layout, step, network.arena_size)
+        _cpu_operator(layout, step) if isinstance(step, CpuOperator) else _npu_operator(layout, step, network.arena_size, cop_format)
         for step in network.steps
     )
     inputs = tuple(layout.input(binding) for binding in network.inputs)

@@ -84,6 +84,11 @@ class Memory:
         if speed.numerator >= _MAX_TERM or speed.denominator >= _MAX_TERM or not 0 < speed <= _MAX_CYCLES:
             raise InputError(f"cycles_per_word of memory {shown(self.name)} is out of range: give a ratio above 0, up to {_MAX_CYCLES}.")
 
+    @property
+    def writable(self) -> bool:
+        """Whether the NPU can write it: Vela's OnChipFlash and OffChipFlash are read alone."""
+        return not self.name.endswith("Flash")
+
 
 @dataclass(frozen=True, slots=True)
 class MemorySystem:

@@ -17,11 +17,12 @@ WORD_BYTES = 4
 
 
 class RegionRole(Enum):
-    """Content of a base-pointer region."""
+    """Content of a base-pointer region; HOME: tensors that live outside the arena, such as the network's inputs and outputs."""
 
     CONSTANTS = "constants"
     ARENA = "arena"
     FAST_SCRATCH = "fast scratch"
+    HOME = "home"
     UNUSED = "unused"
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 
 from npu_model.errors import InputError
+from npu_testbed.home_file import home_file
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.settings import setting
 
@@ -27,3 +28,11 @@ def arena_bound(arguments: argparse.Namespace) -> int | None:
         overrides = "; --arena-cache-size overrides it" if "arena_cache_size" in arguments else ""
         say("note", f"arena_cache_size of memory mode {memory.vela_names[1]} bounds the arena to {bound:,} bytes{overrides}.")
     return bound
+
+
+def home_options(arguments: argparse.Namespace) -> tuple[str, ...]:
+    """The homes that were asked for, as pairs WHAT=MEMORY; those of a file in its order."""
+    found: list[str] = []
+    for text in arguments.homes:
+        found += [text] if "=" in text else home_file(text)
+    return tuple(found)

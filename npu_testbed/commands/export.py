@@ -38,6 +38,12 @@ def add(commands: Any) -> None:
         metavar="MODEL",
         help="the network that it was made from; needed for operators on the CPU, and keeps its metadata (tflite)",
     )
+    parser.add_argument(
+        "--cop-format",
+        choices=("COP1", "COP2"),
+        default="COP1",
+        help="form of the driver payload: COP2 is Vela's other one, which the core driver of November 2025 refuses (default: COP1)",
+    )
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 
@@ -50,7 +56,9 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from npu_testbed.pipeline import export_files, write_files
 
     require_writable(arguments.output, *filter(None, (arguments.file, arguments.model)))
-    files = export_files(arguments.file, arguments.output, arguments.format, model=arguments.model, progress=show)
+    files = export_files(
+        arguments.file, arguments.output, arguments.format, model=arguments.model, cop_format=arguments.cop_format, progress=show
+    )
     write_files(files, arguments.file, *filter(None, (arguments.model,)))
     sizes = {str(path): len(data) for path, data in files.items()}
     return PlainOutcome(

@@ -10,6 +10,7 @@ from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_home_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
+    add_home_option(parser)
     add_report_option(parser)
     parser.add_argument(
         "--with-vela", action="store_true", help="Vela's points, too, in the picture and the report, as `npu-testbed compare` finds them"
@@ -102,7 +104,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
 
 def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
     """The frontier, with Vela's points if they are asked for."""
-    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.commands.choices import home_options, memory_options
     from npu_testbed.comparisons.comparison import compare
     from npu_testbed.frontiers import frontier
     from npu_testbed.outcomes.frontier import FrontierOutcome
@@ -116,7 +118,10 @@ def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
         "progress": show,
     }
     folder = None if arguments.schedules is None else Path(arguments.schedules)
+    homes = home_options(arguments)
+    if homes and arguments.with_vela:
+        raise InputError("--with-vela was given together with --home: Vela's points have all tensors in the arena; drop one of them.")
     if arguments.with_vela:
         comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)
         return FrontierOutcome(comparison.frontier, comparison)
-    return FrontierOutcome(frontier(arguments.model, arguments.accelerator_config, schedules=folder, **options))
+    return FrontierOutcome(frontier(arguments.model, arguments.accelerator_config, homes=homes, schedules=folder, **options))

@@ -169,6 +169,22 @@ def add_jobs_option(parser: Options) -> None:
     )
 
 
+def add_home_option(parser: Options) -> None:
+    """``--home``."""
+    parser.add_argument(
+        "--home",
+        dest="homes",
+        metavar="WHAT=MEMORY",
+        action="append",
+        default=[],
+        help=(
+            "let a tensor live outside the arena, in a memory of the memory system by its name or as axi0 or axi1: input=ext puts all "
+            "inputs there, output=ext all outputs, NAME=ext one of them or another tensor; or the name of a TOML file with such lines "
+            "(repeatable; default: all in the arena)"
+        ),
+    )
+
+
 def add_results_option(parser: Options) -> None:
     """``--results``."""
     parser.add_argument(

@@ -12,6 +12,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
     add_cpu_operations_option,
+    add_home_option,
     add_jobs_option,
     add_json_option,
     add_layer_options,
@@ -65,6 +66,7 @@ def add(commands: Any) -> None:
         help="most bytes that the arena may take, such as 262144 or 256KiB (default: those of the memory mode)",
     )
     parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
+    add_home_option(parser)
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
     parser.add_argument(
         "--effort",
@@ -197,11 +199,12 @@ def _replayed(
 def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
     """The search as it ends, or the network layer by layer, which is no search."""
     from npu_testbed.anytime import Ending, best_in_time
-    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.commands.choices import home_options, memory_options
     from npu_testbed.legalise import load_task
     from npu_testbed.timing import load_timing
 
     memory, timing, size = memory_options(arguments), load_timing(arguments.timing), arguments.arena_cache_size
+    homes = home_options(arguments)
     if arguments.no_cascade:
         from cascader.ethosu.search.task import Choice, Point
         from npu_testbed.scheduling import schedule
@@ -211,6 +214,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
             arguments.accelerator_config,
             arena_cache_size=size,
             cascade=False,
+            homes=homes,
             memory=memory,
             timing=timing,
             progress=show,
@@ -218,7 +222,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     def search(show: Progress, seen: Seen) -> Choice:
-        task = load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, progress=show)
+        task = load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, homes=homes, progress=show)
         # What takes long to import is imported while Vela runs.
         from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of
 

@@ -12,6 +12,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_compilation_options,
     add_cpu_operations_option,
+    add_home_option,
     add_json_option,
     add_layer_options,
     add_memory_options,
@@ -95,6 +96,10 @@ def _add_vela(kinds: Any) -> None:
         help="a *_vela.tflite, an ExecuTorch .pte, a C array of either, a .tflite to compile, zoo:NAME or portfolio:NAME",
     )
     add_compilation_options(parser)
+    parser.add_argument(
+        "--separate-io-regions", action="store_true", help="compile with regions of their own for inputs and outputs, outside the arena"
+    )
+    add_home_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end")
     add_settings_option(parser)
     add_timing_option(parser)
@@ -173,14 +178,19 @@ def _require_its_chip(arguments: argparse.Namespace, accelerator: str) -> None:
 
 def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
     """Replay Vela's schedule."""
+    from npu_testbed.commands.choices import home_options
     from npu_testbed.pipeline import VelaOptions, simulate_vela
     from npu_testbed.timing import load_timing
     from npu_testbed.views.program_map import program_map
 
-    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size)
+    separate = arguments.separate_io_regions or None
+    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size, separate)
+    homes = home_options(arguments)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:
-        simulation = simulate_vela(arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing))
+        simulation = simulate_vela(
+            arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing), homes
+        )
         return simulation, lambda: program_map(simulation)
 
     return _answer(arguments, "vela", arguments.model, simulate, show)

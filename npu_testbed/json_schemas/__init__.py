@@ -13,14 +13,14 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 7,
-    "schedule": 8,
-    "simulate schedule": 8,
-    "simulate vela": 8,
+    "schedule": 9,
+    "simulate schedule": 9,
+    "simulate vela": 9,
     "validate fvp": 4,
     "calibrate fit": 2,
     "verify": 2,
     "diff": 2,
-    "frontier": 2,
+    "frontier": 3,
     "validate vela": 2,
     "validate all": 2,
     "validate portfolio": 2,

@@ -15,6 +15,7 @@ from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.bounds import bounds_json, bounds_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.scheduling import write_schedule
@@ -84,6 +85,7 @@ class ScheduleOutcome(Outcome):
             "cascaded": self.cascaded,
             "mended": list(plan.network.mended),
             "arena_bytes": plan.arena_size,
+            "ends": ends_json(self.simulation.network, self.simulation.system),
             "cycles": self.cycles,
             "stopped": self.stopped,
             "output": self.output,
@@ -112,6 +114,8 @@ class ScheduleOutcome(Outcome):
             f"{self.cycles:,} NPU cycles"
         )
         said = [made]
+        if plan.network.homes:
+            said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
         if remark := legaliser_remark(plan.provenance.tools):
             said.append(remark)
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []

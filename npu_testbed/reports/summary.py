@@ -15,6 +15,7 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_model.values import dataclass
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
+from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
 
@@ -113,6 +114,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ),
         ("Planned", _planned(summary, simulation.planner)),
         *([] if simulation.granted_bytes is None else [("Granted", _granted(simulation, simulation.granted_bytes))]),
+        ("Ends", ends_text(simulation.network, simulation.system, summary.planned_bytes)),
         ("Constants", _constants(summary, simulation)),
         ("MACs", f"{summary.macs:,} ({summary.mac_utilisation:.1%} of the MAC array)"),
     ]
@@ -152,4 +154,5 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
         "timing": timing_json(simulation.timing),
         "tools": dict(simulation.tools),
         "summary": asdict(summary) | {"as_planned": summary.as_planned},
+        "ends": ends_json(simulation.network, simulation.system),
     }

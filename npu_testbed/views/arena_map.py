@@ -152,6 +152,8 @@ def _tensor_areas(schedule: Schedule, graph: RowGraph, lives: Mapping[int, LiveR
     buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
     for tensor, life in lives.items():
         facts = graph.tensors[tensor]
+        if not facts.row_bytes:
+            continue  # its home is not the arena
         buffer = buffers[facts.name]
         kind, places = _KINDS.get(facts.kind, AreaKind.TENSOR), life
         if buffer.rows is not None and buffer.rows < facts.rows:

@@ -15,7 +15,7 @@ from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import Memory
 from sim.functional.network import is_copy
 from sim.functional.origins import Origins
-from sim.functional.regions import Regions, Store
+from sim.functional.regions import Regions, Store, home_stores
 
 
 def _touched(program: Program) -> Iterable[ByteRange]:
@@ -103,12 +103,13 @@ def require_defined(network: CompiledNetwork) -> None:
     cannot find is a wrong value, such as that of a schedule that overwrites what is still needed with what is also defined.
     """
     arena = _arena(network)
-    regions, origins = Regions({ARENA: arena}), Origins()
+    homes = home_stores(network.programs)
+    regions, origins = Regions({**homes, ARENA: arena}), Origins()
     _define(regions, network.inputs + network.variables, origins)
     for step in network.steps:
         if isinstance(step, CpuOperator):
             _follow_cpu(step, regions, origins)
         else:
-            _follow(step, Memory(step, arena), origins)
+            _follow(step, Memory(step, arena, homes), origins)
     for binding in network.outputs:
         regions.read(binding.byte_range, f"Output {binding.name!r}")

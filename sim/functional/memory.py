@@ -8,6 +8,7 @@ channels undefined, as the hardware moves whole bricks.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -30,12 +31,13 @@ class Memory(Regions):
     one tensor unless the memory mode is Dedicated_Sram; all other regions are apart.
     """
 
-    def __init__(self, program: Program, arena: Store | None = None) -> None:
-        """Fresh memories with the program's constants; ``arena`` is used for region 1 if given."""
+    def __init__(self, program: Program, arena: Store | None = None, homes: Mapping[int, Store] | None = None) -> None:
+        """Fresh memories with the program's constants; ``arena`` is used for region 1 if given, and ``homes`` for home regions."""
         super().__init__({})
         self.shram = Store(accelerator(program.accelerator).shram_banks * _SHRAM_BANK)
         for region in program.regions:
-            self.regions[region.index] = self._store(region, arena, program)
+            known = homes.get(region.index) if homes and region.role is RegionRole.HOME else None
+            self.regions[region.index] = self._store(region, arena, program) if known is None else known
 
     def _store(self, region: Region, arena: Store | None, program: Program) -> Store:
         if region.role is RegionRole.ARENA and arena is not None:

@@ -15,7 +15,7 @@ from npu_model.program import Binding, ConstantOutput, RegionRole, in_order
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
 from sim.functional.memory import Memory
-from sim.functional.regions import Regions, Store, numpy_dtype
+from sim.functional.regions import Regions, Store, home_stores, numpy_dtype
 
 Array = NDArray[Any]
 
@@ -122,7 +122,9 @@ def run(
     if not network.programs:
         raise InputError("The network has no NPU operator: compile it with Vela for an Ethos-U55.")
     store = Store(network.arena_size)
-    arena = Regions({region.index: store for program in network.programs for region in program.regions if region.role is RegionRole.ARENA})
+    homes = home_stores(network.programs)
+    inside = {region.index: store for program in network.programs for region in program.regions if region.role is RegionRole.ARENA}
+    arena = Regions(homes | inside)
     arrays = _by_name(network.inputs, inputs)
     kept = State(network) if state is None else state
     kept.restore(arena)
@@ -135,7 +137,7 @@ def run(
             continue
         number = next(programs)
         try:
-            execute(step, Memory(step, store), on_operation, filters)
+            execute(step, Memory(step, store, homes), on_operation, filters)
         except InputError as error:
             raise (error if len(network.programs) == 1 else InputError(f"Program {number}: {error}")) from None
     kept.keep(arena)

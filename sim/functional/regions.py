@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from npu_model.errors import InputError
-from npu_model.program import Binding, ByteRange, DataType
+from npu_model.program import Binding, ByteRange, DataType, Program, RegionRole
 
 UNDEFINED = 0xA5
 """Content of an unwritten byte: any value but zero, which would hide mistakes."""
@@ -108,3 +109,13 @@ class Regions:
             )
         goal.data[end.start : end.end] = origin.data[start.start : start.end].copy()
         goal.written[end.start : end.end] = origin.written[start.start : start.end].copy()
+
+
+def home_stores(programs: Iterable[Program]) -> dict[int, Store]:
+    """A memory for each home region of some programs, which share it."""
+    sizes: dict[int, int] = {}
+    for program in programs:
+        for region in program.regions:
+            if region.role is RegionRole.HOME:
+                sizes[region.index] = max(sizes.get(region.index, 0), region.size)
+    return {index: Store(size) for index, size in sizes.items()}

@@ -13,7 +13,7 @@ from itertools import count
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.cost.blockdep import block_count, block_distance, is_settled, look_back
-from cascader.ethosu.network.network import ARENA
+from cascader.ethosu.network.network import ARENA, CONSTANTS
 from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
 from npu_model.accelerator import Accelerator
 from npu_model.command_stream.counted import WordCounter, bases_of, kernel_form
@@ -35,20 +35,20 @@ MOST = 12_000
 """Kernels that are kept before all are forgotten: some 60 megabytes."""
 
 _Ranges = tuple[ByteRange, ...]
-_Span = tuple[int, int]
+_Span = tuple[int, int, int]
 Addresses = tuple[int | None, int, int | None]
-"""Addresses of the tensors that a kernel's IFM, OFM and IFM2 are of; None where there is none in the arena."""
+"""Addresses of the tensors that a kernel's IFM, OFM and IFM2 are of, each in its region; None for a constant, and where there is none."""
 
 _UNMOVED = 3
 """In place of the number of a tensor for an address that stays as it is."""
 
 
 def _span(feature_map: FeatureMap | None) -> _Span | None:
-    """First and last (exclusive) byte of a map in the arena, None if there is none."""
-    if feature_map is None or feature_map.region != ARENA:
+    """First and last (exclusive) byte of a map, and its region; None for a constant, and if there is none."""
+    if feature_map is None or feature_map.region == CONSTANTS:
         return None
     ranges = feature_map.byte_ranges()
-    return ranges[0].start, max(one.end for one in ranges)
+    return ranges[0].start, max(one.end for one in ranges), feature_map.region
 
 
 def _at(feature_map: FeatureMap, address: int | None) -> FeatureMap:
@@ -56,7 +56,7 @@ def _at(feature_map: FeatureMap, address: int | None) -> FeatureMap:
 
 
 class _Template:
-    """A kernel whose maps lie at the beginning of the arena and whose weights are at home, and what was made of it."""
+    """A kernel whose maps lie at the beginning of their regions and whose weights are at home, and what was made of it."""
 
     __slots__ = ("bases", "blocks", "home", "kinds", "origins", "placed", "read", "second", "written")
 
@@ -119,7 +119,7 @@ class _Replayed:
 
 def _offset(written: _Span | None, ofm: int, read: _Span | None, ifm: int | None) -> int | None:
     """Bytes that a written tensor lies behind one that is read, if the spans of both meet; else None."""
-    if written is None or read is None or ifm is None:
+    if written is None or read is None or ifm is None or written[2] != read[2]:
         return None
     offset = ofm - ifm
     return offset if written[0] + offset < read[1] and read[0] < written[1] + offset else None
@@ -367,7 +367,7 @@ class KeptKernels:
         start, end = transfer.destination, transfer.destination + transfer.length
         template = kernel.template
         for span, address in zip((template.read, template.written, template.second), kernel.addresses, strict=True):
-            if span is not None and span[0] + (address or 0) < end and start < span[1] + (address or 0):
+            if span is not None and span[2] == ARENA and span[0] + (address or 0) < end and start < span[1] + (address or 0):
                 return True
         staged = () if kernel.staged is None else self._weights(template.home, kernel.staged)
         return any(one.start < end and start < one.end for ranges in staged for one in ranges)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
 from functools import partial
@@ -11,7 +11,7 @@ from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, Kep
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, form, stripe
 from cascader.ethosu.codegen.transfers import transfers
-from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Port, Segment
+from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Network, Port, Segment
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.plan.jobs import Copy, Job
@@ -22,7 +22,9 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
 from npu_model.program import Binding, Control, ControlKind, KernelOperation, Moved, Operation, Program, Region, RegionRole
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
+from npu_model.shapes import round_up
 from npu_model.values import dataclass
 
 STOP_MASK = 0xFFFF
@@ -37,6 +39,8 @@ class _Lowering:
     accelerator: Accelerator
     parts: dict[str, EthosuPart]
     places: dict[str, Place]
+    regions: Mapping[str, int]
+    """Home regions of the tensors that do not live in the arena."""
     copies: dict[int, list[Copy]]
     """Copies by the step before which they are issued."""
     staged: dict[str, int]
@@ -66,9 +70,10 @@ class _Lowering:
             regions=(
                 Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
                 Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
+                *_home_regions(self.schedule.network, segment),
             ),
-            inputs=_bindings(segment.inputs, self.places),
-            outputs=_bindings(segment.outputs, self.places),
+            inputs=_bindings(segment.inputs, self.places, self.regions),
+            outputs=_bindings(segment.outputs, self.places, self.regions),
             names=tuple(stream.names),
             moved=finished.moved,
         )
@@ -147,7 +152,7 @@ def _located(kept: KeptKernels, name: str, part: EthosuPart, places: dict[str, P
     def look() -> tuple[object, Addresses]:
         maps = [(feature_map, None if tensor is None else places.get(tensor)) for tensor, feature_map in part.maps]
         rolls = tuple(None if place is None else (place.rows, place.row_bytes) for _, place in maps)
-        ifm, ofm, *second = (place.address if place is not None and one.region == ARENA else None for one, place in maps)
+        ifm, ofm, *second = (place.address if place is not None and one.region != CONSTANTS else None for one, place in maps)
         return (name, rolls), (ifm, ofm or 0, second[0] if second else None)
 
     return kept.located((name, places.get(part.ifm), places.get(part.ofm), part.ifm2 and places.get(part.ifm2)), look)
@@ -168,16 +173,32 @@ def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) 
 
 
 def _places(schedule: Schedule) -> dict[str, Place]:
-    """Where every tensor lies; those of a buffer that does not roll are one row."""
-    return {
-        tensor: Place(buffer.address, buffer.rows or 1, buffer.row_bytes if buffer.rows else schedule.network.graph.tensor(tensor).size)
+    """Where every tensor lies in its region; those that are whole are one row."""
+    graph = schedule.network.graph
+    homes = {home.tensor: Place(home.address, 1, graph.tensor(home.tensor).size) for home in schedule.network.homes}
+    return homes | {
+        tensor: Place(buffer.address, buffer.rows or 1, buffer.row_bytes if buffer.rows else graph.tensor(tensor).size)
         for buffer in schedule.buffers
         for tensor in buffer.tensors
     }
 
 
-def _bindings(ports: tuple[Port, ...], places: dict[str, Place]) -> tuple[Binding, ...]:
-    return tuple(Binding(p.name, ARENA, places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports)
+def _home_regions(network: Network, segment: Segment) -> Iterator[Region]:
+    """The regions beside the arena in which tensors of a segment live, in ascending order, as large as these need."""
+    parts = [network.graph.parts[network.graph.index(name)] for name in segment.parts] if network.homes else []
+    own = {tensor for part in parts for tensor in (*part.inputs, *part.outputs)}
+    own |= {port.tensor for port in (*segment.inputs, *segment.outputs)}
+    ends: dict[int, int] = {}
+    for home in network.homes:
+        if home.tensor in own:
+            ends[home.region] = max(ends.get(home.region, 0), home.address + network.graph.tensor(home.tensor).size)
+    return (Region(region, RegionRole.HOME, round_up(end, ALIGNMENT)) for region, end in sorted(ends.items()))
+
+
+def _bindings(ports: tuple[Port, ...], places: dict[str, Place], regions: Mapping[str, int]) -> tuple[Binding, ...]:
+    return tuple(
+        Binding(p.name, regions.get(p.tensor, ARENA), places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports
+    )
 
 
 def kernels(schedule: Schedule, kept: KeptKernels) -> list[Placed | None]:
@@ -259,6 +280,7 @@ def _lowered(
         accelerator=find_accelerator(schedule.accelerator),
         parts=network.kernels,
         places=_places(schedule),
+        regions={home.tensor: home.region for home in network.homes},
         copies={},
         staged={},
         early_tables=early_tables,
@@ -275,10 +297,11 @@ def _lowered(
             last += 1
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
         if isinstance(payload, CpuPart):
-            places = lowering.places
-            steps.append(CpuOperator(payload.code, _bindings(payload.inputs, places), _bindings(payload.outputs, places)))
+            inputs, outputs = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
+            steps.append(CpuOperator(payload.code, inputs, outputs))
         else:
             steps.append(lowering.program(segment, first, last))
         first = last
-    inputs, outputs, variables = (_bindings(ports, lowering.places) for ports in (network.inputs, network.outputs, network.variables))
+    ends = (network.inputs, network.outputs, network.variables)
+    inputs, outputs, variables = (_bindings(ports, lowering.places, lowering.regions) for ports in ends)
     return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others, network.constant_outputs)

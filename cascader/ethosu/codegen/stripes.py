@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation, OperationKind, Upscale
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
@@ -70,7 +70,7 @@ def _map_form(feature_map: FeatureMap, first: int, last: int, place: Place, axis
     before_wrap = min(count, ceil_div(place.size - slot, step)) if count > 1 else count
     if count > before_wrap:
         return (count, before_wrap, slot, place.size), 0
-    rest = slot if feature_map.region != ARENA else slot % ALIGNMENT
+    rest = slot if feature_map.region == CONSTANTS else slot % ALIGNMENT
     return (count, rest), slot - rest
 
 
@@ -114,7 +114,7 @@ def _maps(
     operation, second = part.operation, part.operation.ifm2
 
     def place(feature_map: FeatureMap, tensor: str) -> Place:
-        return places[tensor] if feature_map.region == ARENA else _HOME
+        return _HOME if feature_map.region == CONSTANTS else places[tensor]
 
     source2 = place(second, part.ifm2) if second is not None and part.ifm2 is not None else _HOME
     return (operation.ifm, place(operation.ifm, part.ifm)), (second, source2), (operation.ofm, places[part.ofm])
@@ -164,6 +164,8 @@ def whole(part: EthosuPart, places: Mapping[str, Place]) -> KernelOperation:
     """The part's operation uncut, on the places of its tensors; constants are where they are."""
 
     def moved(tensor: str | None, feature_map: FeatureMap) -> FeatureMap:
-        return rebase(feature_map, places[tensor].address) if tensor is not None and feature_map.region == ARENA else feature_map
+        if tensor is None or feature_map.region == CONSTANTS:
+            return feature_map
+        return rebase(feature_map, places[tensor].address)
 
     return part.on_maps(moved)

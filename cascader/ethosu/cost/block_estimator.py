@@ -203,6 +203,9 @@ class Estimator:
     def _moving(self, read: Numbers, stored: Numbers) -> Cycles:
         """:meth:`Sources.moving` of several blocks."""
         sources = self._sources
+        if sources.stores is not None:
+            apart: Cycles = np.maximum(np.multiply(read, sources.pace), np.multiply(stored, sources.target_pace))
+            return apart
         cycles: Cycles = np.multiply(read + stored, sources.pace)
         if not self._timing.shared_cap:
             cycles = np.maximum(np.multiply(read + stored, sources.maps.word), np.multiply(np.maximum(read, stored), sources.pace))

@@ -7,7 +7,7 @@ from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
 
-from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
@@ -50,21 +50,35 @@ NOTHING = Facts(0, 0, 0, 0, 0)
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks."""
+    """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks.
+
+    ``beside_constants`` says that operands live in the memory of the constants, which the arena does not.
+    """
 
     accelerator: Accelerator
     staged: Sources
     direct: Sources
     overhead: int
     choose_blocks: bool = True
+    beside_constants: bool = False
 
     @classmethod
     def of(
-        cls, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, *, choose_blocks: bool = True
+        cls,
+        accelerator: Accelerator,
+        system: MemorySystem,
+        timing: TimingParameters = DEFAULT_TIMING,
+        *,
+        choose_blocks: bool = True,
+        where: Where = IN_ARENA,
     ) -> Terms:
-        """The terms of a device with its memories and its timing."""
-        overhead = system.ports[system.port_of(ARENA)].write_latency
-        return cls(accelerator, Sources.staged(system, timing), Sources.direct(system, timing), overhead, choose_blocks)
+        """The terms of a device with its memories and its timing, for kernels whose feature maps live there."""
+        overhead = system.ports[system.port_of(where.writes)].write_latency
+        sources = Sources.staged(system, timing, where), Sources.direct(system, timing, where)
+        # Maps that are read from the memory of the constants have to share it with a copy, unless the copy shares it with all maps anyway.
+        beside = system.port_of(CONSTANTS) in {system.port_of(one) for one in where.reads if one != ARENA}
+        beside = beside and system.port_of(CONSTANTS) != system.port_of(ARENA)
+        return cls(accelerator, *sources, overhead, choose_blocks, beside)
 
     @property
     def timing(self) -> TimingParameters:
@@ -88,13 +102,14 @@ class Terms:
     @property
     def contended(self) -> Sources:
         """Constants read at home beside a copy, whose transactions have every other turn at the port."""
-        return _contended(self.direct)
+        return _contended(self.direct, maps=self.beside_constants)
 
 
 @lru_cache(maxsize=8)
-def _contended(direct: Sources) -> Sources:
-    """As :attr:`Terms.contended`."""
+def _contended(direct: Sources, *, maps: bool) -> Sources:
+    """As :attr:`Terms.contended`; with ``maps`` those are read there, too."""
     home: Source = direct.constants
     turn = ceil(home.rate * direct.timing.grant * home.burst)
     slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CONTENDED_SHARE)
-    return replace(direct, constants=slow)
+    found = replace(direct, constants=slow)
+    return replace(found, maps=replace(direct.maps, sustained=direct.maps.rate / CONTENDED_SHARE)) if maps else found

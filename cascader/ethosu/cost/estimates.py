@@ -92,7 +92,7 @@ class Estimates:
         return found
 
 
-@lru_cache(maxsize=8)
+@lru_cache(maxsize=16)
 def shared_estimates(terms: Terms) -> Estimates:
     """The estimates that all networks on these terms share."""
     return Estimates(terms)

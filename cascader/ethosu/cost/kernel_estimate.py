@@ -71,7 +71,7 @@ class KernelEstimate:
     def _paced(self, load: KernelLoad, sources: Sources, *, prefetched: bool) -> tuple[int, int]:
         """Cycles and tail of a load: what passes a port moves no faster than its memory keeps up."""
         terms, flow = self._terms, Pipeline().run(load, sources, prefetched=prefetched)
-        written = 0 if sources.timing.shared_cap else load.stored
+        written = 0 if sources.timing.shared_cap and sources.stores is None else load.stored
         read = load.maps - written + (load.constants if sources.shared else 0)
         least = max(terms.operand_latency(self._operation) * load.places, terms.command_cycles)
         return ceil(max(flow.cycles, sources.moving(read, written), least)) + terms.overhead, ceil(flow.tail) + terms.overhead

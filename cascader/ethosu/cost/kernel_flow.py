@@ -43,7 +43,7 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
         )
         for fetched, fetches, words, reads, mac_cycles in zip(*[iter(numbers)] * STEP, strict=True)
     ]
-    return steps, output_cycles, stored * maps.word
+    return steps, output_cycles, stored * sources.target.word
 
 
 _STORES = 11

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import field, replace
+from collections.abc import Sequence
+from dataclasses import field
 from math import ceil
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
+from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
@@ -69,12 +71,49 @@ def _flat(source: Source) -> tuple[float, ...]:
     return source.word, source.latency, source.reads, source.burst, source.sustained
 
 
+def _pace(source: Source) -> float:
+    """Cycles per word at which a memory keeps up."""
+    return max(source.word, source.sustained)
+
+
+def _mean(sources: Sequence[Source]) -> Source:
+    """One source for operands of several memories that are read alternately, as large as each other; itself if all are one."""
+    first = sources[0]
+    if all(source == first for source in sources):
+        return first
+    count = len(sources)
+    return Source(
+        word=sum(source.word for source in sources) / count,
+        latency=max(source.latency for source in sources),
+        reads=min((source.reads for source in sources if source.reads), default=0),
+        burst=min(source.burst for source in sources),
+        sustained=sum(_pace(source) for source in sources) / count,
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Where:
+    """Regions in which a kernel's operands live that are no constants, and that in which its result does."""
+
+    reads: tuple[int, ...] = (ARENA,)
+    writes: int = ARENA
+
+    @classmethod
+    def of(cls, operation: KernelOperation) -> Where:
+        """The regions of an operation."""
+        maps = [one.region for one in (operation.ifm, operation.ifm2) if one is not None and one.region != CONSTANTS]
+        return cls(tuple(maps) or (ARENA,), operation.ofm.region)
+
+
+IN_ARENA = Where()
+
+
 @dataclass(frozen=True, slots=True)
 class Sources:
     """Memories from which a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
 
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
-    ``slot_response`` cycles beyond its last word.
+    ``slot_response`` cycles beyond its last word. ``stores`` is the memory that results are written to, if that is another one.
     """
 
     maps: Source
@@ -82,20 +121,32 @@ class Sources:
     shared: bool
     timing: TimingParameters = field(default=DEFAULT_TIMING, hash=False)  # a hash of its two dozen values takes longer than a flow
     slot_response: int = 0
+    stores: Source | None = None
     flat: array[float] = field(init=False, repr=False, compare=False)
-    """As the compiled cores take them: numbers of the feature maps', numbers of the constants', shared or not, and the timing."""
+    """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
 
     def __post_init__(self) -> None:
         """Work out what the cores take."""
         timing = self.timing
         units = timing.drain_responses, self.slot_response, self.single, timing.kernel_start_cycles, timing.weights_ahead
-        flat = array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units))
+        stores = self.stores is not None, self.target.word, _pace(self.target)
+        flat = array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units, *stores))
         object.__setattr__(self, "flat", flat)
 
     @property
     def pace(self) -> float:
         """Cycles per word at which the feature maps' memory keeps up."""
-        return max(self.maps.word, self.maps.sustained)
+        return _pace(self.maps)
+
+    @property
+    def target(self) -> Source:
+        """The memory that results are written to."""
+        return self.maps if self.stores is None else self.stores
+
+    @property
+    def target_pace(self) -> float:
+        """Cycles per word at which that memory keeps up."""
+        return _pace(self.target)
 
     @property
     def single(self) -> bool:
@@ -104,21 +155,28 @@ class Sources:
 
     def moving(self, read: float, written: float) -> float:
         """Cycles in which so many words of the feature maps pass their port, no faster than its memory keeps up."""
+        if self.stores is not None:
+            return max(read * self.pace, written * _pace(self.stores))
         if self.timing.shared_cap:
             return (read + written) * self.pace
         # Each direction has its own cap: the path alone is common to both.
         return max((read + written) * self.maps.word, max(read, written) * self.pace)
 
     @classmethod
-    def staged(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Sources:
-        """Sources with the constants copied into the arena."""
-        arena = system.ports[system.port_of(ARENA)]
-        maps = Source.of(arena, timing.ifm_burst_divisor)
-        slot_response = 0 if timing.posted_writes else arena.write_latency
-        return cls(maps, Source.of(arena), shared=True, timing=timing, slot_response=slot_response)
+    def staged(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA) -> Sources:
+        """Sources with the constants copied into the arena, and the feature maps where they live."""
+        return cls._of(system, timing, where, system.port_of(ARENA))
 
     @classmethod
-    def direct(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> Sources:
-        """Sources with the constants read from their home."""
-        home = Source.of(system.ports[system.port_of(CONSTANTS)])
-        return replace(cls.staged(system, timing), constants=home, shared=system.port_of(CONSTANTS) == system.port_of(ARENA))
+    def direct(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA) -> Sources:
+        """Sources with the constants read from their home, and the feature maps where they live."""
+        return cls._of(system, timing, where, system.port_of(CONSTANTS))
+
+    @classmethod
+    def _of(cls, system: MemorySystem, timing: TimingParameters, where: Where, constants: int) -> Sources:
+        reads = [system.port_of(region) for region in where.reads]
+        write = system.port_of(where.writes)
+        maps = _mean([Source.of(system.ports[port], timing.ifm_burst_divisor) for port in reads])
+        slot_response = 0 if timing.posted_writes else system.ports[write].write_latency
+        stores = None if set(reads) == {write} else Source.of(system.ports[write])
+        return cls(maps, Source.of(system.ports[constants]), constants in reads, timing, slot_response, stores)

@@ -17,6 +17,7 @@ from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.kernel_estimate import ranked
+from cascader.ethosu.cost.memory_path import IN_ARENA, Where
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
@@ -66,8 +67,10 @@ class StripeCost:
         self._stored = StreamEditor(network.constants)
         self._graph = graph
         self._accelerator = accelerator
-        self._terms = Terms.of(accelerator, system, timing, choose_blocks=choose_blocks)
-        self._estimates = shared_estimates(self._terms)
+        self._terms_where = cache(lambda where: Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where))
+        self._terms = self._terms_where(IN_ARENA)
+        self._own_terms = [self._terms_where(Where.of(one.operation)) if one else self._terms for one in self._payloads]
+        self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known, self.decoder_work, self._timed = cache(self._made), cache(self._work), cache(self._times)
 
@@ -85,7 +88,7 @@ class StripeCost:
         start = rows.typical(height)
         operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
         work = self.decoder_work(part)
-        return self._estimates.of(operation, work, decoding_bytes(work))
+        return self._estimates[part].of(operation, work, decoding_bytes(work))
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""
@@ -97,13 +100,14 @@ class StripeCost:
     def _facts(self, part: int, height: int, *, staged: bool) -> Facts:
         payload = self._payloads[part]
         if payload is not None and payload.transfer:
-            return self._moving(ceil_div(copied_bytes(payload.operation) * height, self._graph.parts[part].rows))
+            return self._moving(part, ceil_div(copied_bytes(payload.operation) * height, self._graph.parts[part].rows))
         estimate = self._estimate(part, height, staged=staged)
         return NOTHING if estimate is None else estimate.facts
 
-    def _moving(self, size: int) -> Facts:
-        """A transfer of so many bytes within the arena, as if nothing ran beside it."""
-        cycles = self._terms.staged.maps.moving(size) + self._terms.overhead
+    def _moving(self, part: int, size: int) -> Facts:
+        """A transfer of so many bytes, as if nothing ran beside it."""
+        terms = self._own_terms[part]
+        cycles = max(terms.staged.maps.moving(size), terms.staged.target.moving(size)) + terms.overhead
         return Facts(cycles, 0, 0, cycles, 0)
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
@@ -116,8 +120,9 @@ class StripeCost:
 
     def blocks(self, part: int, operation: KernelOperation, count: int, *, staged: bool) -> tuple[Shape3D, ...]:
         """Blocks that an ``operation`` of a part may be made in: its own, and the ``count`` that are estimated to be fastest."""
-        sources = self._terms.staged if staged and self._constants[part] else self._terms.direct
-        return (operation.block, *ranked(operation, self._terms, self.decoder_work(part), sources).near(count))
+        terms = self._own_terms[part]
+        sources = terms.staged if staged and self._constants[part] else terms.direct
+        return (operation.block, *ranked(operation, terms, self.decoder_work(part), sources).near(count))
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """Everything that a timeline asks of rows ``start`` to ``end``."""

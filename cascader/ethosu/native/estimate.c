@@ -28,8 +28,8 @@ typedef struct {
     const Step *steps;
     const Pair *pairs;
     Source maps, home;
-    int shared, shared_cap, single;
-    double pace, *macs, *readies;
+    int shared, shared_cap, single, apart;
+    double pace, store_pace, *macs, *readies;
 } Estimator;
 
 static double share_of(const Estimator *e, const Step *step, i64 depth)
@@ -86,6 +86,7 @@ static double constants(const Estimator *e, const Step *step, i64 depth, i64 *wo
 static double moving(const Estimator *e, i64 read, i64 stored)
 {
     double both = (double)(read + stored);
+    if (e->apart) return larger((double)read * e->pace, (double)stored * e->store_pace);
     return e->shared_cap ? both * e->pace : larger(both * e->maps.word, (double)most(read, stored) * e->pace);
 }
 
@@ -167,6 +168,8 @@ int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, 
     e.shared = sources[10] != 0;
     e.shared_cap = sources[11] != 0;
     e.single = sources[14] != 0;
+    e.apart = sources[17] != 0;
+    e.store_pace = sources[19];
     e.pace = larger(e.maps.word, e.maps.sustained);
     e.macs = malloc(2 * sizeof(double) * (size_t)k->kinds);
     if (!e.macs) {

@@ -107,9 +107,10 @@ typedef struct {
     double output, stored;
 } BlockCosts;
 
-static BlockCosts block_costs(const i64 *block, const Source *maps, const Source *home, StepCosts *steps)
+static BlockCosts block_costs(const i64 *block, const Sources *sources, StepCosts *steps)
 {
-    BlockCosts costs = {steps, block[2], (double)block[0], (double)block[1] * maps->word};
+    const Source *maps = &sources->maps, *home = &sources->home;
+    BlockCosts costs = {steps, block[2], (double)block[0], (double)block[1] * sources->store_word};
     for (i64 s = 0; s < block[2]; s++) {
         const i64 *step = block + 3 + STEP_SIZE * s;
         steps[s] = (StepCosts){
@@ -192,7 +193,7 @@ int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flo
     for (i64 p = run.first; p < run.last; p++) {
         i64 kind = sequence[p];
         if (!costs[kind].steps) {
-            costs[kind] = block_costs(load + places[kind], &sources->maps, &sources->home, next);
+            costs[kind] = block_costs(load + places[kind], sources, next);
             next += costs[kind].count;
         }
         u->load = larger(u->load, released[least(p - run.first, run.distance)]);

@@ -88,7 +88,8 @@ static int flow(const Kernel *k, const InBlock *b, const Sources *sources, int p
 static i64 paced(const Kernel *k, const InBlock *b, const Sources *sources, double cycles)
 {
     const i64 *load = load_at(k, b);
-    i64 written = sources->shared_cap != 0 ? 0 : b->stored, read = load[LOAD_MAPS] - written + (sources->shared != 0 ? load[LOAD_CONSTANTS] : 0);
+    int together = sources->shared_cap != 0 && sources->apart == 0;
+    i64 written = together ? 0 : b->stored, read = load[LOAD_MAPS] - written + (sources->shared != 0 ? load[LOAD_CONSTANTS] : 0);
     i64 least_cycles = most(k->numbers->operand_latency * load[LOAD_PLACES], k->numbers->command_cycles);
     return ceiling(larger(larger(cycles, moving_cycles(sources, read, written)), (double)least_cycles)) + k->numbers->overhead;
 }

@@ -11,7 +11,7 @@ typedef struct {
 /* Memories of the feature maps and of the constants, and the NPU's timing: Sources.flat. */
 typedef struct {
     Source maps, home;
-    double shared, shared_cap, drain_responses, slot_response, single, kernel_start, weights_ahead;
+    double shared, shared_cap, drain_responses, slot_response, single, kernel_start, weights_ahead, apart, store_word, store_pace;
 } Sources;
 
 enum { SOURCES_SIZE = sizeof(Sources) / sizeof(double) };
@@ -35,6 +35,7 @@ static inline double source_cycles(const Source *source, i64 words, i64 transact
 static inline double moving_cycles(const Sources *sources, i64 read, i64 written)
 {
     double both = (double)(read + written), pace = larger(sources->maps.word, sources->maps.sustained);
+    if (sources->apart != 0) return larger((double)read * pace, (double)written * sources->store_pace);
     return sources->shared_cap != 0 ? both * pace : larger(both * sources->maps.word, (double)most(read, written) * pace);
 }
 

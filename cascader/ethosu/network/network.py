@@ -17,14 +17,15 @@ __all__ = [
     "LUT_SLOT",
     "CpuPart",
     "EthosuPart",
+    "Home",
     "LutLoad",
     "Network",
     "Port",
     "Segment",
-    "arena_maps",
-    "arena_reads",
-    "arena_writes",
     "ethosu_part",
+    "tensor_maps",
+    "tensor_reads",
+    "tensor_writes",
 ]
 
 LUT_SLOT = 256
@@ -52,6 +53,20 @@ class Port:
 
 
 @dataclass(frozen=True, slots=True)
+class Home:
+    """Home region of a tensor that does not live in the arena (RFC 0037's home map): it lies whole from ``address`` of the region on.
+
+    ``region`` is the base pointer that kernels reach it by, ``memory`` the name of the memory behind it, and ``port`` the AXI port of that.
+    """
+
+    tensor: str
+    region: int
+    memory: str
+    port: int
+    address: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LutLoad:
     """A look-up table: its bytes in the constants and the address in SHRAM that the kernel expects it at."""
 
@@ -64,7 +79,8 @@ class EthosuPart:
     """Payload of a Part that is one kernel operation.
 
     Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
-    ``ifm2`` and ``ofm`` (region 1), or of the network's constants (region 0), as do weights and scales. Its BLOCKDEP is 0:
+    ``ifm2`` and ``ofm`` (in their home region, mostly the arena), or of the network's constants (region 0), as do weights and scales.
+    Its BLOCKDEP is 0:
     only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels. Stripes are cut along
     ``axis``. A ``transfer`` only copies bytes within the arena, and the DMA does that wherever they lie together.
     """
@@ -121,7 +137,8 @@ class Network:
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
     ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
-    subgraphs of the model beside this one, which stay on the CPU. ``constant_outputs`` are outputs that no part writes.
+    subgraphs of the model beside this one, which stay on the CPU. ``constant_outputs`` are outputs that no part writes. ``homes`` are
+    those of the tensors that do not live in the arena.
     """
 
     graph: CascaderGraph
@@ -133,6 +150,7 @@ class Network:
     variables: tuple[Port, ...] = ()
     others: int = 0
     constant_outputs: tuple[ConstantOutput, ...] = ()
+    homes: tuple[Home, ...] = ()
 
     @property
     def kernels(self) -> dict[str, EthosuPart]:
@@ -162,10 +180,10 @@ class Network:
         return replace(self, graph=graph, segments=segments)
 
     def accesses(self) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]:
-        """The kernels that use each tensor of the arena, with the feature maps by which they do."""
+        """The kernels that use each tensor, with the feature maps by which they do."""
         found: dict[str, list[tuple[EthosuPart, FeatureMap]]] = {tensor.name: [] for tensor in self.graph.tensors}
         for kernel in self.kernels.values():
-            for name, feature_map in arena_maps(kernel):
+            for name, feature_map in tensor_maps(kernel):
                 found[name].append((kernel, feature_map))
         return found
 
@@ -175,20 +193,20 @@ def ethosu_part(part: Part) -> EthosuPart | None:
     return part.payload if isinstance(part.payload, EthosuPart) else None
 
 
-def arena_reads(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """The part's operands in the arena, IFM and IFM2, each with its tensor."""
+def tensor_reads(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's operands that are no constants, IFM and IFM2, each with its tensor."""
     for name, operand in part.operands:
-        if name is not None and operand.region == ARENA:
+        if name is not None and operand.region != CONSTANTS:
             yield name, operand
 
 
-def arena_writes(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """The part's OFM with its tensor, if it is in the arena."""
-    if part.operation.ofm.region == ARENA:
+def tensor_writes(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's OFM with its tensor."""
+    if part.operation.ofm.region != CONSTANTS:
         yield part.ofm, part.operation.ofm
 
 
-def arena_maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """The part's feature maps in the arena, IFM, IFM2 and OFM, each with its tensor."""
-    yield from arena_reads(part)
-    yield from arena_writes(part)
+def tensor_maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """The part's feature maps that are no constants, IFM, IFM2 and OFM, each with its tensor."""
+    yield from tensor_reads(part)
+    yield from tensor_writes(part)

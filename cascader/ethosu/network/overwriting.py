@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.ethosu.network.network import ARENA, CpuPart, Network, arena_reads, arena_writes, ethosu_part
+from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part, tensor_reads, tensor_writes
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Layout, OperationKind
 from npu_model.shapes import ceil_div
@@ -57,7 +57,7 @@ def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.bool_]:
     used = np.zeros(tensor.size, np.bool_)
     payload = ethosu_part(part)
     if payload is not None:
-        for name, feature_map in arena_writes(payload) if written else arena_reads(payload):
+        for name, feature_map in tensor_writes(payload) if written else tensor_reads(payload):
             if name == tensor.name:
                 used[byte_numbers(feature_map)] = True
     elif isinstance(part.payload, CpuPart):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network
+from cascader.ethosu.network.network import CONSTANTS, CpuPart, EthosuPart, Network
 from cascader.ethosu.network.operators import NHWC_AXES, operand_propagator, scale_propagator, weight_propagator
 from cascader.ethosu.network.views import part_views
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
@@ -31,7 +31,7 @@ def _constants(name: str, payload: EthosuPart) -> Iterator[tuple[Tensor, Propaga
         size = (payload.lut.source.length,)
         yield constant("table", size), Propagator.opaque(size, NHWC_AXES)
     for label, feature_map in (("ifm", operation.ifm), ("ifm2", operation.ifm2)):
-        if feature_map is not None and feature_map.region != ARENA:
+        if feature_map is not None and feature_map.region == CONSTANTS:
             shape = (1, feature_map.shape.height, feature_map.shape.width, feature_map.shape.depth)
             yield constant(label, shape, feature_map.dtype.bytes), operand_propagator(operation, feature_map)
 

@@ -21,6 +21,8 @@ def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
     """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
     (output,) = graph.parts[part].outputs
     new, old = graph.tensors[output], graph.tensors[operand]
+    if not (new.row_bytes and old.row_bytes):
+        return False
     alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.writers()[output] == [(part, 0)]
     kinds = old.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and new.kind is not TensorKind.VARIABLE
     return alike and kinds and is_last_reader(graph, part, operand)
@@ -66,7 +68,10 @@ _LATELY: deque[tuple[Network, RowGraph]] = deque(maxlen=16)
 
 
 def row_graph(network: Network) -> RowGraph:
-    """The rows of every tensor of the arena and the parts that make them; what cannot be cut is one row. It is made once of a network."""
+    """The rows of every tensor and the parts that make them; what cannot be cut is one row. It is made once of a network.
+
+    Rows of a tensor that has another home than the arena take none of its bytes.
+    """
     found = next((graph for one, graph in _LATELY if one is network), None)
     if found is None:
         found = _row_graph(network)
@@ -90,5 +95,7 @@ def _row_graph(network: Network) -> RowGraph:
         # A part that overwrites what it reads runs whole.
         made = projection.part(part, whole=number in after)
         parts.append(replace(made, after=tuple(sorted(after - {number})), segment=segments[part.name]))
-    made_from = RowGraph(tuple(parts), projection.tensors)
+    outside = {home.tensor for home in network.homes}
+    tensors = tuple(replace(tensor, row_bytes=0) if tensor.name in outside else tensor for tensor in projection.tensors)
+    made_from = RowGraph(tuple(parts), tensors)
     return _written_together(_stored_in_place(network, made_from))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import EthosuPart, arena_reads
+from cascader.ethosu.network.network import EthosuPart, tensor_reads
 from cascader.ethosu.network.operators import operand_propagator
 from cascader.graph.views import Cut, OperandView, PartViews, View
 from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout, Upscale
@@ -45,6 +45,6 @@ def part_views(payload: EthosuPart) -> PartViews:
     return PartViews(
         output=payload.ofm,
         view=view_of(operation.ofm),
-        operands=tuple(OperandView(name, view_of(read), operand_propagator(operation, read)) for name, read in arena_reads(payload)),
+        operands=tuple(OperandView(name, view_of(read), operand_propagator(operation, read)) for name, read in tensor_reads(payload)),
         cuts=(ANY, _cut(operation, Axis.ROWS), _cut(operation, Axis.COLUMNS), ANY),
     )

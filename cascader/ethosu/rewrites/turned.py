@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, arena_maps
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, tensor_maps
 from cascader.ethosu.rewrites.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms, in_place, is_pixel, with_window_exchanged
 from cascader.ethosu.rewrites.workbench import Workbench, in_best_block, kernel_cycles, of_depth
 from npu_model.accelerator import Accelerator
@@ -69,7 +69,7 @@ def _choice(network: Network, forms: Mapping[str, Bricks], parts: Collection[str
     parts = frozenset(parts)
     users: dict[str, set[str]] = {}
     for part, payload in network.kernels.items():
-        for name, _ in arena_maps(payload):
+        for name, _ in tensor_maps(payload):
             users.setdefault(name, set()).add(part)
     tensors = {name: form for name, form in forms.items() if users[name] <= parts}
     mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}

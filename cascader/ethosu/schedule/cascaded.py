@@ -76,6 +76,8 @@ def _buffers(graph: RowGraph, jobs: Sequence[StripeJob], stores: Buffers, addres
     for number, (family, rows, address) in enumerate(zip(stores.tensors, stores.rows, addresses, strict=True)):
         tensors = sorted(family, key=makers.__getitem__)
         names, size = tuple(graph.tensors[tensor].name for tensor in tensors), rows * graph.tensors[tensors[0]].row_bytes
+        if not size:
+            continue  # its home is not the arena
         rolls = rows < max(made[tensor] for tensor in family)
         buffer = Buffer(names, address, size, starts[number], ends[number], rows if rolls else None)
         found.append((starts[number], tensors[0], buffer))

@@ -20,6 +20,9 @@ from npu_model.printable import shown
 SCHEMA = 3
 """Version of the file's structure; raised whenever a field changes its meaning."""
 
+HOMES_SCHEMA = 4
+"""Version of a file in which tensors have homes outside the arena: whoever does not know them would take them for tensors of the arena."""
+
 MAX_FILE_BYTES = 1 << 29
 """Bound of the length of a schedule file."""
 
@@ -48,10 +51,14 @@ def _plain(schedule: Schedule, **constants: str) -> dict[str, Any]:
     return plain
 
 
+def _schema(schedule: Schedule) -> int:
+    return HOMES_SCHEMA if schedule.network.homes else SCHEMA
+
+
 def digest(schedule: Schedule) -> str:
     """SHA-256 of the content in canonical form; constants enter uncompressed, as compressors differ."""
     plain = _plain(schedule, constants=sha256(schedule.network.constants).hexdigest())
-    return sha256(json.dumps([SCHEMA, plain], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    return sha256(json.dumps([_schema(schedule), plain], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
 
 
 def to_json(schedule: Schedule) -> str:
@@ -60,7 +67,7 @@ def to_json(schedule: Schedule) -> str:
         constants = beside.submit(to_plain, schedule.network.constants)
         found = digest(schedule)
         compressed = {"constants": constants.result()} if schedule.network.constants else {}
-    return indented({"schema": SCHEMA, "digest": found, "schedule": _plain(schedule, **compressed)}) + "\n"
+    return indented({"schema": _schema(schedule), "digest": found, "schedule": _plain(schedule, **compressed)}) + "\n"
 
 
 def indented(value: object, margin: str = "\n") -> str:
@@ -95,8 +102,10 @@ def _parse(text: str) -> dict[str, Any]:
         raise InputError(f"The schedule file is not JSON ({reason}): it is cut off or of another kind; write it again.") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise InputError("The file has no 'schema': it is not a schedule file; write one with `npu-testbed schedule`.")
-    if document["schema"] != SCHEMA or isinstance(document["schema"], bool):
-        raise InputError(f"The schedule file has schema {shown(document['schema'])}: this version reads {SCHEMA}; write it again.")
+    if document["schema"] not in (SCHEMA, HOMES_SCHEMA) or type(document["schema"]) is not int:
+        raise InputError(
+            f"The schedule file has schema {shown(document['schema'])}: this version reads {SCHEMA} and {HOMES_SCHEMA}; write it again."
+        )
     if set(document) != {"schema", "digest", "schedule"}:
         raise InputError("The schedule file has other keys than schema, digest and schedule: write it again.")
     return document

@@ -27,12 +27,15 @@ from npu_model.values import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Demand:
-    """Least demand on the units: cycles of the MACs and of the output unit, bytes that are read and written in the arena."""
+    """Least demand on the units: cycles of the MACs and of the output unit, bytes of feature maps that are read and written.
+
+    The bytes have their regions beside them; those of constants are not among them.
+    """
 
     macs: Fraction = Fraction(0)
     output: Fraction = Fraction(0)
-    read: int = 0
-    written: int = 0
+    read: tuple[tuple[int, int], ...] = ()
+    written: tuple[int, int] = (ARENA, 0)
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,29 +81,30 @@ def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerato
     return plane * pace.plane * pace.steps * ceil_div(ofm.depth, deep) * reads
 
 
-def _read_bytes(op: KernelOperation) -> int:
-    """Bytes of the operands in the arena that are read once at least if all of the OFM is made."""
+def _read_bytes(op: KernelOperation) -> tuple[tuple[int, int], ...]:
+    """Bytes of the operands, by region, that are read once at least if all of the OFM is made; constants are left out."""
     if op.kind is OperationKind.ELEMENTWISE:
-        maps = [one for one in (op.ifm, op.ifm2) if one is not None and one.region == ARENA]
-        return sum(one.shape.height * one.shape.width * one.shape.depth * one.dtype.bytes for one in maps)
+        maps = [one for one in (op.ifm, op.ifm2) if one is not None and one.region != CONSTANTS]
+        return tuple((one.region, one.shape.height * one.shape.width * one.shape.depth * one.dtype.bytes) for one in maps)
     kernel, ofm, ifm = op.kernel, op.ofm.shape, op.ifm.shape
     dense = kernel.dilation_y == kernel.dilation_x == 1 and kernel.stride_y <= kernel.height and kernel.stride_x <= kernel.width
-    if op.upscale is not Upscale.NONE or not dense or op.ifm.region != ARENA:
-        return 0
+    if op.upscale is not Upscale.NONE or not dense or op.ifm.region == CONSTANTS:
+        return ()
     rows = min(ifm.height, (ofm.height - 1) * kernel.stride_y + kernel.height - op.padding.top)
     columns = min(ifm.width, (ofm.width - 1) * kernel.stride_x + kernel.width - op.padding.left)
-    return max(rows, 0) * max(columns, 0) * ifm.depth * op.ifm.dtype.bytes
+    return ((op.ifm.region, max(rows, 0) * max(columns, 0) * ifm.depth * op.ifm.dtype.bytes),)
 
 
 def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> Demand:
     """The least demand of a part on the units if the share ``needed`` of its rows is made."""
     op, ofm = part.operation, part.operation.ofm.shape
     elements = needed * ofm.height * ofm.width * ofm.depth
-    read = _read_bytes(op) if needed == 1 else 0
+    read = _read_bytes(op) if needed == 1 else ()
+    written = op.ofm.region, int(elements) * op.ofm.dtype.bytes
     if part.transfer:
-        return Demand(read=read, written=int(elements) * op.ofm.dtype.bytes)
+        return Demand(read=read, written=written)
     macs, output = _mac_cycles(op, elements, accelerator, timing), output_rate(op, accelerator, timing) * elements
-    return Demand(macs, output, read, int(elements) * op.ofm.dtype.bytes)
+    return Demand(macs, output, read, written)
 
 
 def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
@@ -114,8 +118,8 @@ def least_cycles(
 ) -> int:
     """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` is that of its row graph.
 
-    The largest of some sums: MACs, output unit, words that are read and written through the arena's port, and words of weights through
-    their own. Where a memory has one path for all, or a cap of words in a period, its sums add up.
+    The largest of some sums: MACs, output unit, words of feature maps that are read and written through the ports of their homes, and words
+    of weights through their own. Where a memory has one path for all, or a cap of words in a period, its sums add up.
     """
     device = find_accelerator(accelerator)
     payloads = [ethosu_part(part) for part in network.graph.parts]
@@ -124,10 +128,12 @@ def least_cycles(
     asked = [demand(part, share, device, timing) for part, share in kernels]
     weights = _constant_bytes(network, (part for part, _ in kernels))
     loads = [[0, 0], [0, 0]]
-    arena, home = system.port_of(ARENA), system.port_of(CONSTANTS)
-    loads[arena][0] += sum(one.read for one in asked)
-    loads[arena][1] += sum(one.written for one in asked)
-    loads[home][0] += weights
+    for one in asked:
+        for region, count in one.read:
+            loads[system.port_of(region)][0] += count
+        region, count = one.written
+        loads[system.port_of(region)][1] += count
+    loads[system.port_of(CONSTANTS)][0] += weights
     bounds = [sum(one.macs for one in asked), sum(one.output for one in asked)]
     for memory, (read, written) in zip(system.ports, loads, strict=True):
         most = read + written if memory.shared else max(read, written)

@@ -53,7 +53,9 @@ class FoundFrontier:
 
 def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
     """The bounds of a network whose search found that its plans hold ``least_live_bytes`` at one step at least."""
-    held = (sum(size for _, _, size in {(p.tensor, p.offset, p.size) for p in ports}) for ports in (network.inputs, network.outputs))
+    outside = {home.tensor for home in network.homes}
+    ends = ([port for port in ports if port.tensor not in outside] for ports in (network.inputs, network.outputs))
+    held = (sum(size for _, _, size in {(p.tensor, p.offset, p.size) for p in ports}) for ports in ends)
     return LowerBounds(any_schedule=max(held), this_search=least_live_bytes)
 
 

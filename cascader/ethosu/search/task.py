@@ -8,6 +8,7 @@ from functools import partial
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.result import Proof
@@ -91,7 +92,8 @@ class Origin:
 class Task:
     """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
-    ``others`` are other networks of the same mathematics, from another legaliser, that are searched too.
+    ``others`` are other networks of the same mathematics, from another legaliser, that are searched too. ``homes`` are those of tensors
+    outside the arena; ``network`` has them, the others need not.
     """
 
     network: Network = field(repr=False)
@@ -101,6 +103,7 @@ class Task:
     provenance: Provenance = field(default_factory=Provenance)
     options: CascadeOptions = field(default_factory=CascadeOptions)
     others: tuple[Origin, ...] = ()
+    homes: tuple[Wanted, ...] = ()
 
     def variants(self, spread: Spread = one_by_one) -> tuple[Origin, ...]:
         """Every network as it is searched; ``spread`` makes some of them elsewhere."""
@@ -108,12 +111,15 @@ class Task:
         return tuple(form for origin in origins for form in self._forms(origin, spread))
 
     def _forms(self, origin: Origin, spread: Spread) -> Iterator[Origin]:
-        made = forms(origin.network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
-        yield from (replace(origin, network=form) for form in made.always)
-        placed = self._placed(made.always, spread) if is_flat(origin.network) else None
+        # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
+        network = in_arena(origin.network)
+        made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
+        always = tuple(homed_forms(made.always, self.homes)) or (origin.network,)
+        yield from (replace(origin, network=form) for form in always)
+        placed = self._placed(always, spread) if is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed)
-        yield from (replace(origin, network=form, smaller=True) for form in made.smaller)
+        yield from (replace(origin, network=form, smaller=True) for form in homed_forms(made.smaller, self.homes))
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
         """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""

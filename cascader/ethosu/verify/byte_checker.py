@@ -17,7 +17,7 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_owners import Access, ByteOwners
-from cascader.ethosu.verify.windows import Rows, Span, arena_operands, copied_bytes, element_offsets, row_step, rows_of, rows_read, spans
+from cascader.ethosu.verify.windows import Rows, Span, copied_bytes, element_offsets, row_step, rows_of, rows_read, spans, tensor_operands
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.errors import InputError
@@ -41,8 +41,20 @@ class _ByteCheck:
         ends += [copy.address + self._copied(copy) for copy in schedule.copies]
         if max(ends, default=0) > MAX_BYTES:
             raise InputError(f"The arena is used up to byte {max(ends)}: {MAX_BYTES} is the most that is checked; use fewer.")
-        self.arena = ByteOwners(max(ends, default=0))
+        self.arena = ByteOwners(self._settle_homes(max(ends, default=0)))
         self.uses: dict[str, tuple[int, int]] = {}
+
+    def _settle_homes(self, end: int) -> int:
+        """Give the tensors outside the arena buffers behind its ``end``, region after region; the end of the last one."""
+        bases: dict[int, int] = {}
+        for home in sorted(self.schedule.network.homes, key=lambda home: home.region):
+            size = self.graph.tensor(home.tensor).size
+            base = bases.setdefault(home.region, end)
+            self.buffers[home.tensor] = Buffer((home.tensor,), base + home.address, size, 0, max(len(self.schedule.jobs), 1))
+            end = max(end, base + home.address + size)
+            if end > MAX_BYTES:
+                raise InputError(f"Arena and homes take {end} bytes: {MAX_BYTES} is the most that is checked; use fewer.")
+        return end
 
     def _copied(self, copy: Copy) -> int:
         found = self.copied.get(copy.part)
@@ -186,7 +198,7 @@ class _ByteCheck:
         made = job.rows or (0, rows_of(operation.ofm, payload.axis))
         writes = list(self._map(payload.ofm, operation.ofm, made, who, payload.axis))
         reads, kept = [], []
-        for tensor, operand in arena_operands(payload):
+        for tensor, operand in tensor_operands(payload):
             try:
                 rows = rows_read(operation, operand, job.rows, payload.axis)
             except InputError as error:

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Network, Port
+from cascader.ethosu.network.network import CONSTANTS, CpuPart, EthosuPart, Network, Port
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_checker import check_bytes
+from cascader.ethosu.verify.homes import MAX_ARENA, check_homes, home_region
 from cascader.ethosu.verify.windows import copied_bytes, copied_content, rows_of
 from cascader.ethosu.verify.writers import check_writers
 from cascader.graph.cascader_graph import TensorKind
@@ -19,16 +20,14 @@ from npu_model.program import LONGEST_STRIDE, ByteRange, FeatureMap
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D
 
-MAX_ARENA = 1 << 32
-"""The U55 has 32-bit addresses (core driver)."""
-
 _BITS = (8, 16, 32)
 """Widths of an element (IFM_PRECISION and OFM_PRECISION)."""
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """InputError with the first thing wrong: accelerator, parts, segments, jobs, copies, buffers, what the byte checker finds."""
+    """InputError with the first thing wrong: accelerator, homes, parts, segments, jobs, copies, buffers, what the byte checker finds."""
     accelerator(schedule.accelerator)
+    check_homes(schedule.network, schedule.provenance.memory_system)
     _check_network(schedule.network)
     _check_jobs(schedule)
     _check_arena(schedule)
@@ -108,7 +107,7 @@ def _check_map(network: Network, name: str, tensor: str, feature_map: FeatureMap
     if min(tiles.height0, tiles.height1, tiles.width0, strides.y, strides.x, strides.c) < 0:
         raise InputError(f"Part {name!r} has a feature map with {tiles} and {strides}: no extent and no stride may be negative.")
     kind = network.graph.tensor(tensor).kind
-    if feature_map.region != (CONSTANTS if kind is TensorKind.CONSTANT else ARENA):
+    if feature_map.region != (CONSTANTS if kind is TensorKind.CONSTANT else home_region(network, tensor)):
         raise InputError(f"Part {name!r} uses region {feature_map.region} for tensor {tensor!r}, which is {kind.value}: use its own.")
     for span in feature_map.byte_ranges():
         if feature_map.region == CONSTANTS:
@@ -254,7 +253,8 @@ def _check_buffer(schedule: Schedule, buffer: Buffer) -> None:
 def _check_tensors(schedule: Schedule) -> None:
     """Every tensor of the arena is in one buffer."""
     graph = schedule.network.graph
-    arena = {tensor.name for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT}
+    outside = {home.tensor for home in schedule.network.homes}
+    arena = {tensor.name for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT and tensor.name not in outside}
     seen: set[str] = set()
     for buffer in schedule.buffers:
         for name in buffer.tensors:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart
+from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.program.alignment import ALIGNMENT
@@ -24,10 +24,10 @@ Rows = tuple[int, int]
 """First and last (exclusive) row."""
 
 
-def arena_operands(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """IFM and IFM2 in the arena, where there is one, each with its tensor."""
+def tensor_operands(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
+    """IFM and IFM2 that are no constants, where there is one, each with its tensor."""
     for name, operand in ((part.ifm, part.operation.ifm), (part.ifm2, part.operation.ifm2)):
-        if name is not None and operand is not None and operand.region == ARENA:
+        if name is not None and operand is not None and operand.region != CONSTANTS:
             yield name, operand
 
 

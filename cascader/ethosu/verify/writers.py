@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Network, Port
-from cascader.ethosu.verify.windows import Rows, Span, arena_operands, rows_of, rows_read, spans
+from cascader.ethosu.verify.windows import Rows, Span, rows_of, rows_read, spans, tensor_operands
 from cascader.graph.cascader_graph import Part, Tensor
 from cascader.plan.jobs import Job
 from npu_model.errors import InputError
@@ -31,7 +31,7 @@ def _read(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
         yield from _ports(part.payload.inputs, tensor)
     elif isinstance(part.payload, EthosuPart):
         operation, axis = part.payload.operation, part.payload.axis
-        for name, operand in arena_operands(part.payload):
+        for name, operand in tensor_operands(part.payload):
             if name == tensor:
                 yield from spans(operand, rows_read(operation, operand, rows, axis), 0, axis)
 

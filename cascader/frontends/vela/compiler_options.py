@@ -25,7 +25,8 @@ class CompilerOptions:
 
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
-    (``--ignore-ops``); ``config`` None is the vela.ini that Vela comes with.
+    (``--ignore-ops``); ``separate_io_regions`` gives inputs and outputs regions of their own, which Vela writes as COP2;
+    ``config`` None is the vela.ini that Vela comes with.
     """
 
     accelerator: str = DEFAULT_ACCELERATOR
@@ -38,6 +39,7 @@ class CompilerOptions:
     legacy: bool = False
     debug_database: bool = True
     cpu_operators: tuple[str, ...] = ()
+    separate_io_regions: bool = False
 
     def words(self) -> list[str]:
         """The words of Vela's command line; InputError if one of the options is wrong."""
@@ -60,6 +62,8 @@ class CompilerOptions:
             words.append("--debug-force-legacy-core")
         if self.debug_database:
             words.append("--enable-debug-db")
+        if self.separate_io_regions:
+            words += ["--separate-io-regions", "--cop-format", "COP2"]
         if self.cpu_operators:
             words += ["--ignore-ops", ",".join(self.cpu_operators)]
         return words

@@ -92,10 +92,16 @@ def _options(options: CompilerOptions) -> str:
 def direct_call(options: CompilerOptions) -> DirectCall | None:
     """The call that compiles a .tflite file with these options; None where the command line is needed.
 
-    It is for other memories than the default ones, and for a device, or of a Vela, of which the call is not known.
+    It is for other memories or regions than the default ones, and for a device, or of a Vela, of which the call is not known.
     """
     names = options.system_config, options.memory_mode
-    if names != (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE) or options.config or options.legacy or options.cpu_operators:
+    if (
+        names != (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
+        or options.config
+        or options.legacy
+        or options.cpu_operators
+        or options.separate_io_regions
+    ):
         return None
     device = accelerator(options.accelerator)
     core = find_spec(_CORE) if device.name.startswith(_FAMILY) and version("ethos-u-vela").startswith(_VERSION) else None

@@ -87,7 +87,7 @@ def test_a_stream_whose_blocks_lie_elsewhere_is_refused(raw: dict[str, np.ndarra
         ({"inputs": b""}, "claims -1 inputs"),
         ({"outputs": struct.pack("<10i", 1, 1, 1, 1, 1, 1, 0, 1, 0, 1)}, "has an output of shape"),
         ({"scratch_size": b"1"}, "scratch_size of 1 bytes"),
-        ({"cmd_data": b"COP2    "}, "only COP1 payloads are read"),
+        ({"cmd_data": b"COP3    "}, "only these are read"),
     ],
 )
 def test_a_damaged_stream_is_refused(raw: dict[str, np.ndarray], changed: dict[str, bytes], says: str) -> None:

@@ -1,0 +1,197 @@
+"""Homes: a network with some of its tensors in other regions than the arena, as RFC 0037's home map has them.
+
+A tensor with a home of its own lies there whole, and kernels read and write it stripe by stripe. Its base pointer is the one that a
+runtime hands to the NPU's operator: region 3 for the first of the operator's inputs and so on, then its outputs, then all others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+
+from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Home, Network, Segment
+from cascader.graph.cascader_graph import TensorKind
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from npu_model.printable import shown
+from npu_model.program import FeatureMap
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.program.region_numbers import FIRST_HOME, REGIONS
+from npu_model.shapes import round_up
+from npu_model.values import dataclass
+
+INPUT, OUTPUT = "input", "output"
+"""Names that stand for all inputs and for all outputs of a network."""
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A home that is asked for: the memory, behind a port, of ``what``: all inputs, all outputs, one of these, or a tensor."""
+
+    what: str
+    memory: str
+    port: int
+    writable: bool = True
+
+
+def wanted_home(text: str, system: MemorySystem) -> Wanted:
+    """The home that ``WHAT=MEMORY`` asks for; the memory is one of the system's by its name, or the one behind axi0 or axi1.
+
+    InputError if the text is no such pair or the system has no such memory.
+    """
+    what, equals, name = (piece.strip() for piece in text.rpartition("="))
+    if not equals or not what or not name:
+        raise InputError(f"--home {shown(text)} is no home: write WHAT=MEMORY, such as input={system.ports[-1].name}.")
+    spellings = {port: (memory.name.lower(), f"axi{port}") for port, memory in enumerate(system.ports)}
+    ports = [port for port, names in spellings.items() if name.lower() in names]
+    if not ports:
+        known = " or ".join(f"{memory.name} (axi{port})" for port, memory in enumerate(system.ports))
+        raise InputError(f"--home {shown(text)} names no memory of {system.name}: choose {known}.")
+    memory = system.ports[ports[0]]
+    return Wanted(what, memory.name, ports[0], memory.writable)
+
+
+def with_homes(network: Network, wanted: Sequence[Wanted]) -> Network:
+    """The network with its tensors where they are wanted; itself if nothing is wanted.
+
+    InputError if a tensor is unknown, is wanted in two memories, may not leave the arena, or there are too few base pointers.
+    """
+    if not wanted:
+        return network
+    memories: dict[str, Wanted] = {}
+    for one in wanted:
+        for tensor in _tensors(network, one.what):
+            before = memories.setdefault(tensor, one)
+            if (before.memory, before.port) != (one.memory, one.port):
+                raise InputError(f"--home asks for tensor {shown(tensor)} in {before.memory} and in {one.memory}: give it one home.")
+    for tensor, one in memories.items():
+        _require_movable(network, tensor, one)
+    homes = tuple(_homes(network, memories))
+    regions = {home.tensor: home.region for home in homes}
+
+    def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
+        is_home = name in regions and feature_map.region != CONSTANTS
+        return replace(feature_map, region=regions[name]) if is_home and name is not None else feature_map
+
+    changed = {
+        name: replace(kernel, operation=kernel.on_maps(moved))
+        for name, kernel in network.kernels.items()
+        if any(tensor in regions for tensor, _ in kernel.maps)
+    }
+    return replace(network.with_kernels(changed), homes=homes)
+
+
+def in_arena(network: Network) -> Network:
+    """The network with all of its tensors in the arena; itself if they are."""
+    if not network.homes:
+        return network
+
+    def moved(_: str | None, feature_map: FeatureMap) -> FeatureMap:
+        return replace(feature_map, region=ARENA) if feature_map.region >= FIRST_HOME else feature_map
+
+    changed = {name: replace(part, operation=part.on_maps(moved)) for name, part in network.kernels.items() if uses_home(part)}
+    return replace(network.with_kernels(changed), homes=())
+
+
+def homed_forms(forms: Iterable[Network], wanted: Sequence[Wanted]) -> Iterator[Network]:
+    """Forms of a network with their tensors where they are wanted; those that have lost a tensor that is named are left out."""
+    for form in forms:
+        names = {tensor.name for tensor in form.graph.tensors} | {port.name for port in (*form.inputs, *form.outputs)} | {INPUT, OUTPUT}
+        if all(one.what in names for one in wanted):
+            yield with_homes(form, wanted)
+
+
+def _tensors(network: Network, what: str) -> tuple[str, ...]:
+    """The tensors that a name stands for."""
+    ends = {INPUT: network.inputs, OUTPUT: network.outputs}
+    if what in ends:
+        return tuple(dict.fromkeys(port.tensor for port in ends[what]))
+    named = [port.tensor for port in (*network.inputs, *network.outputs) if port.name == what]
+    named += [tensor.name for tensor in network.graph.tensors if tensor.name == what and tensor.kind is not TensorKind.CONSTANT]
+    if not named:
+        ports = ", ".join(shown(port.name) for port in (*network.inputs, *network.outputs))
+        raise InputError(f"--home names {shown(what)}, which the network does not have: write input, output, or one of {ports}.")
+    return tuple(named[:1])
+
+
+def _require_movable(network: Network, tensor: str, one: Wanted) -> None:
+    """InputError if a tensor may not live in that memory."""
+    if network.graph.tensor(tensor).kind is TensorKind.VARIABLE:
+        raise InputError(f"Tensor {shown(tensor)} keeps state from one inference to the next: its home is the arena; leave it there.")
+    users = (*network.graph.producers(tensor), *network.graph.consumers(tensor))
+    on_cpu = next((part for part in users if isinstance(part.payload, CpuPart)), None)
+    if on_cpu is not None and isinstance(on_cpu.payload, CpuPart):
+        raise InputError(
+            f"Tensor {shown(tensor)} is used by {on_cpu.payload.code} on the CPU, which works in the arena: leave it there, or give the "
+            "home of a tensor that only the NPU uses."
+        )
+    if network.graph.producers(tensor) and not one.writable:
+        raise InputError(f"The NPU writes tensor {shown(tensor)}, which {one.memory} does not take: choose a memory that it can write.")
+
+
+def _segments(network: Network, tensor: str) -> Iterator[Segment]:
+    """The NPU jobs that use a tensor, or are handed it."""
+    users = {part.name for part in (*network.graph.producers(tensor), *network.graph.consumers(tensor))}
+    for segment in network.segments:
+        if users.intersection(segment.parts) or any(port.tensor == tensor for port in (*segment.inputs, *segment.outputs)):
+            yield segment
+
+
+def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
+    """The homes of the tensors, in the order of their regions: those that a runtime hands to an operator, then one for each memory."""
+    numbers, rest = {}, []
+    for tensor in memories:
+        places = {_place(segment, tensor) for segment in _segments(network, tensor)}
+        if len(places) > 1:
+            raise InputError(f"Tensor {shown(tensor)} is used by several NPU operators in different places: leave it in the arena.")
+        place = places.pop() if places else None
+        if place is None:
+            rest.append(tensor)
+        else:
+            numbers[tensor] = FIRST_HOME + place
+    # Operators have base pointers of their own, but all of them one register that maps a number to a port.
+    ports = {numbers[tensor]: memories[tensor].port for tensor in numbers}
+    clash = next((tensor for tensor in numbers if ports[numbers[tensor]] != memories[tensor].port), None)
+    if clash is not None:
+        raise InputError(f"Base pointer {numbers[clash]} would lie behind both ports for tensor {shown(clash)}: give both one memory.")
+    following = FIRST_HOME + max((len(s.inputs) + len(s.outputs) for s in network.segments), default=0)
+    shared: dict[str, tuple[int, int]] = {}
+    found = [Home(tensor, number, memories[tensor].memory, memories[tensor].port) for tensor, number in numbers.items()]
+    for tensor in rest:
+        one = memories[tensor]
+        number, address = shared.get(one.memory, (following + len(shared), 0))
+        found.append(Home(tensor, number, one.memory, one.port, address))
+        shared[one.memory] = number, address + round_up(network.graph.tensor(tensor).size, ALIGNMENT)
+    highest = max((home.region for home in found), default=0)
+    if highest >= REGIONS:
+        raise InputError(
+            f"The homes need base pointer {highest}: the NPU has 0 to {REGIONS - 1}, and operators hand on all inputs and outputs from "
+            f"{FIRST_HOME} on; leave some in the arena."
+        )
+    yield from sorted(found, key=lambda home: (home.region, home.address))
+
+
+def _place(segment: Segment, tensor: str) -> int | None:
+    """The place of a tensor among the inputs and then the outputs of an NPU job; None if it is handed on by none."""
+    ports = (*segment.inputs, *segment.outputs)
+    return next((place for place, port in enumerate(ports) if port.tensor == tensor), None)
+
+
+def on_ports(system: MemorySystem, homes: Iterable[Home]) -> MemorySystem:
+    """The memory system with each home region behind its port; its name says so where that is another port than the arena's."""
+    ports, said = list(system.region_ports), [system.name]
+    for home in homes:
+        if ports[home.region] != home.port:
+            ports[home.region] = home.port
+            said.append(f"region {home.region} in {system.ports[home.port].name}")
+    return replace(system, region_ports=tuple(ports), name=", ".join(said)) if len(said) > 1 else system
+
+
+def home_bytes(network: Network) -> int:
+    """Bytes of the tensors that live outside the arena."""
+    return sum(network.graph.tensor(home.tensor).size for home in network.homes)
+
+
+def uses_home(part: EthosuPart) -> bool:
+    """Whether a kernel reads or writes a tensor that lives outside the arena."""
+    return any(feature_map.region >= FIRST_HOME for _, feature_map in part.maps)

@@ -1,0 +1,40 @@
+"""Homes of a compiled network: the memories in which those inputs and outputs are that have regions of their own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from cascader.ethosu.network.homes import INPUT, OUTPUT, wanted_home
+from cascader.ethosu.network.network import Home
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.errors import InputError
+from npu_model.memory.system import MemorySystem
+from npu_model.printable import shown
+from npu_model.program import Binding
+from npu_model.program.region_numbers import FIRST_HOME
+
+
+def homes_of(network: CompiledNetwork, homes: tuple[str, ...], system: MemorySystem) -> tuple[Home, ...]:
+    """The homes that pairs WHAT=MEMORY ask for; InputError if a tensor is unknown, or lies in the arena of the compiled file."""
+    found = []
+    for text in homes:
+        wanted = wanted_home(text, system)
+        for binding in _bindings(network, wanted.what):
+            if binding.region < FIRST_HOME:
+                raise InputError(
+                    f"--home {shown(text)} moves {shown(binding.name)}, which lies in the arena of the compiled file: compile with "
+                    "--separate-io-regions, or leave it out."
+                )
+            found.append(Home(binding.name, binding.region, wanted.memory, wanted.port))
+    return tuple(found)
+
+
+def _bindings(network: CompiledNetwork, what: str) -> Iterator[Binding]:
+    """The inputs and outputs that a name stands for."""
+    ends = {INPUT: network.inputs, OUTPUT: network.outputs}
+    every = (*network.inputs, *network.outputs)
+    found = ends.get(what) or [binding for binding in every if binding.name == what]
+    if not found:
+        names = ", ".join(shown(binding.name) for binding in every)
+        raise InputError(f"--home names {shown(what)}, which the network does not have: write input, output, or one of {names}.")
+    yield from found
