@@ -13,6 +13,7 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 7,
+    "compile": 2,
     "schedule": 9,
     "simulate schedule": 9,
     "simulate vela": 9,
