@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -9,6 +10,7 @@ from typing import Any
 from mkdocs.structure.files import File, Files
 
 ROOT = Path(__file__).parents[1]
+NOTEBOOK = ROOT / "examples" / "tutorial.ipynb"
 PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
 
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
@@ -41,10 +43,29 @@ def _api_page(package: str) -> str:
     return "\n".join(parts)
 
 
+def notebook_page(path: Path) -> str:
+    """A notebook as a page: its texts, its code, and what each cell printed."""
+    parts = []
+    for cell in json.loads(path.read_text(encoding="utf-8"))["cells"]:
+        source = "".join(cell["source"])
+        parts.append(source if cell["cell_type"] == "markdown" else f"```python\n{source}\n```")
+        for output in cell.get("outputs", ()):
+            data = output.get("data", {})
+            drawn = data.get("image/svg+xml") or data.get("text/html")
+            text = output.get("text") or data.get("text/plain") or ()
+            if drawn:
+                parts.append(f"<div>{''.join(drawn)}</div>")
+            elif text:
+                parts.append(f"```text\n{''.join(text).rstrip()}\n```")
+    # The notebook lies beside docs/, the page in it.
+    return "\n\n".join(parts).replace("](../docs/", "](") + "\n"
+
+
 def on_files(files: Files, config: Any) -> Files:
     """Add the pages that are made here."""
     for name in BESIDE:
         files.append(File.generated(config, _place(name), content=(ROOT / name).read_text(encoding="utf-8")))
+    files.append(File.generated(config, "notebook.md", content=notebook_page(NOTEBOOK)))
     listed = ["# API reference", "", "One page for each package, from its docstrings.", ""]
     for package in packages():
         files.append(File.generated(config, f"api/{package}.md", content=_api_page(package)))

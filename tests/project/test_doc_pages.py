@@ -74,6 +74,12 @@ def test_the_index_leads_to_every_page() -> None:
     assert [page for page in pages if f"]({page})" not in index and page != "index.md"] == []
 
 
+def test_every_page_is_in_the_navigation_of_the_site() -> None:
+    navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
+    pages = [path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"))]
+    assert [page for page in pages if f" {page}\n" not in navigation] == []
+
+
 def test_examples_in_docstrings_are_code_on_the_site() -> None:
     pytest.importorskip("griffe", reason="griffe is not installed: it comes with mkdocstrings")
     spec = spec_from_file_location("site_docstrings", DOCS / "site_docstrings.py")
