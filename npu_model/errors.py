@@ -13,6 +13,10 @@ class InputError(ValueError):
     """
 
 
+class LimitError(InputError):
+    """Input that is sound, but beyond what is built here: a limit of ours, never to be told as a fault of Vela's."""
+
+
 class UnfinishedError(InputError):
     """A program that was asked did not come to its end: it says nothing of what it was asked."""
 

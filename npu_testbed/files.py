@@ -30,6 +30,8 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
                 raise InputError(f"Output {str(path)!r} is the input {str(source)!r}: give another file, or it would be overwritten.")
         if target.is_dir() or not target.name:
             raise InputError(f"Output {str(path)!r} is a directory: give the path of a file.")
+        if target.resolve().is_fifo():
+            raise InputError(f"Output {str(path)!r} is a named pipe, whose reader would be waited for: give a file, or /dev/stdout.")
         folder = target.resolve().parent
         if not folder.is_dir():
             raise InputError(f"Output {str(path)!r} cannot be written, as {str(folder)!r} is no directory: make it first.")
@@ -160,7 +162,7 @@ def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bo
     for path in files:
         require_writable(path)
     targets = {path: path.resolve() if follow else path.parent.resolve() / path.name for path in files}
-    special = [path for path in files if follow and _is_special(targets[path])]
+    special = [path for path in files if follow and _is_special(path)]  # what /dev/stdout leads to may have no path of its own
     temporary = {
         path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{token_hex(8)}.{index}.tmp")
         for index, (path, target) in enumerate(targets.items())
@@ -170,7 +172,7 @@ def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bo
     new = {path for path in temporary if not targets[path].exists()}
     try:
         for path in (*special, *temporary):
-            _write(path, temporary.get(path, targets[path]), files[path], durable=durable)
+            _write(path, temporary.get(path, path), files[path], durable=durable)
         for path, file in temporary.items():
             file.replace(targets[path])
             renamed.append(path)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import field, replace
+from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
 from npu_model.errors import InputError
 from npu_model.values import dataclass
+from npu_testbed.input_shapes import InputShape, Source
 from validation.reading import read_file
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
@@ -28,7 +30,19 @@ class Model:
 
 
 def load_model(source: str) -> Model:
-    """The model that ``source`` names; InputError if there is none."""
+    """The model that ``source`` names, with the input shapes that a :class:`Source` carries; InputError if there is none."""
+    model = _load(source)
+    return replace(model, data=_shaped(model.data, source.shapes)) if isinstance(source, Source) and source.shapes else model
+
+
+@lru_cache(maxsize=4)  # LiteRT works it out in a process of its own, and a command may read a model more than once
+def _shaped(data: bytes, shapes: tuple[InputShape, ...]) -> bytes:
+    from npu_testbed.shaped_models import shaped  # noqa: PLC0415  # few models are read with another shape
+
+    return shaped(data, shapes)
+
+
+def _load(source: str) -> Model:
     if source.startswith(ZOO):
         from cascader.frontends.zoo import build  # noqa: PLC0415  # numpy's start-up is only for those who need it
 

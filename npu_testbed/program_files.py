@@ -20,6 +20,7 @@ from npu_model.printable import printable
 from npu_model.program.text import to_text
 from npu_model.tflite.identifiers import is_tflite, is_tosa
 from npu_model.values import dataclass
+from npu_testbed.cpu_reasons import with_reasons
 from npu_testbed.files import require_writable
 from npu_testbed.files import write_files as write_whole
 from npu_testbed.models import BUILT, Model, load_model
@@ -31,6 +32,10 @@ from validation.reading import read_file
 if TYPE_CHECKING:
     from npu_testbed.tensorir_proof import TensorirProof
     from npu_testbed.verification import Reference, Verification
+
+
+_LINE = 2000
+"""Characters of the line of a CPU operator."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,9 +63,20 @@ def _read_network(path: str | Path) -> _Read:
 
 
 def inspect(path: str | Path) -> str:
-    """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order, with a line for each CPU operator."""
-    network = _read_network(path).network
-    return "\n".join(f"cpu {printable(step.code)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
+    """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order.
+
+    Each CPU operator has a line, which says why it is there: as the schedule records it, or as Vela says of a compiled file's.
+    """
+    from cascader.frontends.vela.remedies import explained  # noqa: PLC0415  # the front of Vela is for those who ask it
+
+    read = _read_network(path)
+    network = read.network if read.plan is not None else with_reasons(read.network, unpacked(read_file(path, "File")))
+
+    def line(step: CpuOperator) -> str:
+        outputs = "".join(f" {binding.name!r}" for binding in step.outputs[:1])
+        return printable(f"cpu {step.code}{outputs}{f': {explained(step.code, step.reason)}' if step.reason else ''}", _LINE)
+
+    return "\n".join(f"{line(step)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
 
 def export_files(
@@ -212,6 +228,6 @@ def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
     if plan is not None and plan.provenance.model_sha256 not in ("", original.sha256):
         raise InputError(
             f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {original.name} has "
-            f"{original.sha256[:12]}: give the model that it was made from."
+            f"{original.sha256[:12]}: give the model that it was made from, with the --input-shape that it was made with."
         )
     return original

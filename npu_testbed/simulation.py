@@ -248,13 +248,13 @@ class _VelaPlan:
 
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
     # A compiled file does not need the compiler.
-    from cascader.frontends.vela import CompilerOptions, checked_network, compile_network  # noqa: PLC0415  # as said above
+    from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, with_own_shapes  # noqa: PLC0415  # as said above
     from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
     system_config, memory_mode = compiled_for(device, memory)
-    data, _ = without_constant_outputs(model.data)
+    data, _ = without_constant_outputs(with_own_shapes(model.data))
     asked = CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config)
     result = compile_network(data, replace(asked, separate_io_regions=bool(options.separate_io_regions)))
     separate = " --separate-io-regions" if options.separate_io_regions else ""

@@ -86,13 +86,13 @@ class OperatorModel:
     states: tuple[State | None, ...]
 
 
-def operator_model(reader: RecordReader, index: int, count: int) -> OperatorModel:
-    """Operator ``index`` of the reader's model, of whose operands a compiled network has ``count``, with its options and quantisation.
+def operator_model(reader: RecordReader, index: int, given: Sequence[str]) -> OperatorModel:
+    """Operator ``index`` of the reader's model, of whose operands a network has those ``given`` by name, with its options and quantisation.
 
     InputError if records cannot hold it.
     """
     operator = reader.operator(index)
-    known = {tensor: record for tensor, record in zip(operator.inputs, constants(reader, operator.inputs, count), strict=True) if record}
+    known = {tensor: record for tensor, record in zip(operator.inputs, constants(reader, operator.inputs, given), strict=True) if record}
     used = tuple(dict.fromkeys(tensor for tensor in operator.inputs + operator.outputs + operator.intermediates if tensor >= 0))
     number = {-1: -1} | {tensor: place for place, tensor in enumerate(used)}
     tensors = tuple(known.get(tensor) or reader.tensor(tensor) for tensor in used)

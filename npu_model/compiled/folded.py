@@ -1,6 +1,6 @@
-"""Operands that are constant although an operator makes them: a QUANTIZE of a constant, which a compiler works out beforehand.
+"""Operands that are constant although operators make them, of constants and shapes: a compiler works them out beforehand.
 
-Vela 5.2 does so with integers; a QUANTIZE of floats stays an operator on the CPU.
+Vela 5.2 does so with a QUANTIZE of integers (one of floats stays on the CPU), its Python core with SHAPE.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from math import floor, frexp
 
 import numpy as np
 
+from npu_model.tflite.known_values import known_values
 from npu_model.tflite.model import TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import TensorRecord
@@ -18,27 +19,41 @@ from npu_model.tflite.records import TensorRecord
 _INTEGERS = {"INT8": np.int8, "UINT8": np.uint8, "INT16": np.int16}
 
 
-def constants(reader: RecordReader, inputs: Sequence[int], count: int) -> tuple[TensorRecord | None, ...]:
-    """Each of an operator's inputs that is constant, None in place of the others, of which a compiled network has ``count``.
+def constants(reader: RecordReader, inputs: Sequence[int], given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
+    """Each of an operator's inputs that is constant, None in place of the others, of which a compiled network has those ``given`` by name.
 
-    What a QUANTIZE makes of a constant is one of them only where the network has fewer operands than the model.
+    What operators make of constants and shapes is one of them only where the network has fewer operands than the model.
     """
     tensors = reader.model.tensors
-    wanted = sum(not (tensors[index].data or tensors[index].is_variable) for index in inputs if index >= 0)
-    known = (index >= 0 and (bool(tensors[index].data) or count < wanted) for index in inputs)
-    return tuple(_constant(reader, index) if is_known else None for index, is_known in zip(inputs, known, strict=True))
+    wanted = [index for index in inputs if index >= 0 and not (tensors[index].data or tensors[index].is_variable)]
+    folded = _folded(reader, wanted, given) if len(given) < len(wanted) else {}
+
+    def record(index: int) -> TensorRecord | None:
+        if index < 0:
+            return None
+        if tensors[index].data:
+            return reader.tensor(index)
+        return replace(reader.tensor(index), data=folded[index]) if index in folded else None
+
+    return tuple(record(index) for index in inputs)
 
 
-def _constant(reader: RecordReader, index: int) -> TensorRecord | None:
-    """Tensor ``index`` with its content, if that is constant: its own, or what a QUANTIZE of a constant makes; None if it is neither."""
+def _folded(reader: RecordReader, wanted: Sequence[int], given: Sequence[str]) -> dict[int, bytes]:
+    """The values of those operands that a compiler has worked out: of all that can be, those that the network does not name."""
+    values = known_values(reader)
+    found = {index: value for index in wanted if (value := values.get(index) or _of_constant(reader, index)) is not None}
+    if len(wanted) - len(given) >= len(found):
+        return found
+    return {index: value for index, value in found.items() if reader.model.tensors[index].name not in given}
+
+
+def _of_constant(reader: RecordReader, index: int) -> bytes | None:
+    """Result of a QUANTIZE of a constant, if tensor ``index`` is that."""
     model = reader.model
-    if model.tensors[index].data:
-        return reader.tensor(index)
     made = next((one for one in model.operators if index in one.outputs), None)
     if made is None or made.name != "QUANTIZE" or made.inputs[0] < 0 or not model.tensors[made.inputs[0]].data:
         return None
-    data = _quantised(model.tensors[made.inputs[0]], model.tensors[index])
-    return None if data is None else replace(reader.tensor(index), data=data)
+    return _quantised(model.tensors[made.inputs[0]], model.tensors[index])
 
 
 def _quantised(source: TfliteTensor, result: TfliteTensor) -> bytes | None:

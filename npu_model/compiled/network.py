@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import struct
+from dataclasses import field
+from math import prod
 
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
-from npu_model.errors import InputError
+from npu_model.compiled.cpu_reason import CpuReason
+from npu_model.errors import InputError, LimitError
 from npu_model.program import (
     Binding,
     ConstantOutput,
@@ -64,12 +67,14 @@ STATE_TYPES = ("RESOURCE", "VARIANT")
 class CpuOperator:
     """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
 
-    A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere.
+    A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere. ``reason`` says why it is
+    there, where a compiler was asked; a compiled file does not hold it.
     """
 
     code: str
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
+    reason: CpuReason | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +114,31 @@ def _arena_offsets(model: TfliteModel) -> dict[int, int]:
 
 _Places = dict[int, tuple[int, int]]
 """Region and address per tensor index."""
+
+
+def _placed_by_runtime(model: TfliteModel, offsets: dict[int, int], end: int) -> dict[int, int]:
+    """Offsets behind the arena's ``end`` for arrays that operators on the CPU share and the file leaves to the runtime.
+
+    TFLite Micro places what has the offset -1 beside what is planned; Vela 5.2's C++ core leaves scalars to it. There it lies beside the
+    arena that the NPU's operators hold meanwhile, so that it is more of it here.
+    """
+    if not offsets:
+        return {}
+    used = {index for op in model.operators if op.custom_code != CUSTOM_CODE for index in op.inputs + op.outputs if index >= 0}
+    found = {}
+    for index in sorted(used - offsets.keys()):
+        tensor = model.tensors[index]
+        if tensor.data or tensor.is_variable or tensor.dtype not in DATA_TYPES or min(tensor.shape, default=1) < 1:
+            continue
+        found[index] = end = round_up(end, ALIGNMENT)
+        end += prod(tensor.shape) * DATA_TYPES[tensor.dtype].bytes
+    return found
+
+
+def _end(model: TfliteModel, offsets: dict[int, int]) -> int:
+    """Bytes of arrays on the CPU: the end of the last one."""
+    tensors = ((offset, model.tensors[index]) for index, offset in offsets.items())
+    return max((at + prod(one.shape) * DATA_TYPES[one.dtype].bytes for at, one in tensors if one.dtype in DATA_TYPES), default=0)
 
 
 def _binding(model: TfliteModel, index: int, places: _Places) -> Binding:
@@ -274,7 +304,7 @@ def require_programs_in_first(model: TfliteModel) -> None:
     for number, graph in enumerate(model.others, start=1):
         programs = sum(op.custom_code == CUSTOM_CODE for op in graph.operators)
         if programs:
-            raise InputError(
+            raise LimitError(
                 f"Subgraph {number} ({graph.name!r}) of {1 + len(model.others)} has NPU programs ({programs}): only those of subgraph 0 "
                 "are scheduled and simulated; make each signature or branch a model of its own."
             )
@@ -290,14 +320,16 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     if not is_compiled(model):
         raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
     require_programs_in_first(model)
-    offsets = _arena_offsets(model)
+    planned = _arena_offsets(model)
     streams = {number: _stream(model, op) for number, op in enumerate(model.operators) if op.custom_code == CUSTOM_CODE}
+    arena = max((_size(model.tensors[model.operators[number].inputs[_SCRATCH]]) for number in streams), default=0)
+    left = _placed_by_runtime(model, planned, arena)
+    arena, offsets = max(arena, _end(model, left)), planned | left
     places = _places(model, offsets, streams)
     steps = tuple(
         _program(model, op, streams[number], places) if number in streams else _cpu_operator(model, op, places)
         for number, op in enumerate(model.operators)
     )
-    arena = max((region.size for step in steps if isinstance(step, Program) for region in step.regions if region.index == 1), default=0)
     read = {index for operator in model.operators for index in operator.inputs}
     # A runtime places an input that nothing reads where it likes: it is no part of the arena.
     needed = tuple(index for index in model.inputs if index in offsets or index in read or index in model.outputs)

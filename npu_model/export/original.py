@@ -55,7 +55,7 @@ class NoOriginal:
         """InputError: the options of a CPU operator are known from the model alone."""
         raise InputError(f"The network runs {step.code} on the CPU, whose options are in the model it was compiled from: give that model.")
 
-    def constants(self, operator: OperatorRecord, _count: int) -> tuple[TensorRecord | None, ...]:
+    def constants(self, operator: OperatorRecord, _given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
         """None for each of the operator's inputs."""
         return (None,) * len(operator.inputs)
 
@@ -129,9 +129,9 @@ class Original(NoOriginal):
         """The model's next operator of this code with these outputs; each is found once."""
         return self._reader.operator(self._finder.find(step))
 
-    def constants(self, operator: OperatorRecord, count: int) -> tuple[TensorRecord | None, ...]:
-        """The constant at each of the operator's inputs, None for the ``count`` that the network has, for states and for none at all."""
-        return constants(self._reader, operator.inputs, count)
+    def constants(self, operator: OperatorRecord, given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
+        """The constant at each of the operator's inputs, None for those that the network has by name, for states and for none at all."""
+        return constants(self._reader, operator.inputs, given)
 
     def state(self, index: int) -> TensorRecord | None:
         """The model's tensor of that index if it keeps its content between inferences."""

@@ -130,7 +130,7 @@ def _npu_operator(layout: _Layout, program: Program, arena_size: int, cop_format
 
 def _cpu_operator(layout: _Layout, step: CpuOperator) -> OperatorRecord:
     operator = layout.original.operator(step)
-    constants = layout.original.constants(operator, len(step.inputs))
+    constants = layout.original.constants(operator, [binding.name for binding in step.inputs])
     states = [
         layout.original.state(index) for index, constant in zip(operator.inputs, constants, strict=True) if index >= 0 and not constant
     ]

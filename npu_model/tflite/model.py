@@ -8,6 +8,7 @@ from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
+import flatbuffers  # type: ignore[import-untyped]  # the package ships no type information
 import tflite
 
 from npu_model.errors import InputError
@@ -20,7 +21,10 @@ _BUILTIN_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).it
 
 @dataclass(frozen=True, slots=True)
 class TfliteTensor:
-    """One tensor: ``dtype`` is the schema's name (INT8, FLOAT32, ...), ``data`` empty unless it is constant."""
+    """One tensor: ``dtype`` is the schema's name (INT8, FLOAT32, ...), ``data`` empty unless it is constant.
+
+    ``shape_signature`` has -1 for an extent that is not known, () where all are as in ``shape``.
+    """
 
     name: str
     shape: tuple[int, ...]
@@ -30,6 +34,7 @@ class TfliteTensor:
     quantised_dimension: int
     is_variable: bool
     data: bytes = field(repr=False)
+    shape_signature: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +81,21 @@ class TfliteModel:
 
 _KEPT = 2
 """Models that are kept: a network and what Vela made of it are read in several steps of one import."""
+
+
+_NEWER_CODE = 10
+"""Place of ``builtin_code`` in the vtable of the schema's table OperatorCode (its fourth field)."""
+
+
+def builtin_code(code: Any) -> int:
+    """Builtin operator of an entry in the table of operator codes: the larger one of its two fields, as LiteRT reads it.
+
+    Codes above 127 are only in the newer field, older files have the deprecated one alone, and some tools write none but the newer one.
+    That the package's own accessor does not read below 127.
+    """
+    place = code._tab.Offset(_NEWER_CODE)  # noqa: SLF001  # the generated tables' only way to a field
+    newer = code._tab.Get(flatbuffers.number_types.Int32Flags, code._tab.Pos + place) if place else 0  # noqa: SLF001  # the same
+    return max(int(code.DeprecatedBuiltinCode()), int(newer))
 
 
 class _Reader:
@@ -143,6 +163,7 @@ class _Reader:
             quantised_dimension=dimension,
             is_variable=bool(tensor.IsVariable()),
             data=self.buffer(tensor.Buffer()),
+            shape_signature=self.indices(tensor.ShapeSignatureAsNumpy, tensor.ShapeSignatureLength()),
         )
 
     def operator(self, operator: Any, tensors: int) -> TfliteOperator:
@@ -151,8 +172,7 @@ class _Reader:
         if not 0 <= operator.OpcodeIndex() < count:
             raise InputError(f"Operator code {operator.OpcodeIndex()} is named but the file has {count}: the file is damaged.")
         code = self.model.OperatorCodes(operator.OpcodeIndex())
-        # Codes above 127 are only in the newer field, older files only have the deprecated one.
-        builtin = max(code.DeprecatedBuiltinCode(), code.BuiltinCode())
+        builtin = builtin_code(code)
         inputs = self.indices(operator.InputsAsNumpy, operator.InputsLength())
         outputs = self.indices(operator.OutputsAsNumpy, operator.OutputsLength())
         if any(not -1 <= index < tensors for index in inputs + outputs):

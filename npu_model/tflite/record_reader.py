@@ -12,7 +12,7 @@ from typing import Any
 import tflite
 
 from npu_model.errors import InputError
-from npu_model.tflite.model import TfliteModel, read_tflite
+from npu_model.tflite.model import TfliteModel, builtin_code, read_tflite
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 
 SUBGRAPH = "Subgraph"
@@ -135,7 +135,7 @@ class RecordReader:
             if any(not 0 <= tensor < len(self.model.tensors) for tensor in intermediates):
                 raise InputError(f"Operator {index} names a tensor outside 0 to {len(self.model.tensors) - 1}: the file is damaged.")
             return OperatorRecord(
-                code=max(code.DeprecatedBuiltinCode(), code.BuiltinCode()),
+                code=builtin_code(code),
                 version=code.Version(),
                 inputs=parsed.inputs,
                 outputs=parsed.outputs,

@@ -11,6 +11,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
     add_energy_option,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_layer_options,
@@ -73,6 +74,7 @@ def add(commands: Any) -> None:
     )
     add_energy_option(parser, "also the ratio of energies, ours to Vela's; for one MODEL")
     add_jobs_option(parser)
+    add_input_shape_option(parser)
     add_vela_timeout_option(parser)
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
     add_report_option(parser)

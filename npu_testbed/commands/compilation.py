@@ -11,6 +11,7 @@ from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, Su
 from npu_testbed.commands.options import (
     Parser,
     add_cpu_operations_option,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
@@ -46,6 +47,7 @@ def add(commands: Any) -> None:
     efforts = ("quick", "standard", "thorough")
     group.add_argument("--effort", choices=efforts, default="standard", help="how hard to search (default: standard)")
     add_jobs_option(group)
+    add_input_shape_option(group)
     add_vela_timeout_option(group)
     add_memory_options(parser, "the timing adapter u55_high_end, which is Ethos_U55_High_End_Embedded with Shared_Sram")
     parser.add_argument(

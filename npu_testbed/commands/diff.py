@@ -7,7 +7,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
-from npu_testbed.commands.options import Parser, add_energy_option, add_json_option, add_vela_timeout_option, example
+from npu_testbed.commands.options import (
+    Parser,
+    add_energy_option,
+    add_input_shape_option,
+    add_json_option,
+    add_vela_timeout_option,
+    example,
+)
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
@@ -42,6 +49,7 @@ def add(commands: Any) -> None:
     group.add_argument("--accelerator-config", metavar="NAME[,NAME]", help="accelerator (default: ethos-u55-128)")
     group.add_argument("--optimise", metavar="STRATEGY[,STRATEGY]", help="Performance or Size (default: Performance)")
     group.add_argument("--arena-cache-size", metavar="BYTES[,BYTES]", help="Vela's bound for the arena (default: Vela's own)")
+    add_input_shape_option(group)
     add_vela_timeout_option(group)
     memory = parser.add_argument_group(
         "memory system", "Of a schedule by default the one that it was made for, else the timing adapter u55_high_end."

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from npu_testbed.commands.options import Parser, add_json_option, example
+from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, example
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def add(commands: Any) -> None:
         default="COP1",
         help="form of the driver payload: COP2 is Vela's other one, which the core driver of November 2025 refuses (default: COP1)",
     )
+    add_input_shape_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 

@@ -11,6 +11,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
     add_home_option,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
@@ -67,6 +68,7 @@ def add(commands: Any) -> None:
     add_settings_option(parser)
     add_timing_option(parser)
     add_jobs_option(parser)
+    add_input_shape_option(parser)
     add_vela_timeout_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))

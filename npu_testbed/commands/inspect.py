@@ -18,7 +18,9 @@ def add(commands: Any) -> None:
     parser: Parser = commands.add_parser(
         "inspect",
         help="print the NPU programs of a file as text",
-        description="Print the text form of every NPU program in a compiled *_vela.tflite or a schedule file.",
+        description=(
+            "Print the text form of every NPU program in a compiled *_vela.tflite or a schedule file, and why an operator is on the CPU."
+        ),
         epilog=example("npu-testbed inspect mobilenet_v1.json", "npu-testbed inspect network_vela.tflite > network.txt"),
     )
     parser.add_argument("file", metavar="FILE", help="a *_vela.tflite or a schedule file")

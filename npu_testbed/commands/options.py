@@ -248,6 +248,28 @@ def seconds(text: str) -> float:
     return value
 
 
+def input_shape(text: str) -> Any:
+    """An ``--input-shape``."""
+    from npu_model.errors import InputError
+    from npu_testbed.input_shapes import InputShape
+
+    try:
+        return InputShape.of(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+
+
+def add_input_shape_option(parser: Options) -> None:
+    """``--input-shape``, which :func:`npu_testbed.cli.main` puts to the models."""
+    parser.add_argument(
+        "--input-shape",
+        metavar="[NAME=]1,224,224,3",
+        type=input_shape,
+        action="append",
+        help="shape of an input, in place of the model's; may be repeated, and needs the extra numerics (default: the model's own)",
+    )
+
+
 def add_vela_timeout_option(parser: Options) -> None:
     """``--vela-timeout``, which :func:`npu_testbed.vela_timeout.vela_timeout` makes hold."""
     parser.add_argument(
@@ -317,12 +339,14 @@ def add_compilation_options(parser: argparse.ArgumentParser) -> None:
     add_accelerator_option(group, None)
     group.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
     group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="Vela's bound for the arena (default: Vela's own)")
+    add_input_shape_option(group)
     add_vela_timeout_option(group)
 
 
 def add_cpu_operations_option(parser: Options) -> None:
     """``--show-cpu-operations``."""
-    parser.add_argument("--show-cpu-operations", action="store_true", help="also name the operators that stay on the CPU")
+    words = "also name the operators that stay on the CPU, and say why: the value, the bound and what to change"
+    parser.add_argument("--show-cpu-operations", action="store_true", help=words)
 
 
 def add_json_option(parser: Options) -> None:

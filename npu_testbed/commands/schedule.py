@@ -13,6 +13,7 @@ from npu_testbed.commands.options import (
     add_accelerator_option,
     add_cpu_operations_option,
     add_home_option,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_layer_options,
@@ -83,6 +84,7 @@ def add(commands: Any) -> None:
         help="write the best schedule that is known after so much time by the clock, as Ctrl-C does (default: search to the end)",
     )
     add_jobs_option(parser)
+    add_input_shape_option(parser)
     add_vela_timeout_option(parser)
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
     add_settings_option(parser)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -225,6 +226,7 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     listeners += [events] if arguments.report is not None else []
     listeners += [timeline] if arguments.timeline is not None else []
     simulation, areas = simulate(memory_options(arguments), listeners)
+    simulation = _explained(simulation, arguments, source)
     beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
     drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
     # What fails late leaves no file: all of them are written at the end.
@@ -258,6 +260,15 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
         stalls=arguments.stalls,
         cpu_operations=arguments.show_cpu_operations,
     )
+
+
+def _explained(simulation: Simulation, arguments: argparse.Namespace, source: str) -> Simulation:
+    """The simulation whose operators on the CPU say why they are there, where that is asked for."""
+    from npu_testbed.cpu_reasons import with_reasons_of
+
+    if not arguments.show_cpu_operations and arguments.report is None:
+        return simulation
+    return replace(simulation, network=with_reasons_of(simulation.network, source))
 
 
 def _require_places(arguments: argparse.Namespace, source: str) -> None:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_results_option,
@@ -96,6 +97,7 @@ def add(commands: Any) -> None:
     )
     for name, what in (("ca-file", "the certificate of the authority"), ("cert", "the certificate"), ("key", "the key")):
         group.add_argument(f"--tls-{name}", metavar="PEM", help=f"{what} for a cluster at tls://, as `dask scheduler` takes it")
+    add_input_shape_option(group)
     add_vela_timeout_option(group)
     group = parser.add_argument_group("reports")
     group.add_argument("--deadline", metavar="MS", type=milliseconds, help="also say what meets this time with fewest MACs and bytes")

@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands import validate_fvp, validate_networks, validate_portfolio
-from npu_testbed.commands.options import Parser, add_json_option, add_vela_timeout_option, example
+from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, add_vela_timeout_option, example
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
@@ -42,6 +42,7 @@ def _add_all(peers: Any) -> None:
     )
     validate_networks.add_models_argument(parser)
     add_json_option(parser)
+    add_input_shape_option(parser)
     add_vela_timeout_option(parser)
     parser.set_defaults(run=Printed(answer_all))
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import (
     Parser,
+    add_input_shape_option,
     add_json_option,
     add_timing_option,
     add_vela_timeout_option,
@@ -90,6 +91,7 @@ def _add_live_options(parser: Parser) -> None:
     live.add_argument("--optimise", choices=("Performance", "Size"), help="Vela's strategy (default: Performance)")
     live.add_argument("--system-config", metavar="NAME", help="Vela's system config (default: Ethos_U55_High_End_Embedded)")
     live.add_argument("--memory-mode", metavar="NAME", help="Vela's memory mode (default: Shared_Sram)")
+    add_input_shape_option(live)
     add_vela_timeout_option(live)
 
 

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import (
     Parser,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
@@ -89,6 +90,7 @@ def _parser(peers: Any, name: str, summary: str, description: str, *examples: st
     )
     parser.add_argument("--optimise", choices=("Performance", "Size", BOTH), default=BOTH, help="Vela's strategy (default: both)")
     add_json_option(parser)
+    add_input_shape_option(parser)
     add_vela_timeout_option(parser)
     return parser
 

@@ -6,7 +6,7 @@ import argparse
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from npu_testbed.commands.options import Parser, add_json_option, add_vela_timeout_option, example
+from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, add_vela_timeout_option, example
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ def add(commands: Any) -> None:
         help="prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')",
     )
     add_json_option(parser)
+    add_input_shape_option(parser)
     add_vela_timeout_option(parser)
     parser.set_defaults(run=Printed(answer))
 

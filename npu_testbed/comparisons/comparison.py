@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
+from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -193,7 +194,7 @@ def compare(
     bound = memory.arena_bound()
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names
-    model, _ = without_constant_outputs(load_model(source).data)
+    model, _ = without_constant_outputs(with_own_shapes(load_model(source).data))
     vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
     many = processes_for(len(task.network.graph.parts), processes)
     with workers(many, takes_part=True) as pool:

@@ -7,6 +7,7 @@ from pathlib import Path
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
+from npu_testbed.input_shapes import Source
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import BUILT
 from npu_testbed.progress import Progress, silent
@@ -35,6 +36,8 @@ def replay_side(side: Side, progress: Progress = silent) -> Simulation:
     if not _is_schedule(side.source):
         timing = side.timing or DEFAULT_TIMING
         return simulate_vela(side.source, side.options, side.memory, progress=progress, timing=timing)
+    if isinstance(side.source, Source):
+        raise InputError(f"{Path(side.source).name} is scheduled already, so that --input-shape cannot change it: leave it out.")
     if side.options.given:
         name = Path(side.source).name
         raise InputError(f"{name} is scheduled already, so that {' and '.join(side.options.given)} cannot change it: leave them out.")

@@ -13,6 +13,7 @@ from npu_testbed.html.graph import NAME, graph_data
 from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.html.timeline import timeline_data
 from npu_testbed.measured import Beside
+from npu_testbed.reports.cpu_operators import cpu_reasons
 from npu_testbed.reports.summary import summary_lines
 from npu_testbed.reports.tables import all_shortened, first_operator
 from npu_testbed.simulation import Simulation
@@ -53,7 +54,10 @@ def replay_data(  # what a report shows
         for row, name, short in zip(rows, names, all_shortened(names), strict=True)
     ]
     return {
-        "facts": [[name, printable(value, 400)] for name, value in summary_lines(simulation)],
+        "facts": [
+            *([name, printable(value, 400)] for name, value in summary_lines(simulation)),
+            *([f"On the CPU: {who}", why] for who, why in cpu_reasons(simulation.network)),
+        ],
         "layers": layers,
         "measured": None if beside is None else measured_data(beside),
         "findings": None if found is None else [one.text for one in found],

@@ -13,10 +13,10 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 7,
-    "compile": 2,
-    "schedule": 9,
-    "simulate schedule": 9,
-    "simulate vela": 9,
+    "compile": 3,
+    "schedule": 10,
+    "simulate schedule": 10,
+    "simulate vela": 10,
     "validate fvp": 4,
     "calibrate fit": 2,
     "verify": 2,

@@ -1,28 +1,55 @@
-"""The operators of a network that stay on the CPU: Vela's option ``--show-cpu-operations``."""
+"""The operators of a network that stay on the CPU, and why: Vela's option ``--show-cpu-operations``."""
 
 from __future__ import annotations
 
 from typing import Any
 
+from cascader.frontends.vela.remedies import explained, grouped, named, remedy
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
-from validation.layout import grid
+from validation.layout import filled, grid
 
 _HEADERS = ("operator on the CPU", "inputs", "outputs")
+_UNSAID = "Vela names no reason"
+_LINE = 1600
+"""Characters of one operator's reason."""
+
+
+def _on_cpu(network: CompiledNetwork) -> list[CpuOperator]:
+    return [step for step in network.steps if isinstance(step, CpuOperator)]
 
 
 def cpu_operators_json(network: CompiledNetwork) -> list[dict[str, Any]]:
-    """The operators in the order of their execution, with the tensors that they exchange with the arena."""
-    steps = [step for step in network.steps if isinstance(step, CpuOperator)]
+    """The operators in the order of their execution, with the tensors that they exchange with the arena, and why they are on the CPU.
+
+    ``reason`` is the value that Vela found, ``bound`` what it asks for, ``remedy`` what to change: "" where nothing is known.
+    """
     return [
-        {"operator": step.code, "inputs": [binding.name for binding in step.inputs], "outputs": [binding.name for binding in step.outputs]}
-        for step in steps
+        {
+            "operator": step.code,
+            "inputs": [binding.name for binding in step.inputs],
+            "outputs": [binding.name for binding in step.outputs],
+            "reason": step.reason.value if step.reason else "",
+            "bound": step.reason.bound if step.reason else "",
+            "remedy": remedy(step.code, step.reason) if step.reason else "",
+        }
+        for step in _on_cpu(network)
+    ]
+
+
+def cpu_reasons(network: CompiledNetwork) -> list[tuple[str, str]]:
+    """The operators by type and reason, each with its outputs, and the value, the bound and the remedy in one clause."""
+    every = [(step.code, step.outputs[0].name if step.outputs else "", step.reason) for step in _on_cpu(network)]
+    return [
+        (f"{printable(code)} {named(names)}", printable(explained(code, reason) if reason else _UNSAID, _LINE))
+        for code, names, reason in grouped(every)
     ]
 
 
 def cpu_operators_text(network: CompiledNetwork) -> str:
-    """The same as a table, or that there are none."""
+    """The same as a table with a line for each reason behind it, or that there are none."""
     rows = [(one["operator"], ", ".join(one["inputs"]), ", ".join(one["outputs"])) for one in cpu_operators_json(network)]
     if not rows:
         return "No operator stays on the CPU."
-    return grid(_HEADERS, [tuple(printable(cell) for cell in row) for row in rows], (True, True, True))
+    table = grid(_HEADERS, [tuple(printable(cell) for cell in row) for row in rows], (True, True, True))
+    return "\n\n".join([table, "\n".join(filled(f"{who}: {why}.") for who, why in cpu_reasons(network))])

@@ -97,7 +97,10 @@ def test_documents_of_one_schedule_are_as_published(plan: Path, tmp_path: Path) 
     require_valid("simulate vela", "zoo:tiny_residual", "--stalls")
     for words in (("simulate vela", split), ("schedule", split, "-o", tmp_path / "split.json")):
         document = require_valid(*words, "--show-cpu-operations")
-        assert document["cpu_operations"] == [{"operator": "DEPTH_TO_SPACE", "inputs": ["before"], "outputs": ["on_cpu"]}]
+        (on_cpu,) = document["cpu_operations"]
+        assert (on_cpu["operator"], on_cpu["inputs"], on_cpu["outputs"]) == ("DEPTH_TO_SPACE", ["before"], ["on_cpu"])
+        assert on_cpu["reason"] == "the NPU has no operator DEPTH_TO_SPACE"
+        assert on_cpu["remedy"]
         assert "cpu_operations" not in require_valid(*words)
     require_valid("export", plan, "-o", tmp_path / "n.c", "--format", "c")
     require_valid("compile", split, "--output-dir", tmp_path / "out", "--disable-cascading", "--show-cpu-operations")

@@ -92,7 +92,7 @@ class CpuKernels:
     def _operator(self, name: str, index: int, step: CpuOperator) -> OperatorModel:
         """The operator as a model, in the folder under that name too."""
         if name not in self._operators:
-            one = self._operators[name] = operator_model(self._reader, index, len(step.inputs))
+            one = self._operators[name] = operator_model(self._reader, index, [binding.name for binding in step.inputs])
             states = [tensor for tensor, state in zip(one.operands, one.states, strict=True) if state is not None]
             (self._path / f"{name}.tflite").write_bytes(one.data)
             (self._path / f"{name}.json").write_text(json.dumps({"set": one.operands, "get": [*one.results, *states]}), encoding="utf-8")

@@ -297,8 +297,8 @@ def _lowered(
             last += 1
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
         if isinstance(payload, CpuPart):
-            inputs, outputs = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
-            steps.append(CpuOperator(payload.code, inputs, outputs))
+            read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
+            steps.append(CpuOperator(payload.code, read, written, payload.reason))
         else:
             steps.append(lowering.program(segment, first, last))
         first = last

@@ -7,6 +7,7 @@ from dataclasses import field, replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
+from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.values import dataclass
@@ -115,11 +116,12 @@ class EthosuPart:
 
 @dataclass(frozen=True, slots=True)
 class CpuPart:
-    """Payload of a Part that stays on the CPU: its operator, and its variable operands in order."""
+    """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known."""
 
     code: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
+    reason: CpuReason | None = None
 
 
 @dataclass(frozen=True, slots=True)

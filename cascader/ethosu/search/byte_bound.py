@@ -6,6 +6,7 @@ inputs are whole before the first job and its outputs whole after the last one.
 
 from __future__ import annotations
 
+from cascader.ethosu.search.floor import Floor, job_floor
 from cascader.graph.row_graph import RowPart
 from cascader.plan.depth_first import DepthFirstScheduler
 
@@ -33,9 +34,22 @@ def job_bytes(scheduler: DepthFirstScheduler, number: int) -> int:
     return _read(scheduler, part, start, needed) + made
 
 
+def least_floor(scheduler: DepthFirstScheduler) -> Floor:
+    """Bytes of the arena that every schedule of a row graph takes, with the tensors that take them."""
+    graph = scheduler.graph
+    ends = (
+        ("inputs", [tensor for tensor in graph.tensors if tensor.kind.is_there_at_first]),
+        ("outputs", [tensor for tensor in graph.tensors if tensor.kind.stays_to_the_end]),
+    )
+    floors = [
+        Floor(sum(one.size for one in tensors), what, tuple(one.name for one in sorted(tensors, key=lambda one: -one.size)))
+        for what, tensors in ends
+    ]
+    needs = [job_bytes(scheduler, number) for number in range(len(graph.parts))]
+    largest = max(range(len(needs)), key=needs.__getitem__)
+    return max(*floors, job_floor(graph, largest, needs[largest]), key=lambda one: one.bytes)
+
+
 def least_bytes(scheduler: DepthFirstScheduler) -> int:
     """Bytes of the arena that every schedule of a row graph takes."""
-    tensors = scheduler.graph.tensors
-    inputs = sum(tensor.rows * tensor.row_bytes for tensor in tensors if tensor.kind.is_there_at_first)
-    outputs = sum(tensor.rows * tensor.row_bytes for tensor in tensors if tensor.kind.stays_to_the_end)
-    return max(inputs, outputs, *(job_bytes(scheduler, number) for number in range(len(scheduler.graph.parts))))
+    return least_floor(scheduler).bytes

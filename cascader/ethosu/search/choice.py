@@ -10,6 +10,7 @@ from math import inf
 
 from cascader.ethosu.proof.result import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.best import Best
+from cascader.ethosu.search.floor import interface_floor, require_room
 from cascader.ethosu.search.proofs import Rounds, has_proof
 from cascader.ethosu.search.replays import QUICK_EFFORT, REACH, WHOLE_EFFORT, changed_by_replays, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
@@ -129,10 +130,13 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     """The schedule for an aim, replayed and checked; ``limits`` are those of the proof of a small network.
 
     ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
-    InputError that names the smallest arena found if none fits.
+    InputError that names the smallest arena found if none fits; before anything is searched, if the budget is below what every schedule
+    needs.
     """
+    require_room(aim.budget, interface_floor(task.network))
     best = Best(task, aim.budget, aim.smallest, seen)
     explored = explore(task, executor, show, best.begin)
+    require_room(aim.budget, explored.floor)
     aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget)
     chooser = _Chooser(explored, aim, best, executor, show, limits)

@@ -12,8 +12,9 @@ from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.search.byte_bound import least_bytes
+from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
+from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
 from cascader.ethosu.search.replayed_copies import with_replayed_copies
@@ -54,13 +55,14 @@ class Decisions:
 class Outline:
     """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules.
 
-    More than ``most_bytes`` of arena serve none of them.
+    More than ``most_bytes`` of arena serve none of them. ``floor`` are ``least_bytes`` or fewer, with the tensors that take them.
     """
 
     limits: tuple[int, ...]
     bound: CycleBound
     least_bytes: int
     most_bytes: int
+    floor: Floor
 
 
 def ready() -> None:
@@ -77,8 +79,9 @@ def outline(form: Form) -> Outline:
     plans = form.cascader
     bound = cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing)
     is_small = len(form.network.graph.parts) <= MOST_DIVIDED
-    fewest = Divisions(plans).least_of_all() if is_small else least_bytes(plans.scheduler)
-    return Outline(plans.limits(), bound, fewest, plans.most_bytes())
+    floor = least_floor(plans.scheduler)
+    fewest = Divisions(plans).least_of_all() if is_small else floor.bytes
+    return Outline(plans.limits(), bound, fewest, plans.most_bytes(), floor)
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:

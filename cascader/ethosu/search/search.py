@@ -10,6 +10,7 @@ from typing import TypeVar
 from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.errands import Outline, at_limit, outline, promise, ready, rewritten, smallest
+from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Origin, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
@@ -58,6 +59,8 @@ class Explored:
     """Bytes of the arena that every schedule of every form takes."""
     most_bytes: int
     """Bytes of the arena of which no schedule of any form needs more."""
+    floor: Floor
+    """Floor of a budget: that of the form which needs least."""
 
     def least_cycles(self, arena: int | None) -> int:
         """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number)."""
@@ -110,7 +113,8 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
     chosen = _searched(origins, outlines)
     forms, outlines = tuple(forms[number] for number in chosen), tuple(outlines[number] for number in chosen)
     fewest, most = min(one.least_bytes for one in outlines), max(one.most_bytes for one in outlines)
-    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), fewest, most)
+    floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
+    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), fewest, most, floor)
 
 
 def _places(origins: Sequence[Origin]) -> list[Place]:

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.debug_database import named_network
     from cascader.frontends.vela.known_faults import known_fault
+    from cascader.frontends.vela.known_tensors import prepared, with_own_shapes
     from cascader.frontends.vela.legalise import MANY_SPARED, Legalised, alternative, import_network, legalised
     from cascader.frontends.vela.mend import Mended, mended_network, with_whole_bytes
     from cascader.frontends.vela.model_changes import with_simpler_operators, without_constant_outputs, without_identities
@@ -21,6 +22,7 @@ _MODULES = {
     "compiler_options": ("CompilerOptions",),
     "debug_database": ("named_network",),
     "known_faults": ("known_fault",),
+    "known_tensors": ("prepared", "with_own_shapes"),
     "legalise": ("MANY_SPARED", "Legalised", "alternative", "import_network", "legalised"),
     "mend": ("Mended", "mended_network", "with_whole_bytes"),
     "model_changes": ("with_simpler_operators", "without_constant_outputs", "without_identities"),
@@ -29,8 +31,8 @@ _MODULES = {
 }
 __all__ = [
     "CORES", "MANY_SPARED", "CompilerOptions", "Legalised", "Mended", "VelaResult", "VelaSummary", "alternative", "checked_network",
-    "compile_network", "import_network", "known_fault", "legalised", "mended_network", "named_network", "spared_kernels", "stream_fault",
-    "with_simpler_operators", "with_whole_bytes", "without_constant_outputs", "without_identities",
+    "compile_network", "import_network", "known_fault", "legalised", "mended_network", "named_network", "prepared", "spared_kernels",
+    "stream_fault", "with_own_shapes", "with_simpler_operators", "with_whole_bytes", "without_constant_outputs", "without_identities",
 ]  # fmt: skip
 
 

@@ -6,6 +6,7 @@ Vela's native core can crash or hang on a damaged model; here that ends as one I
 from __future__ import annotations
 
 import csv
+import re
 import shutil
 import subprocess
 import sys
@@ -22,6 +23,7 @@ from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOp
 from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
+from npu_model.printable import printable
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.values import dataclass
 
@@ -35,6 +37,12 @@ COMPILED = "out/network_vela.tflite"
 """Where the compiled network is in the folder of a compilation."""
 
 _KIB = 1024
+
+_TRACEBACK = "Traceback (most recent call last)"
+_MISTAKE = re.compile(
+    r"(Type|Attribute|Key|Index|Name|Value|ZeroDivision|Overflow|Recursion|NotImplemented|Assertion|UnboundLocal|Unicode\w*)Error|StopIteration"
+)
+"""Kinds of exceptions by which a mistake in a program shows, at the beginning of the last line that Python prints."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +61,8 @@ class VelaResult:
     """A compilation: the compiled .tflite file and what Vela says of it.
 
     ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
-    empty if the compilation was asked for no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`.
+    empty if the compilation was asked for no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`. ``said`` is
+    what Vela printed, and ``cpu_operators`` are the types of operators that it was asked to leave on the CPU.
     """
 
     compiled: bytes = field(repr=False)
@@ -62,6 +71,8 @@ class VelaResult:
     version: str
     database: str = field(default="", repr=False)
     core: str = CORES[0]
+    said: str = field(default="", repr=False, compare=False)
+    cpu_operators: tuple[str, ...] = ()
 
 
 def failure(status: int, said: str) -> InputError:
@@ -69,6 +80,10 @@ def failure(status: int, said: str) -> InputError:
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     last = (errors or lines or [f"exit status {status}"])[-1]
+    kind, _, text = last.partition(": ")
+    if status > 0 and _MISTAKE.fullmatch(kind) and _TRACEBACK in said:
+        # What Python says of a mistake in Vela's code helps nobody; what an assertion of its says may.
+        last = text if kind in ("AssertionError", "ValueError") and text else "internal error"
     reason = f"crashed with signal {-status}" if status < 0 else f"says {last[:300]!r}"
     return InputError(f"Vela cannot compile the network, it {reason}: check the model and the configuration names.")
 
@@ -89,8 +104,13 @@ def _summary(folder: Path) -> VelaSummary:
     )
 
 
-def read_result(folder: Path, model: TfliteModel, version: str, core: str) -> VelaResult:
-    """The result of a compilation of ``model`` in ``folder``; InputError if there is none, or nothing runs on the NPU."""
+def read_result(
+    folder: Path, model: TfliteModel, version: str, core: str, said: str = "", cpu_operators: tuple[str, ...] = ()
+) -> VelaResult:
+    """The result of a compilation of ``model`` in ``folder``, of which Vela ``said`` something.
+
+    InputError if there is none, or nothing runs on the NPU: it names the operators and Vela's reasons.
+    """
     output = folder / COMPILED
     if not output.is_file():
         raise InputError("Vela wrote no compiled network: it found nothing that the NPU can run; use quantised operators that it supports.")
@@ -104,8 +124,10 @@ def read_result(folder: Path, model: TfliteModel, version: str, core: str) -> Ve
     from npu_model.tflite.model import read_tflite  # noqa: PLC0415
 
     if not is_compiled(read_tflite(compiled)):
-        raise InputError(f"Vela left all {len(model.operators)} operators on the CPU: use quantised operators that the NPU supports.")
-    return VelaResult(compiled, layer_names(text, model), summary, version, text, core)
+        from cascader.frontends.vela.remedies import nothing_left  # noqa: PLC0415  # the same
+
+        raise InputError(nothing_left(model, said, cpu_operators))
+    return VelaResult(compiled, layer_names(text, model), summary, version, text, core, said, cpu_operators)
 
 
 MEMORY_BYTES = 4 << 30
@@ -142,6 +164,7 @@ def read_model(model: bytes) -> TfliteModel:
         raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
     if not parsed.operators:
         raise InputError("The .tflite file has 0 operators: a network of 1 or more is needed.")
+    require_known_shapes(parsed, parsed.inputs)
     floats = [_float_operand(parsed, operator) for operator in parsed.operators]
     if None not in floats and floats[0] is not None:
         raise InputError(
@@ -149,6 +172,27 @@ def read_model(model: bytes) -> TfliteModel:
             f"quantise the network, of which all {len(floats)} operators compute with floats."
         )
     return parsed
+
+
+def require_known_shapes(model: TfliteModel, tensors: Sequence[int]) -> None:
+    """InputError if one of these tensors has an unknown extent on another axis than the first, the batch, which is 1 then."""
+    for index in tensors:
+        tensor = model.tensors[index]
+        signature = tensor.shape_signature or tensor.shape
+        unknown = [axis for axis, extent in enumerate(signature) if extent < 1 and axis]
+        if not unknown:
+            continue
+        first = model.tensors[model.inputs[0]] if index not in model.inputs and model.inputs else tensor
+        known = [extent if extent > 0 else _GUESS[axis > 0] for axis, extent in enumerate(first.shape_signature or first.shape)]
+        axes = f"ax{'es' if len(unknown) > 1 else 'is'} {' and '.join(map(str, unknown))}"
+        raise InputError(
+            f"Tensor {printable(tensor.name)!r} has no known extent on {axes} ({', '.join(map(str, signature))}), and only the first "
+            f"axis, the batch, may be unknown: fix it with --input-shape '{printable(first.name)}={','.join(map(str, known))}', say."
+        )
+
+
+_GUESS = (1, 224)
+"""Extents of an example: the batch, and all other axes."""
 
 
 def _float_operand(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor | None:
@@ -176,20 +220,24 @@ def child(
 
 def _run(
     arguments: Sequence[str], network: str, call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]
-) -> None:
-    """Compile the file ``network`` in ``folder`` by a direct call of Vela's core, or by its command line if there is none or it fails."""
+) -> str:
+    """Compile the file ``network`` in ``folder`` by a direct call of Vela's core, or by its command line if there is none or it fails.
+
+    Returns what Vela says of it.
+    """
     limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
     if call is not None:
         for name, text in call.files.items():
             (folder / name).write_text(text, encoding="utf-8")
         process = child([*call.command, *limits, *call.words], folder, timeout, meanwhile)
         if process.returncode == 0 and (folder / COMPILED).is_file():
-            return
+            return process.stdout
         shutil.rmtree(folder / "out", ignore_errors=True)
     command = [sys.executable, "-c", _LAUNCH, *limits, network, "--output-dir", "out", *arguments]
     process = child(command, folder, timeout, meanwhile if call is None else nothing)
     if process.returncode != 0:
         raise failure(process.returncode, process.stderr + process.stdout)
+    return process.stdout
 
 
 def compile_network(
@@ -221,6 +269,17 @@ def compile_network(
     network = "network.tosa" if tosa else "network.tflite"  # by the name Vela tells what it is
     with own_folder() as folder:
         (folder / network).write_bytes(model)
-        _run(words, network, call, folder, time_limit() if timeout is None else timeout, read)
+        said = _run(words, network, call, folder, time_limit() if timeout is None else timeout, read)
         assert parsed is not None  # noqa: S101  # it was read while Vela ran
-        return read_result(folder, parsed, version, CORES[options.legacy])
+        return read_result(folder, parsed, version, CORES[options.legacy], said, options.cpu_operators)
+
+
+def reasons_text(model: bytes, options: CompilerOptions = DEFAULT_OPTIONS) -> str:
+    """Text of all that Vela says of a .tflite ``model`` while it compiles it, be it that nothing is left for the NPU.
+
+    InputError if it fails.
+    """
+    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
+        folder = Path(name)
+        (folder / "network.tflite").write_bytes(model)
+        return _run(options.words(), "network.tflite", direct_call(options), folder, time_limit(), nothing)

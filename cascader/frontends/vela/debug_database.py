@@ -16,6 +16,7 @@ from dataclasses import replace
 from functools import lru_cache
 
 from cascader.frontends.vela.compiler import VelaResult
+from cascader.frontends.vela.cpu_reasons import said_reasons, with_reasons
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.program import Control, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator
@@ -85,8 +86,8 @@ def name_operations(program: Program, layers: dict[int, str]) -> Program:
 
 
 def named_network(result: VelaResult) -> CompiledNetwork:
-    """Decode a compilation; every Program gets ``names`` if the debug database was asked for."""
-    network = read_compiled(result.compiled)
+    """Decode a compilation; every Program gets ``names`` if the debug database was asked for, operators on the CPU their reasons."""
+    network = with_reasons(read_compiled(result.compiled), said_reasons(result.said), result.cpu_operators)
     if not result.layers:
         return network
     streams = iter(result.layers)

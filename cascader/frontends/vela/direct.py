@@ -43,7 +43,7 @@ def text(name):
 
 with open("network.tflite", "rb") as file:
     model = file.read()
-made = core.compile("EthosU55", model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=False)
+made = core.compile("EthosU55", model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=True)
 report = made.perf_report
 memories = {{str(name).lower(): memory for name, memory in report.memories.items()}}
 def of(name, figure):

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from cascader.frontends import vela
 from cascader.frontends.children import nothing
-from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network
+from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network, require_known_shapes
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.errors import InputError
+from npu_model.errors import InputError, LimitError
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.values import dataclass
 
@@ -80,7 +80,14 @@ def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) 
 
 
 def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
-    """The Python core's compilation; InputError if it cannot be taken: a wrong stream, or one that is no layer graph."""
+    """The Python core's compilation; InputError if it cannot be taken: a wrong stream, or one that is no layer graph.
+
+    It takes an extent that is not known for the one that stands in its place.
+    """
+    from npu_model.tflite.tosa import model_of  # noqa: PLC0415  # as said above
+
+    parsed = model_of(model)
+    require_known_shapes(parsed, sorted({index for one in parsed.operators for index in one.outputs if index >= 0}))
     found = _checked(model, compile_network(model, replace(options, legacy=True)))
     found.network()
     return found
@@ -146,36 +153,40 @@ def legalised(
     """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
     Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`). Operators that
-    change nothing are left out. Outputs that are constants are kept from Vela, and are the network's again.
+    change nothing are left out, and those of shapes and constants alone worked out. Outputs that are constants are kept from Vela, and
+    are the network's again.
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
     taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
     """
 
     def meanwhile_look() -> None:
         meanwhile()
-        _require_no_constants(model)
+        _require_prepared(model)
 
     options = CompilerOptions(accelerator_name, legalise=True, cpu_operators=cpu_operators)
     try:
         return _compiled(model, options, meanwhile_look)
-    except _ConstantOutputsError as held:
-        return _with(_compiled(held.bare, options, nothing), held.constants)
+    except _OtherModelError as held:
+        return _with(_compiled(held.model, options, nothing), held.constants)
 
 
-class _ConstantOutputsError(Exception):
-    """A model has outputs that are constants: what Vela makes of it is of no use, that of the ``bare`` one without them is."""
+class _OtherModelError(Exception):
+    """A model is not as Vela is best given it: what Vela makes of it is of no use, that of the other ``model`` is.
 
-    def __init__(self, bare: bytes, constants: tuple[ConstantOutput, ...]) -> None:
+    ``constants`` are the outputs that this one does not have.
+    """
+
+    def __init__(self, model: bytes, constants: tuple[ConstantOutput, ...]) -> None:
         super().__init__()
-        self.bare, self.constants = bare, constants
+        self.model, self.constants = model, constants
 
 
-def _require_no_constants(model: bytes) -> None:
-    """Raise what ends Vela's work on a model with outputs that are constants; of a model that cannot be read Vela says so."""
+def _require_prepared(model: bytes) -> None:
+    """Raise what ends Vela's work on a model that is to be changed first; of a model that cannot be read Vela says so."""
     with suppress(InputError):
-        bare, constants = vela.without_constant_outputs(model)
-        if constants:
-            raise _ConstantOutputsError(bare, constants)
+        other, constants = vela.prepared(model)
+        if other is not model:
+            raise _OtherModelError(other, constants)
 
 
 def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], object]) -> Legalised:
@@ -195,12 +206,18 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
         return replace(second, note=f"{reason}; {second.note}.")
     try:
         return _checked(model, result)
+    except LimitError as error:  # what is right, but beyond us
+        limit = error
+        wrong = str(error).rpartition("; ")[0] or str(error).rstrip(".")  # without the remedy
     except InputError as error:  # a wrong stream, or one that cannot even be read
+        limit = None
         wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {str(error).rstrip('.')}"
     try:
         second = _stand_in(model, options)
         return replace(second, note=f"{wrong}; {second.note}.")
     except InputError as error:
+        if limit is not None:
+            raise limit from None
         wrong = f"{wrong}; its {CORES[1]} core cannot stand in: {str(error).rstrip('.')}"
     with suppress(InputError):
         mended = _checked(model, result, unsigned_copies=False)
@@ -212,7 +229,7 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
     """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
     if first.core != CORES[0]:
         return None
-    bare, constants = vela.without_constant_outputs(model)
+    bare, constants = vela.prepared(model)
     with suppress(InputError):
         found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
         return _with(found, constants) if _on_cpu(found) <= _on_cpu(first) else None

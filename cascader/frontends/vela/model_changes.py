@@ -1,10 +1,10 @@
 """Networks changed before Vela 5.2 gets them: what a core of Vela compiles wrongly or needlessly, in operators that it compiles well.
 
-Outputs that are constants are kept from both cores: the Python core drops them, the C++ core drops their values. Operators
-that change nothing become reshapes, as the C++ core runs kernels for them. What neither core compiles rightly becomes
-simpler operators: the C++ core cannot compile a resize or an ARG_MAX of several images, mixes images in grouped convolutions and in
-convolutions of a part of a tensor, and takes other elements than a STRIDED_SLICE with steps; the Python core leaves convolutions
-of several images to the CPU, and copies the part of one image alone.
+Outputs that are constants are kept from both cores: the Python core drops them, the C++ core drops their values. Operators that change
+nothing become reshapes, as the C++ core runs kernels for them and the Python core has not all of them. What neither core compiles rightly
+becomes simpler operators: the C++ core cannot compile a resize or an ARG_MAX of several images, mixes images in grouped convolutions and
+in convolutions of a part of a tensor, and takes other elements than a STRIDED_SLICE with steps; the Python core leaves convolutions of
+several images to the CPU, and copies the part of one image alone.
 """
 
 from __future__ import annotations
@@ -84,13 +84,24 @@ def keeps_values(model: TfliteModel, operator: TfliteOperator) -> bool:
     return (given.dtype, given.scales, given.zero_points) == (made.dtype, made.scales, made.zero_points)
 
 
+def pads_nothing(model: TfliteModel, operator: TfliteOperator) -> bool:
+    """Whether it is a PAD of nothing, as tools write it where they cut a network; Vela's Python core has none before a CONCATENATION."""
+    if operator.code not in ("PAD", "PADV2", "MIRROR_PAD"):
+        return False
+    amounts = model.tensors[operator.inputs[1]].data
+    return bool(amounts) and not any(amounts)
+
+
 def without_identities(model: bytes) -> bytes:
-    """The .tflite ``model`` with a RESHAPE for each MEAN of single elements that keeps their values; itself if it has none.
+    """The .tflite ``model`` with a RESHAPE for each MEAN of single elements, or PAD of nothing, that keeps the values.
+
+    Itself if it has none.
 
     A TOSA network has none, as it is not read. InputError if a .tflite cannot be read.
     """
     known = model_of(model)
-    found = {one.outputs[0] for one in known.operators if is_of_single_elements(known, one) and keeps_values(known, one)}
+    kinds = (is_of_single_elements, pads_nothing)
+    found = {one.outputs[0] for one in known.operators if any(kind(known, one) for kind in kinds) and keeps_values(known, one)}
 
     def reshaped(made: _Rewriter, operator: OperatorRecord) -> bool:
         if found.isdisjoint(operator.outputs):

@@ -26,12 +26,12 @@ def quantise(scale: float, result: str, *, known: bool) -> bytes:
 @pytest.mark.parametrize(("scale", "result"), [(0.0437, "int8"), (0.1, "int8"), (0.013, "int8"), (0.000391, "int16")])
 def test_a_quantize_of_a_constant_is_worked_out_as_litert_does(scale: float, result: str) -> None:
     (outputs,) = reference_outputs(quantise(scale, result, known=False), [{"x": EVERY}])
-    (record,) = constants(RecordReader(quantise(scale, result, known=True)), (1,), 0)
+    (record,) = constants(RecordReader(quantise(scale, result, known=True)), (1,), ())
     assert record is not None
     assert record.data == outputs["y"].tobytes()
 
 
 def test_what_a_quantize_of_a_constant_makes_is_no_constant_where_the_network_reads_it() -> None:
     reader = RecordReader(quantise(0.1, "int8", known=True))
-    assert constants(reader, (1,), 1) == (None,)
-    assert constants(reader, (-1, 0), 0) == (None, reader.tensor(0))
+    assert constants(reader, (1,), ("y",)) == (None,)
+    assert constants(reader, (-1, 0), ()) == (None, reader.tensor(0))

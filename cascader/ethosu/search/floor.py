@@ -1,0 +1,88 @@
+"""Floor of a budget: bytes that no schedule of a network undercuts, with the tensors that take them, and the refusal of less.
+
+It is asked twice: of the network as it is, before anything is searched, where only what the application and the CPU hold counts; and of
+the network's forms once they are planned, each of which needs its own bytes (:mod:`cascader.ethosu.search.byte_bound`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.network.network import CpuPart, Network, Port
+from npu_model.errors import InputError
+from npu_model.printable import printable
+from npu_model.values import dataclass
+
+if TYPE_CHECKING:
+    from cascader.graph.row_graph import RowGraph
+
+_NAMED = 4
+"""Tensors that a sentence names."""
+
+
+@dataclass(frozen=True, slots=True)
+class Floor:
+    """Bytes of the arena that are needed at one step at least: for ``tensors``, of which ``what`` says what they are there."""
+
+    bytes: int
+    what: str
+    tensors: tuple[str, ...]
+
+    @property
+    def named(self) -> str:
+        """The tensors, the largest first, as a clause."""
+        listed = ", ".join(repr(printable(name)) for name in self.tensors[:_NAMED])
+        return listed + (f" and {len(self.tensors) - _NAMED} more" if len(self.tensors) > _NAMED else "")
+
+
+NOTHING = Floor(0, "", ())
+
+
+def _together(ports: Iterable[Port], outside: frozenset[str]) -> tuple[int, tuple[str, ...]]:
+    """Bytes of arrays that the arena holds at once, with their names, the largest first; arrays of one tensor share their bytes."""
+    found: dict[str, Port] = {}
+    for port in ports:
+        if port.tensor not in outside and (port.tensor not in found or port.size > found[port.tensor].size):
+            found[port.tensor] = port
+    ordered = sorted(found.values(), key=lambda port: -port.size)
+    return sum(port.size for port in ordered), tuple(port.name for port in ordered)
+
+
+def _needs(network: Network, outside: frozenset[str]) -> Iterator[Floor]:
+    states = network.variables
+    yield Floor(*_split("inputs", _together((*network.inputs, *states), outside)))
+    yield Floor(*_split("outputs", _together((*network.outputs, *states), outside)))
+    for part in network.graph.parts:
+        if isinstance(part.payload, CpuPart):
+            ports = (*part.payload.inputs, *part.payload.outputs)
+            yield Floor(*_split(f"operands and results of {printable(part.payload.code)} on the CPU", _together(ports, outside)))
+
+
+def _split(what: str, found: tuple[int, tuple[str, ...]]) -> tuple[int, str, tuple[str, ...]]:
+    return found[0], what, found[1]
+
+
+def interface_floor(network: Network, outside: frozenset[str] = frozenset()) -> Floor:
+    """The bytes that every schedule needs, in any form: the inputs before the first part, the outputs behind the last, what the CPU holds.
+
+    ``outside`` are tensors of the graph that need not lie in the arena: they count nowhere. States are there all the time.
+    """
+    return max(_needs(network, outside), key=lambda one: one.bytes, default=NOTHING)
+
+
+def job_floor(graph: RowGraph, number: int, needed: int) -> Floor:
+    """The bytes ``needed`` by one job of a part, as a floor that names its tensors."""
+    part = graph.parts[number]
+    used = dict.fromkeys([*(tensor for tensor, _ in part.inputs), *part.outputs])
+    ordered = sorted(used, key=lambda tensor: -graph.tensors[tensor].size)
+    return Floor(needed, f"operands and results of layer {printable(part.name)!r}", tuple(graph.tensors[tensor].name for tensor in ordered))
+
+
+def require_room(budget: int | None, floor: Floor) -> None:
+    """InputError if the budget (None: any number) is below the floor: no search would find anything."""
+    if budget is not None and budget < floor.bytes:
+        raise InputError(
+            f"--arena-cache-size {budget} is below {floor.bytes} bytes, which every schedule needs at once for the {floor.what} "
+            f"({floor.named}): allow that much or more."
+        )

@@ -1,0 +1,63 @@
+"""Networks changed before Vela gets them: shapes as LiteRT reads them, and values that no inference changes as constants.
+
+Vela 5.2 takes a tensor's shape from its signature where that has an unknown extent, LiteRT from the shape that stands beside it; a file
+that some tool has cut has another one there. Operators that make values of shapes and constants alone stay on the CPU with Vela.
+"""
+
+from __future__ import annotations
+
+from contextlib import suppress
+from dataclasses import replace
+
+from cascader.frontends.vela.model_changes import without_constant_outputs
+from npu_model.errors import InputError
+from npu_model.program import ConstantOutput
+from npu_model.tflite.known_values import known_values
+from npu_model.tflite.model import TfliteTensor
+from npu_model.tflite.record_reader import RecordReader, read_records
+from npu_model.tflite.tosa import model_of
+from npu_model.tflite.writer import write_tflite
+
+
+def _is_other(tensor: TfliteTensor) -> bool:
+    """Whether the signature has another extent than the shape where it has one at all."""
+    signature = tensor.shape_signature
+    if not signature or -1 not in signature:
+        return False
+    return len(signature) != len(tensor.shape) or any(
+        told not in (-1, extent) for told, extent in zip(signature, tensor.shape, strict=True)
+    )
+
+
+def with_own_shapes(model: bytes) -> bytes:
+    """The .tflite ``model`` without signatures that name other extents than its shapes; itself if it has none, or no records hold it."""
+    other = {number for number, tensor in enumerate(model_of(model).tensors) if _is_other(tensor)}
+    if not other:
+        return model
+    with suppress(InputError):
+        records = read_records(model)
+        tensors = (replace(one, shape_signature=()) if number in other else one for number, one in enumerate(records.tensors))
+        return write_tflite(replace(records, tensors=tuple(tensors)))
+    return model
+
+
+def without_known_operators(model: bytes) -> bytes:
+    """The .tflite ``model`` without operators whose results are known, which are constants then; itself if it has none, or no others."""
+    parsed = model_of(model)
+    if not parsed.operators:
+        return model
+    with suppress(InputError):
+        known = known_values(RecordReader(model))
+        if not known:
+            return model
+        records = read_records(model)
+        operators = tuple(one for one in records.operators if len(one.outputs) != 1 or one.outputs[0] not in known)
+        tensors = (replace(one, data=known[number]) if number in known else one for number, one in enumerate(records.tensors))
+        if operators:
+            return write_tflite(replace(records, tensors=tuple(tensors), operators=operators))
+    return model
+
+
+def prepared(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
+    """The .tflite ``model`` as Vela is best given it, and the outputs that it has lost: those that are constants. Itself if it is so."""
+    return without_constant_outputs(without_known_operators(with_own_shapes(model)))

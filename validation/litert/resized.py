@@ -1,0 +1,61 @@
+"""Models of other input shapes: LiteRT works out what shape every tensor has then, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from cascader.frontends.children import run_child
+from npu_model.errors import InputError
+from npu_model.tflite.record_reader import read_records
+from npu_model.tflite.writer import write_tflite
+from validation.litert.judge import child_environment, require_litert
+
+TIMEOUT_SECONDS = 300
+"""Bound of one inference, in which operators of shapes that are not known before say theirs."""
+
+Shape = tuple[int, ...]
+
+
+def _shapes(model: bytes, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
+    """The shape of each tensor of the first subgraph, by its number, if the inputs have these; InputError if LiteRT refuses."""
+    require_litert()
+    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
+        folder = Path(name)
+        (folder / "model.tflite").write_bytes(model)
+        (folder / "shapes.json").write_text(json.dumps([[index, list(shape)] for index, shape in shapes.items()]), encoding="utf-8")
+        command = [sys.executable, "-m", "validation.litert.resized_child", str(folder)]
+        try:
+            process = run_child(command, folder=folder, timeout=TIMEOUT_SECONDS, environment=child_environment())
+        except subprocess.TimeoutExpired:
+            raise InputError(f"LiteRT did not finish within {TIMEOUT_SECONDS} s on the given shapes: give smaller ones.") from None
+        answer = folder / "tensors.json"
+        if process.returncode or not answer.is_file():
+            lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
+            reason = (
+                f"says {lines[-1].removeprefix('RuntimeError: ')[:300]!r}"
+                if process.returncode > 0 and lines
+                else f"crashed with status {process.returncode}"
+            )
+            wanted = "; ".join("x".join(map(str, shape)) for shape in shapes.values())
+            raise InputError(f"LiteRT cannot give the network inputs of {wanted}, it {reason}: give a shape that its operators take.")
+        return {int(index): tuple(shape) for index, shape in json.loads(answer.read_text(encoding="utf-8")).items()}
+
+
+def with_input_shapes(model: bytes, shapes: Mapping[int, Shape]) -> bytes:
+    """The .tflite ``model`` with inputs of these shapes, by the numbers of their tensors; every other tensor has the shape that follows.
+
+    No shape is unknown any more. InputError if LiteRT is not installed, or refuses.
+    """
+    found = _shapes(model, shapes)
+    records = read_records(model)
+    tensors = tuple(
+        replace(tensor, shape=tensor.shape if tensor.data else found.get(number, tensor.shape), shape_signature=())
+        for number, tensor in enumerate(records.tensors)
+    )
+    return write_tflite(replace(records, tensors=tensors))
