@@ -38,7 +38,6 @@ from npu_testbed.endings import (
     safe_output,
     say,
 )
-from npu_testbed.input_shapes import Source
 from npu_testbed.output import OutputError
 from npu_testbed.termination import Terminated, terminations
 from npu_testbed.vela_timeout import vela_timeout
@@ -94,7 +93,6 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as stop:
         # --help and --version have been printed.
         return int(stop.code or 0)
-    _give_shapes(arguments)
     if arguments.command in _WITHOUT_MATRICES:
         # Nobody has imported numpy yet.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
@@ -105,22 +103,6 @@ def _run(argv: Sequence[str] | None) -> int:
             if not (isinstance(stop, Terminated) and stop.is_told):
                 say("stopped", _stopped(arguments, stop))
             raise
-
-
-def _give_shapes(arguments: argparse.Namespace) -> None:
-    """Put the shapes of ``--input-shape`` to the models that the command reads."""
-    shapes = getattr(arguments, "input_shape", None)
-    if not shapes:
-        return
-    # Of `verify` and `export` the file is a schedule, and the model what it was made from.
-    every = (("model",),) if hasattr(arguments, "model") else (("models",), ("before", "after"), ("file",))
-    for names in every:
-        read = {name: given for name in names if (given := getattr(arguments, name, None))}
-        for name, given in read.items():
-            setattr(arguments, name, Source(given, shapes) if isinstance(given, str) else [Source(one, shapes) for one in given])
-        if read:
-            return
-    raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
 
 
 def _stopped(arguments: argparse.Namespace, stop: KeyboardInterrupt) -> str:

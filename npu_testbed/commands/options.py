@@ -64,6 +64,8 @@ class Parser(argparse.ArgumentParser):
             word = unknown[0].partition("=")[0]
             near = did_you_mean(word, self._option_string_actions) if word.startswith("-") else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
+        if getattr(found, "input_shape", None):
+            _give_shapes(found)
         return found, unknown
 
     def _take_chip(self, words: Sequence[str]) -> None:
@@ -248,6 +250,23 @@ def seconds(text: str) -> float:
     return value
 
 
+def _give_shapes(arguments: argparse.Namespace) -> None:
+    """Put the shapes of ``--input-shape`` to the models that a command reads, once."""
+    from npu_model.errors import InputError
+    from npu_testbed.input_shapes import Source
+
+    shapes, arguments.input_shape = arguments.input_shape, None
+    # Of `verify` and `export` the file is a schedule, and the model what it was made from.
+    every = (("model",),) if hasattr(arguments, "model") else (("models",), ("before", "after"), ("file",))
+    for names in every:
+        read = {name: given for name in names if (given := getattr(arguments, name, None))}
+        for name, given in read.items():
+            setattr(arguments, name, Source(given, shapes) if isinstance(given, str) else [Source(one, shapes) for one in given])
+        if read:
+            return
+    raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
+
+
 def input_shape(text: str) -> Any:
     """An ``--input-shape``."""
     from npu_model.errors import InputError
@@ -260,7 +279,7 @@ def input_shape(text: str) -> Any:
 
 
 def add_input_shape_option(parser: Options) -> None:
-    """``--input-shape``, which :func:`npu_testbed.cli.main` puts to the models."""
+    """``--input-shape``, which the parser puts to the models."""
     parser.add_argument(
         "--input-shape",
         metavar="[NAME=]1,224,224,3",

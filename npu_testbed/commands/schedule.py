@@ -103,8 +103,6 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     from npu_testbed.commands.choices import arena_bound
     from npu_testbed.endings import INTERRUPTED
     from npu_testbed.files import require_page, require_writable, write_files
-    from npu_testbed.outcomes.schedule import ScheduleOutcome
-    from npu_testbed.scheduling import schedule_file
     from npu_testbed.termination import Terminated
 
     for option in ("optimise", "effort", "time_limit"):
@@ -119,6 +117,10 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     if arguments.report is not None:
         require_page(arguments.report, arguments.model, *written)
     ending = _ending(arguments, show)
+    # What reads a schedule takes long to import: it is imported while Vela runs.
+    from npu_testbed.outcomes.schedule import ScheduleOutcome
+    from npu_testbed.scheduling import schedule_file
+
     plan = ending.choice.point.schedule
     if ending.status:
         _write_stopped(ending, arguments.output)

@@ -184,3 +184,11 @@ def test_a_source_with_shapes_is_a_source() -> None:
     assert pickle.loads(pickle.dumps(made)).shapes == made.shapes
     with pytest.raises(InputError):
         InputShape.of("")
+
+
+@needs_litert
+def test_a_verb_takes_the_shape_as_the_command_does(source: Path) -> None:
+    import npu_testbed  # noqa: PLC0415  # the one import, of this test alone
+
+    made = npu_testbed.simulate_vela(source, input_shape={"image": "1,24,24,4"}, no_advice=True)
+    assert [binding.shape for binding in made.simulation.network.inputs] == [(1, 24, 24, 4)]
