@@ -5,12 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import tempfile
 from collections.abc import Mapping
 from dataclasses import replace
-from pathlib import Path
 
 from cascader.frontends.children import run_child
+from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
@@ -25,8 +24,7 @@ Shape = tuple[int, ...]
 def _shapes(model: bytes, shapes: Mapping[int, Shape]) -> dict[int, Shape]:
     """The shape of each tensor of the first subgraph, by its number, if the inputs have these; InputError if LiteRT refuses."""
     require_litert()
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         (folder / "model.tflite").write_bytes(model)
         (folder / "shapes.json").write_text(json.dumps([[index, list(shape)] for index, shape in shapes.items()]), encoding="utf-8")
         command = [sys.executable, "-m", "validation.litert.resized_child", str(folder)]

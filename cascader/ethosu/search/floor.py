@@ -66,9 +66,11 @@ def _split(what: str, found: tuple[int, tuple[str, ...]]) -> tuple[int, str, tup
 def interface_floor(network: Network, outside: frozenset[str] = frozenset()) -> Floor:
     """The bytes that every schedule needs, in any form: the inputs before the first part, the outputs behind the last, what the CPU holds.
 
-    ``outside`` are tensors of the graph that need not lie in the arena: they count nowhere. States are there all the time.
+    ``outside`` are tensors of the graph that need not lie in the arena: they count nowhere, as those with homes of their own. States are
+    there all the time.
     """
-    return max(_needs(network, outside), key=lambda one: one.bytes, default=NOTHING)
+    elsewhere = outside | {home.tensor for home in network.homes}
+    return max(_needs(network, elsewhere), key=lambda one: one.bytes, default=NOTHING)
 
 
 def job_floor(graph: RowGraph, number: int, needed: int) -> Floor:

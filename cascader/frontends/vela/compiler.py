@@ -279,7 +279,6 @@ def reasons_text(model: bytes, options: CompilerOptions = DEFAULT_OPTIONS) -> st
 
     InputError if it fails.
     """
-    with tempfile.TemporaryDirectory(prefix="npu-testbed-") as name:
-        folder = Path(name)
+    with own_folder() as folder:
         (folder / "network.tflite").write_bytes(model)
         return _run(options.words(), "network.tflite", direct_call(options), folder, time_limit(), nothing)

@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from command_line import refusal
+from command_line import call, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from cascader.ethosu.network.homes import wanted_home, with_homes
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search import choice
@@ -17,6 +18,7 @@ from cascader.ethosu.search.floor import Floor, interface_floor, require_room
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.errors import InputError
+from npu_model.memory.timing_adapter import profile
 from npu_testbed.scheduling import schedule
 from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
@@ -87,6 +89,17 @@ def test_what_lies_outside_the_arena_does_not_count() -> None:
     tensor = network.inputs[0].tensor
     assert interface_floor(network).tensors == ("digit",)
     assert interface_floor(network, frozenset({tensor})).bytes == network.outputs[0].size
+    system = profile("u55_high_end").memory_system()
+    assert interface_floor(with_homes(network, [wanted_home("input=ext", system)])).bytes == network.outputs[0].size
+
+
+def test_a_budget_below_an_input_is_met_where_the_input_lives_outside_the_arena(tmp_path: Path) -> None:
+    net = PortfolioBuilder("homed")
+    source = tmp_path / "net.tflite"
+    source.write_bytes(net.finish([net.conv2d(net.input((1, 32, 32, 8), "image"), 4, strides=(2, 2))]))
+    words = ("schedule", source, "--arena-cache-size", 4096, "-o", tmp_path / "s.json", "--effort", "quick")
+    assert "4096 is below 8192 bytes, which every schedule needs at once for the inputs ('image')" in refusal(*words)
+    assert call(*words, "--home", "input=ext").status == 0
 
 
 @settings(max_examples=50)
