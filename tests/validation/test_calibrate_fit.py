@@ -7,6 +7,7 @@ import random
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from fractions import Fraction
 
 import pytest
 from calibrations import TOOLS, as_if, needs_scipy, short_measurements
@@ -14,18 +15,21 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from npu_model.errors import InputError
+from npu_model.program import OperationKind
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from validation.calibrate import (
     Measurement,
     calibrate_check,
     calibrate_fit,
+    fit_tables,
     from_toml,
+    reference_measurements,
     to_toml,
 )
 from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
-from validation.calibrate.parameters import PARAMETERS, fitted_parameters
+from validation.calibrate.parameters import PARAMETERS, fitted_parameters, timing_at
 from validation.calibrate.solver import bounded_step
 
 
@@ -54,6 +58,59 @@ def test_a_fit_finds_the_parameters_of_an_npu_that_is_the_model_with_others() ->
     found = fit(as_if(short_measurements(), truth), fitted_parameters(("decoder_cycles_per_channel", "output_start_cycles")), Evaluator())
     assert found.timing == truth
     assert found.errors == Errors(8, 0.0, 0.0)
+
+
+def mixed_measurements() -> tuple[Measurement, ...]:
+    """Five short inferences: many small kernels on two devices, one with a slow memory, and one of long kernels."""
+    names = ("rnnoise_INT8 ethos-u55-32 off", "rnnoise_INT8 ethos-u55-256 off", "rnnoise_INT8 ethos-u55-128 u55_high_end")
+    wanted = (*names, "rnnoise_INT8 ethos-u55-64 off", "kws_micronet_m ethos-u55-256 off")
+    return tuple(m for m in reference_measurements() if m.name in wanted)
+
+
+SETS = (
+    ("kernel_start_cycles", "decoder_cycles_per_channel", "output_scale"),
+    ("pool_floor", "output_start_cycles"),
+    ("command_cycles_per_word", "decoder_cycles_per_channel"),
+    ("output_scale", "kernel_start_cycles"),
+    ("lookahead", "pool_floor"),
+)
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_a_fit_finds_a_drawn_truth_or_says_which_parameters_the_data_cannot_tell_apart(number: int) -> None:
+    needs_scipy()
+    parameters = fitted_parameters(SETS[number % len(SETS)])
+    draws = random.Random(number)
+    truth = timing_at(parameters, [draws.randint(0, parameter.notches) for parameter in parameters], DEFAULT_TIMING)
+    if number == 0:
+        # The one that stopped in a local minimum: it came back as 4, 7, 7/6.
+        truth = replace(DEFAULT_TIMING, kernel_start_cycles=24, decoder_cycles_per_channel=6, output_scale=Fraction(7, 6))
+    found = fit(as_if(mixed_measurements(), truth), parameters, Evaluator())
+    differ = {p.name for p in parameters if getattr(found.timing, p.name) != getattr(truth, p.name)}
+    assert found.errors.mean == 0
+    assert differ <= set(found.undecided)
+
+
+def test_a_parameter_that_changes_nothing_is_not_decided_and_its_interval_says_so() -> None:
+    """Without pools a pooling floor is whatever one likes; the start of kernels is found all the same."""
+    needs_scipy()
+    (one,) = (m for m in mixed_measurements() if m.network == "kws_micronet_m")
+    (program,) = one.programs
+    pooled = (getattr(op, "kind", None) is OperationKind.POOL for op in program.operations)
+    end = next(index for index, is_pool in enumerate(pooled) if is_pool)
+    convolutions = replace(program, operations=program.operations[:end], words=program.words[:end])
+    alone = replace(one, programs=(convolutions,), work=())
+    measured = as_if([replace(alone, name=f"{n}", network=f"{n % 2}") for n in range(4)], TimingParameters(kernel_start_cycles=40))
+    names = ("kernel_start_cycles", "pool_floor")
+    found = fit(measured, fitted_parameters(names), Evaluator())
+    assert found.timing.kernel_start_cycles == 40
+    assert found.undecided == ("pool_floor",)
+    profile = calibrate_fit(measured, name="n", date="2026-11-26", tools=TOOLS, parameters=names)
+    start, floor = profile.fitted
+    assert (start.interval_low, start.interval_high) == (40, 40)
+    assert (floor.interval_low, floor.interval_high) == (4, 32)
+    assert from_toml(to_toml(profile)) == profile
+    assert any("Not decided by these measurements" in note and "pool_floor" in note for note in fit_tables(profile)[0].notes)
 
 
 def test_a_fit_stays_at_a_bound_when_the_truth_lies_beyond_it() -> None:

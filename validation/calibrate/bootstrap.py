@@ -6,7 +6,7 @@ import random
 from collections.abc import Sequence
 
 from npu_model.values import dataclass
-from validation.calibrate.fit import Notches, Problem
+from validation.calibrate.fit import TIE, Notches, Problem
 from validation.calibrate.solver import bounded_step
 from validation.fvp.scores import mean_error
 
@@ -37,23 +37,37 @@ def _interval(values: Sequence[float]) -> Interval:
     return Interval(ordered[tail], ordered[-1 - tail])
 
 
-def bootstrap(problem: Problem, notches: Notches, seed: int) -> Bootstrap:
-    """Draw measurements with replacement :data:`RESAMPLES` times and solve each draw on the linear model at ``notches``.
+def bootstrap(problem: Problem, minima: Sequence[Notches], seed: int) -> Bootstrap:
+    """Draw measurements with replacement :data:`RESAMPLES` times; each draw goes to the minimum of the fit that suits it best.
 
-    The linear model is the fit's own: errors at ``notches`` and their slopes. No draw is replayed, so that curvature and
-    the grid are left out of the intervals.
+    ``minima`` are the fit's, the first one the fit itself. Near each the linear model is solved: errors there and their slopes. No draw is
+    replayed, so that curvature and the grid are left out of the intervals. A minimum that is as good as the fit is in every interval.
     """
     # Statistics, no secrets; random.Random gives the same draws on every Python version.
     draws = random.Random(seed)  # noqa: S311
-    errors, slopes, room = problem.errors(notches), problem.slopes(notches), problem.room(notches)
-    steps, means = [], []
+    models = [(point, problem.errors(point), problem.slopes(point), problem.room(point)) for point in minima]
+    first = models[0][1]
+    reached: list[list[float]] = [[] for _ in problem.parameters]
+    means = []
     for _ in range(RESAMPLES):
-        drawn = draws.choices(range(len(errors)), k=len(errors))
-        steps.append(bounded_step([slopes[i] for i in drawn], [errors[i] for i in drawn], *room))
-        means.append(mean_error(errors[i] for i in drawn))
+        drawn = draws.choices(range(len(first)), k=len(first))
+        means.append(mean_error(first[i] for i in drawn))
+        ends = []
+        for point, errors, slopes, room in models:
+            there, steep = [errors[i] for i in drawn], [slopes[i] for i in drawn]
+            step = bounded_step(steep, there, *room)
+            left = [error + sum(a * b for a, b in zip(row, step, strict=True)) for error, row in zip(there, steep, strict=True)]
+            ends.append((sum(error * error for error in left), [notch + moved for notch, moved in zip(point, step, strict=True)]))
+        # The first of equal ones is the fit.
+        best = min(range(len(ends)), key=lambda number: (ends[number][0], number))
+        for values, value in zip(reached, ends[best][1], strict=True):
+            values.append(value)
+    cost = problem.cost(minima[0])
+    equal = [point for point in minima if problem.cost(point) <= cost + TIE]
     intervals = []
     for j, parameter in enumerate(problem.parameters):
-        reached = _interval([notches[j] + step[j] for step in steps])
-        values = [float(parameter.lower) + float(parameter.step) * end for end in (reached.low, reached.high)]
+        found = _interval(reached[j])
+        low, high = min(found.low, *(point[j] for point in equal)), max(found.high, *(point[j] for point in equal))
+        values = [float(parameter.lower) + float(parameter.step) * end for end in (low, high)]
         intervals.append(Interval(*values))
     return Bootstrap(seed, tuple(intervals), _interval(means))

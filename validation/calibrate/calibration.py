@@ -45,7 +45,7 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
     chosen, evaluator = fitted_parameters(parameters), Evaluator(progress)
     seen = [measurement for measurement in measurements if measurement.calibrates]
     found = fit(seen, chosen, evaluator)
-    drawn = bootstrap(Problem(seen, chosen, evaluator, DEFAULT_TIMING), found.notches, seed)
+    drawn = bootstrap(Problem(seen, chosen, evaluator, DEFAULT_TIMING), found.minima, seed)
     default = Errors.of(evaluator.errors(seen, DEFAULT_TIMING))
     folds = [
         FoldErrors(kind, fold.left_out, *_figures(fold.errors))
@@ -75,6 +75,7 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
             )
             for parameter, interval in zip(chosen, drawn.parameters, strict=True)
         ),
+        undecided=found.undecided,
         folds=tuple(folds),
         points=tuple(FittedPoint(m.name, m.sha256, m.active, evaluator.cycles(m, found.timing), m.source) for m in seen),
     )

@@ -1,12 +1,17 @@
-"""The fit: Gauss-Newton on the grid of parameter values, with slopes from replays one notch away.
+"""The fit: Gauss-Newton on the grid of parameter values, with slopes from replays one notch away, from many starts.
 
 Cycles are a staircase of the parameters, so nothing is differentiated: each step solves the bounded linear problem of
-:mod:`validation.calibrate.solver` with the differences between neighbouring notches, rounds to a notch and replays.
+:mod:`validation.calibrate.solver` with the differences between neighbouring notches and replays the notches around its solution.
+Staircases have many minima. So each parameter is then held at values all over its bounds while the others follow: where that ends
+lower, the search goes on from there.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import product
+from math import ceil, floor
+from operator import itemgetter
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -20,18 +25,36 @@ MAX_STEPS = 12
 """Gauss-Newton steps of a fit; the reference points need 2 to 4."""
 
 HALVINGS = 3
-"""Times that a step which makes things worse is halved before the fit ends."""
+"""Times that a step which makes things worse is halved before the neighbours are looked at."""
+
+HELD_VALUES = 7
+"""Values, spread over its bounds, at which each parameter is held while the others follow; all of them if it has no more."""
+
+HELD_STEPS = 3
+"""Gauss-Newton steps of the others while one parameter is held."""
+
+MOST_MINIMA = 3
+"""Minima that a fit remembers, best first, and points of a round of held parameters that it goes on from."""
+
+TIE = 1e-12
+"""Sums of squared relative errors that differ by less are equal: one cycle of a million is 1e-12."""
 
 Notches = tuple[int, ...]
 
 
 @dataclass(frozen=True, slots=True)
 class Fit:
-    """The parameters that a fit found, and the errors over what it was fitted to."""
+    """The parameters that a fit found, and the errors over what it was fitted to.
+
+    ``minima`` are the points from which no neighbour is better, best first, the fit itself among them. ``undecided`` names the parameters
+    that take another value in a point which is as good as the fit.
+    """
 
     timing: TimingParameters
     notches: Notches
     errors: Errors
+    minima: tuple[Notches, ...] = ()
+    undecided: tuple[str, ...] = ()
 
 
 class Problem:
@@ -73,17 +96,96 @@ class Problem:
         return [-float(notch) for notch in notches], upper
 
 
-def _improved(problem: Problem, notches: Notches) -> Notches | None:
-    """A better point in the direction of the linear problem's solution, or None."""
+def _around(problem: Problem, notches: Notches, step: Sequence[float]) -> list[Notches]:
+    """The points of the grid around the end of a step, nearest first."""
+    ends = [notch + change for notch, change in zip(notches, step, strict=True)]
+    corners = product(*((floor(end), ceil(end)) for end in ends))
+    inside = {tuple(max(0, min(p.notches, c)) for p, c in zip(problem.parameters, corner, strict=True)) for corner in corners}
+    return sorted(inside, key=lambda point: (sum((a - b) ** 2 for a, b in zip(point, ends, strict=True)), point))
+
+
+def _neighbours(problem: Problem, notches: Notches, held: int | None) -> list[Notches]:
+    """The points of the grid one notch away in any of the parameters but the one that is held."""
+    sides = [
+        sorted({max(0, notch - 1), notch, min(parameter.notches, notch + 1)}) if number != held else [notch]
+        for number, (notch, parameter) in enumerate(zip(notches, problem.parameters, strict=True))
+    ]
+    return [point for point in product(*sides) if point != notches]
+
+
+def _improved(problem: Problem, notches: Notches, held: int | None = None) -> Notches | None:
+    """A better point in the direction of the linear problem's solution, or beside; None if there is none."""
     cost = problem.cost(notches)
-    step = bounded_step(problem.slopes(notches), problem.errors(notches), *problem.room(notches))
-    for halving in range(HALVINGS + 1):
-        there = tuple(notch + round(change / 2**halving) for notch, change in zip(notches, step, strict=True))
-        if there == notches:
-            return None
-        if problem.cost(there) < cost:
-            return there
-    return None
+    lower, upper = problem.room(notches)
+    if held is not None:
+        lower[held] = upper[held] = 0.0
+    step = bounded_step(problem.slopes(notches), problem.errors(notches), lower, upper)
+    tried = [_around(problem, notches, step)]
+    for halving in range(1, HALVINGS + 1):
+        halved = [change / 2**halving for change in step]
+        tried += [[tuple(notch + round(change) for notch, change in zip(notches, halved, strict=True))]]
+    for points in tried:
+        best = min(points, key=problem.cost)
+        if problem.cost(best) < cost:
+            return best
+    beside = _neighbours(problem, notches, held)
+    best = min(beside, key=problem.cost, default=notches)
+    return best if problem.cost(best) < cost else None
+
+
+def _descended(problem: Problem, notches: Notches, held: int | None = None) -> Notches:
+    """The end of the steps from a point, all parameters moving but the one that is held."""
+    for _ in range(MAX_STEPS if held is None else HELD_STEPS):
+        better = _improved(problem, notches, held)
+        if better is None:
+            break
+        notches = better
+    return notches
+
+
+def _held(problem: Problem, notches: Notches) -> Iterator[Notches]:
+    """Points where each parameter in turn is held at values all over its bounds and the others have followed."""
+    for number, parameter in enumerate(problem.parameters):
+        values = sorted({round(parameter.notches * i / (HELD_VALUES - 1)) for i in range(HELD_VALUES)} - {notches[number]})
+        for value in values:
+            yield _descended(problem, (*notches[:number], value, *notches[number + 1 :]), number)
+
+
+def _searched(problem: Problem, start: Notches) -> tuple[list[Notches], list[Notches]]:
+    """All minima from ``start`` on, best first, and the points that were held on the last round."""
+    best, minima = _descended(problem, start), set[Notches]()
+    while True:
+        minima.add(best)
+        points = list(_held(problem, best))
+        ends = {_descended(problem, point) for point in sorted(points, key=lambda point: (problem.cost(point), point))[:MOST_MINIMA]}
+        minima |= ends
+        better = min(ends, key=lambda point: (problem.cost(point), point))
+        if problem.cost(better) >= problem.cost(best) - TIE:
+            return sorted(minima, key=lambda point: (problem.cost(point), point != best, point)), points
+        best = better
+
+
+def _equals(problem: Problem, notches: Notches) -> Iterator[Notches]:
+    """The points beside one, along each parameter and as far as they go, that are as good."""
+    cost = problem.cost(notches)
+    for number, parameter in enumerate(problem.parameters):
+        for sign in (-1, 1):
+            value = notches[number] + sign
+            while 0 <= value <= parameter.notches:
+                beside = (*notches[:number], value, *notches[number + 1 :])
+                if problem.cost(beside) > cost + TIE:
+                    break
+                yield beside
+                value += sign
+
+
+def _ends(points: Sequence[Notches]) -> list[Notches]:
+    """Of equal points those with the least and the most of each parameter: they tell how far any of them goes."""
+    found = []
+    for axis in range(len(points[0]) if points else 0):
+        ordered = sorted(points, key=itemgetter(axis))
+        found += [ordered[0], ordered[-1]]
+    return found
 
 
 def fit(
@@ -108,10 +210,10 @@ def fit(
         if not measurement.calibrates:
             raise InputError(f"Measurement {measurement.name!r} is declared a test: leave it out of the fit.")
     problem = Problem(measurements, parameters, evaluator, start)
-    notches: Notches = tuple(parameter.notch(start) for parameter in parameters)
-    for _ in range(MAX_STEPS):
-        better = _improved(problem, notches)
-        if better is None:
-            break
-        notches = better
-    return Fit(problem.timing(notches), notches, Errors.of(problem.errors(notches)))
+    minima, others = _searched(problem, tuple(parameter.notch(start) for parameter in parameters))
+    notches = minima[0]
+    equal = [point for point in (*minima, *others) if problem.cost(point) <= problem.cost(notches) + TIE]
+    equal += _equals(problem, notches)
+    undecided = tuple(p.name for j, p in enumerate(parameters) if any(point[j] != notches[j] for point in equal))
+    kept = tuple(dict.fromkeys((*minima[:MOST_MINIMA], *_ends(equal))))
+    return Fit(problem.timing(notches), notches, Errors.of(problem.errors(notches)), kept, undecided)

@@ -72,7 +72,10 @@ class ErrorFigures:
 
 @dataclass(frozen=True, slots=True)
 class CalibrationProfile:
-    """A calibration: fitted parameters, provenance and errors. ``date`` is the caller's, ``seed`` that of the bootstrap."""
+    """A calibration: fitted parameters, provenance and errors. ``date`` is the caller's, ``seed`` that of the bootstrap.
+
+    ``undecided`` names the fitted parameters of which other values are as good.
+    """
 
     name: str
     date: str
@@ -83,6 +86,7 @@ class CalibrationProfile:
     fitted: tuple[FittedValue, ...]
     folds: tuple[FoldErrors, ...]
     points: tuple[FittedPoint, ...]
+    undecided: tuple[str, ...] = ()
 
     def held_out(self, kind: str) -> Errors:
         """The errors of all measurements when their own group of this kind was left out; of none if there was one group."""
@@ -119,6 +123,7 @@ def to_toml(profile: CalibrationProfile) -> str:
         f"name = {_plain(profile.name)}",
         f"date = {_plain(profile.date)}",
         f"seed = {profile.seed}",
+        f"undecided = [{', '.join(_plain(name) for name in profile.undecided)}]",
         "",
         "[tools]",
         *(f"{_plain(tool)} = {_plain(version)}" for tool, version in profile.tools),
@@ -230,7 +235,16 @@ def from_toml(text: str) -> CalibrationProfile:
         fitted=_records(FittedValue, table, "fitted"),
         folds=_records(FoldErrors, table, "folds"),
         points=_records(FittedPoint, table, "points"),
+        undecided=_undecided(table),
     )
+
+
+def _undecided(table: Mapping[str, Any]) -> tuple[str, ...]:
+    """The names of parameters that are not decided; none in a profile that does not say."""
+    names = table.get("undecided", [])
+    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"The calibration profile has undecided = {str(names)[:60]}: write a list of names of timing parameters.")
+    return tuple(names)
 
 
 def reference_profile() -> CalibrationProfile:

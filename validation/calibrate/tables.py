@@ -27,8 +27,13 @@ def _fitted(profile: CalibrationProfile) -> Table:
     rows = tuple(
         (f.name, f.default, f.value, f"{f.interval_low:.3g} to {f.interval_high:.3g}", f"{f.lower} to {f.upper}") for f in profile.fitted
     )
-    note = f"Intervals: {RESAMPLES} resamples of the points, each solved on the linear model at the fit; seed {profile.seed}."
-    return Table("Fitted parameters", ("parameter", "default", "fitted", f"{COVERAGE:.0%} interval", "bounds"), rows, (note,))
+    note = (
+        f"Intervals: {RESAMPLES} resamples of the points, each solved on the linear model at the minimum that suits it best, and every "
+        f"minimum that is as good as the fit; seed {profile.seed}."
+    )
+    names = ", ".join(profile.undecided)
+    notes = (note, f"Not decided by these measurements, other values are as good: {names}.") if names else (note,)
+    return Table("Fitted parameters", ("parameter", "default", "fitted", f"{COVERAGE:.0%} interval", "bounds"), rows, notes)
 
 
 def _folds(profile: CalibrationProfile) -> Table:
