@@ -12,6 +12,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
 from npu_model.tflite.identifiers import is_tosa
+from npu_testbed.fast_scratch import in_fast_scratch
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:
@@ -61,13 +62,15 @@ def export(
     name: str = "network",
     model: bytes | None = None,
     cop_format: str = COP_FORMATS[0],
+    fast_scratch: bool = False,
 ) -> dict[str, bytes]:
     """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
 
     ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
     .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
-    constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver payloads:
-    COP1, which Arm's core driver takes, or COP2 in formats tflite and raw.
+    constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
+    payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. With ``fast_scratch`` the arena is region 2 and
+    what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them.
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
@@ -77,6 +80,8 @@ def export(
         raise InputError(
             f"--cop-format {cop_format} is of formats tflite and raw: the sources of {file_format} are for the core driver; drop it."
         )
+    if fast_scratch and file_format != "tflite":
+        raise InputError(f"--fast-scratch is of format tflite alone, whose operator names one, and not of {file_format}: drop one of them.")
     if isinstance(source, Schedule):
         if model is not None:
             _check_model(source, model)
@@ -85,6 +90,8 @@ def export(
 
             return schedule_c(source, c_identifier(name))
         source = lower(source)
+    if fast_scratch:
+        source = in_fast_scratch(source)
     if file_format == TIR_C:
         raise InputError(f"Format {TIR_C} was asked for of a compiled network: it needs a schedule file; make one with `schedule`.")
     return _FORMATS[file_format](source, name, model, cop_format)

@@ -5,12 +5,14 @@ from __future__ import annotations
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from cascader.ethosu.network.network import CpuPart
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
-from npu_testbed.one_memory import require_one_memory
+from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
 from npu_testbed.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -48,13 +50,14 @@ def load_task(
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
 
     ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
-    ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them.
+    ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them. Where the memory mode parts a fast scratch from
+    the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and outputs live in the mode's own.
 
-    InputError if the model or a name is wrong, or the memory system has no one memory for the arena.
+    InputError if the model or a name is wrong, or a tensor may not live where it should.
     """
     require_schedulable(accelerator_config)
-    system = memory.memory_system()
-    require_one_memory(system)
+    asked = memory.memory_system()
+    system, homes = as_scheduled(asked), outer_homes(asked, homes)
     progress(f"Reading {source}")
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
@@ -64,4 +67,11 @@ def load_task(
     from npu_testbed.tasks import task_of  # noqa: PLC0415  # imported while Vela ran
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    return task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops), homes=homes)
+    task = task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops), homes=homes)
+    on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
+    if on_cpu is not None and has_outer_arena(asked):
+        raise InputError(
+            f"The network runs {on_cpu.code} on the CPU, which finds its tensors in the arena, and {asked.name} keeps that apart from the "
+            "fast scratch of the NPU: choose a memory mode with one memory for both, such as Shared_Sram."
+        )
+    return task

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 
@@ -9,10 +11,32 @@ CONSTANTS, ARENA, FAST_SCRATCH = range(3)
 """Base-pointer regions (Vela's use)."""
 
 
+def has_outer_arena(system: MemorySystem) -> bool:
+    """Whether the memory mode parts the arena, in an outer memory, from a small fast scratch (Vela's Dedicated_Sram)."""
+    return system.port_of(ARENA) != system.port_of(FAST_SCRATCH)
+
+
+def as_scheduled(system: MemorySystem) -> MemorySystem:
+    """The memory system as a schedule of ours has it: its arena is what the memory mode calls the fast scratch; itself if that is so."""
+    if not has_outer_arena(system):
+        return system
+    ports = list(system.region_ports)
+    ports[ARENA] = ports[FAST_SCRATCH]
+    return replace(system, region_ports=tuple(ports), name=f"{system.name}, feature maps in the fast scratch")
+
+
+def outer_homes(system: MemorySystem, homes: tuple[str, ...]) -> tuple[str, ...]:
+    """The homes that are asked for; inputs and outputs of which nothing is said live in the outer arena where the memory mode has one."""
+    if not has_outer_arena(system):
+        return homes
+    said = {text.rpartition("=")[0].strip() for text in homes}
+    return (*(f"{end}=axi{system.port_of(ARENA)}" for end in ("input", "output") if end not in said), *homes)
+
+
 def require_one_memory(system: MemorySystem) -> None:
-    """InputError unless the arena lies where a fast scratch would: a schedule of ours has one arena, and plans SRAM for it."""
-    if system.port_of(ARENA) != system.port_of(FAST_SCRATCH):
+    """InputError unless the arena lies where a fast scratch would: Vela's own schedules then have one arena, as ours have."""
+    if has_outer_arena(system):
         raise InputError(
-            f"Memory system {system.name} parts the arena from a fast scratch, but a schedule has one arena in SRAM: "
+            f"Memory system {system.name} parts the arena from a fast scratch, which only `schedule` and `frontier` search for: "
             "choose a memory mode that keeps both in one memory, such as Shared_Sram."
         )

@@ -86,11 +86,13 @@ def export_files(
     *,
     model: str | None = None,
     cop_format: str = "COP1",
+    fast_scratch: bool = False,
     progress: Progress = silent,
 ) -> dict[Path, bytes]:
     """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.exports.FORMATS`: what is to be written, by path.
 
-    One of the files is ``output``, whose name names the others. InputError if its name does not suit the format, the network
+    ``cop_format`` and ``fast_scratch`` are those of :func:`npu_testbed.exports.export`. One of the files is ``output``, whose name names
+    the others. InputError if its name does not suit the format, the network
     needs ``model`` and has it not, or it cannot be exported.
     """
     from npu_testbed.exports import export  # noqa: PLC0415  # a replay alone does not need the writers
@@ -102,7 +104,9 @@ def export_files(
     original = None if model is None else load_model(model).data
     target = Path(output)
     progress(f"Encoding {target.name}")
-    files = export(read.plan or read.network, file_format, name=target.stem, model=original, cop_format=cop_format)
+    files = export(
+        read.plan or read.network, file_format, name=target.stem, model=original, cop_format=cop_format, fast_scratch=fast_scratch
+    )
     if target.name not in files:
         raise InputError(
             f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."

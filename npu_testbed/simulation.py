@@ -24,7 +24,7 @@ from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
 from npu_testbed.models import Model, load_model
-from npu_testbed.one_memory import ARENA, FAST_SCRATCH, require_one_memory
+from npu_testbed.one_memory import ARENA, FAST_SCRATCH, as_scheduled
 from npu_testbed.progress import Progress, silent
 from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
 from npu_testbed.scheduling import DEFAULT_OPTIMISE
@@ -133,8 +133,7 @@ def simulate_schedule(
     """
     recorded = plan.provenance
     system = memory.memory_system() if memory.given else memory.as_set(_recorded_memory_system(recorded))
-    system = on_ports(system, plan.network.homes)
-    require_one_memory(system)
+    system = on_ports(as_scheduled(system), plan.network.homes)
     granted = memory.arena_bound()
     if granted is not None and plan.arena_size > granted:
         raise InputError(

@@ -45,6 +45,11 @@ def add(commands: Any) -> None:
         help="form of the driver payload: COP2 is Vela's other one, which the core driver of November 2025 refuses (default: COP1)",
     )
     add_input_shape_option(parser)
+    parser.add_argument(
+        "--fast-scratch",
+        action="store_true",
+        help="write the arena as the fast scratch, and what lives outside it as the arena: for runtimes of the memory mode Dedicated_Sram",
+    )
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 
@@ -58,7 +63,13 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
     require_writable(arguments.output, *filter(None, (arguments.file, arguments.model)))
     files = export_files(
-        arguments.file, arguments.output, arguments.format, model=arguments.model, cop_format=arguments.cop_format, progress=show
+        arguments.file,
+        arguments.output,
+        arguments.format,
+        model=arguments.model,
+        cop_format=arguments.cop_format,
+        fast_scratch=arguments.fast_scratch,
+        progress=show,
     )
     write_files(files, arguments.file, *filter(None, (arguments.model,)))
     sizes = {str(path): len(data) for path, data in files.items()}

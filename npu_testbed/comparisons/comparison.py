@@ -24,6 +24,7 @@ from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, wi
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
+from npu_testbed.one_memory import require_one_memory
 from npu_testbed.progress import Progress, silent
 from npu_testbed.resume import Resumed, resumed
 
@@ -191,6 +192,7 @@ def compare(
 
     Our arenas and those of the sweep have at most the bytes that the memory mode grants, which Vela takes as a wish.
     """
+    require_one_memory(memory.memory_system())
     bound = memory.arena_bound()
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
     system_config, memory_mode = memory.vela_names

@@ -1,0 +1,113 @@
+"""Fast scratch: a network as stock software of the memory mode Dedicated_Sram runs it, its arena in the fast scratch.
+
+A schedule of ours has region 1 for its arena and regions from 3 on for what lives outside it. In that memory mode runtimes keep inputs and
+outputs in their arena, in an outer memory, as region 1, and hand a small fast memory to the driver as region 2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from cascader.ethosu.codegen.feature_maps import rebase
+from npu_model.command_stream import encode_operations
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.errors import InputError
+from npu_model.export.regions import home_sizes
+from npu_model.program import (
+    Binding,
+    ByteRange,
+    DmaOperation,
+    FeatureMap,
+    KernelOperation,
+    Operation,
+    Program,
+    Region,
+    RegionRole,
+)
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.program.region_numbers import ARENA, FIRST_HOME
+
+FAST_SCRATCH = 2
+
+_Moves = Mapping[int, tuple[int, int]]
+"""By region the one that its bytes move to, and how far behind its start they begin."""
+
+
+def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
+    """The network with its arena as the fast scratch, and its home regions one behind the other as the arena.
+
+    InputError if it has operators on the CPU, states, a fast scratch already, or an input or output in its arena.
+    """
+    _check(network)
+    moves, outer = {ARENA: (FAST_SCRATCH, 0)}, 0
+    for region, size in home_sizes(network).items():
+        moves[region] = ARENA, outer
+        outer += size
+    # Two regions of one size are taken for one memory, as in Vela's files of the other memory modes.
+    fast = network.arena_size + (ALIGNMENT if network.arena_size == outer else 0)
+    steps = tuple(_program(program, moves, outer, fast) for program in network.programs)
+    inputs, outputs = (tuple(_binding(one, moves) for one in ends) for ends in (network.inputs, network.outputs))
+    return replace(network, steps=steps, arena_size=outer, inputs=inputs, outputs=outputs)
+
+
+def _check(network: CompiledNetwork) -> None:
+    on_cpu = next((step for step in network.steps if isinstance(step, CpuOperator)), None)
+    if on_cpu is not None or network.variables:
+        what = f"runs {on_cpu.code} on the CPU" if on_cpu is not None else f"keeps state {network.variables[0].name!r}"
+        raise InputError(f"--fast-scratch was given and the network {what}, which is at home in the arena: leave the option out.")
+    if any(region.role is RegionRole.FAST_SCRATCH for program in network.programs for region in program.regions):
+        raise InputError("--fast-scratch was given and the network has a fast scratch already: leave the option out.")
+    inside = next((one for one in (*network.inputs, *network.outputs) if one.region < FIRST_HOME), None)
+    if inside is not None:
+        raise InputError(
+            f"--fast-scratch was given and {inside.name!r} lies in the schedule's arena, where no runtime of Dedicated_Sram looks for it: "
+            "schedule with that memory mode, or with --home for inputs and outputs."
+        )
+
+
+def _program(program: Program, moves: _Moves, outer: int, fast: int) -> Program:
+    operations = tuple(_operation(one, moves) for one in program.operations)
+    constants = tuple(region for region in program.regions if region.role is RegionRole.CONSTANTS)
+    return replace(
+        program,
+        operations=operations,
+        words=encode_operations(operations)[1],
+        regions=(*constants, Region(ARENA, RegionRole.ARENA, outer), Region(FAST_SCRATCH, RegionRole.FAST_SCRATCH, fast)),
+        inputs=tuple(_binding(one, moves) for one in program.inputs),
+        outputs=tuple(_binding(one, moves) for one in program.outputs),
+        moved={},
+    )
+
+
+def _binding(binding: Binding, moves: _Moves) -> Binding:
+    region, shift = moves.get(binding.region, (binding.region, 0))
+    return replace(binding, region=region, address=binding.address + shift)
+
+
+def _span(span: ByteRange, moves: _Moves) -> ByteRange:
+    region, shift = moves.get(span.region, (span.region, 0))
+    return ByteRange(region, span.start + shift, span.end + shift)
+
+
+def _map(feature_map: FeatureMap, moves: _Moves) -> FeatureMap:
+    region, shift = moves.get(feature_map.region, (feature_map.region, 0))
+    return replace(rebase(feature_map, shift), region=region)
+
+
+def _operation(operation: Operation, moves: _Moves) -> Operation:
+    if isinstance(operation, DmaOperation):
+        source = _span(operation.source, moves)
+        if operation.to_shram:
+            return replace(operation, source=source)
+        region, shift = moves.get(operation.destination_region, (operation.destination_region, 0))
+        return replace(operation, source=source, destination=operation.destination + shift, destination_region=region)
+    if not isinstance(operation, KernelOperation):
+        return operation
+    return operation.having(
+        ifm=_map(operation.ifm, moves),
+        ofm=_map(operation.ofm, moves),
+        ifm2=None if operation.ifm2 is None else _map(operation.ifm2, moves),
+        weights=tuple(_span(span, moves) for span in operation.weights),
+        scales=tuple(_span(span, moves) for span in operation.scales),
+    )

@@ -1,0 +1,133 @@
+"""The option --home and the memory mode Dedicated_Sram: what is asked for is what is scheduled, replayed and written."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from command_line import call
+
+NAME = "zoo:tiny_residual"
+
+SOC = """\
+[System_Config.Ethos_U55_Dram]
+core_clock=500e6
+axi0_port=Sram
+axi1_port=Dram
+Sram_clock_scale=1.0
+Sram_burst_length=32
+Sram_read_latency=32
+Sram_write_latency=32
+Dram_clock_scale=0.5
+Dram_burst_length=128
+Dram_read_latency=500
+Dram_write_latency=250
+[Memory_Mode.Dedicated_Sram]
+const_mem_area=Axi1
+arena_mem_area=Axi1
+cache_mem_area=Axi0
+arena_cache_size=393216
+"""
+
+
+def scheduled(path: Path, *options: object) -> dict[str, object]:
+    words = ("schedule", NAME, "--effort", "quick", "--no-advice", "--jobs", "1", "-o", path, *options, "--json")
+    found: dict[str, object] = json.loads(call(*words).output)
+    return found
+
+
+@pytest.fixture(scope="module")
+def homed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, object]]:
+    path = tmp_path_factory.mktemp("homes") / "homed.json"
+    return path, scheduled(path, "--optimise", "Size", "--home", "input=ext", "--home", "output=axi0")
+
+
+def test_homes_are_scheduled_replayed_and_verified(homed: tuple[Path, dict[str, object]], tmp_path: Path) -> None:
+    path, found = homed
+    plain = scheduled(tmp_path / "plain.json", "--optimise", "Size")
+    ends = found["ends"]
+    assert isinstance(ends, dict)
+    assert [(home["region"], home["port"]) for home in ends["homes"]] == [(3, 1), (4, 0)]
+    assert ends["outside_bytes"] >= ends["io_bytes"] > 0
+    assert found["arena_bytes"] < plain["arena_bytes"]  # type: ignore[operator]  # integers
+    replayed = json.loads(call("simulate", "schedule", path, "--json").output)
+    assert (replayed["summary"]["cycles"], replayed["summary"]["peak_bytes"]) == (found["cycles"], found["arena_bytes"])
+    assert replayed["ends"] == ends
+    # Another memory system has the homes behind the ports that the schedule says.
+    other = json.loads(call("simulate", "schedule", path, "--timing-adapter", "off", "--json").output)
+    assert other["ends"] == ends
+    assert "0 of" in call("verify", path).output
+
+
+def test_an_exported_file_replays_alike_where_its_homes_are_said(homed: tuple[Path, dict[str, object]], tmp_path: Path) -> None:
+    path, found = homed
+    call("export", path, "-o", tmp_path / "net.tflite")
+    words = ("simulate", "vela", tmp_path / "net.tflite", "--no-advice", "--json")
+    there = json.loads(call(*words, "--home", "input=ext").output)
+    assert there["summary"]["cycles"] == found["cycles"]
+    assert json.loads(call(*words).output)["summary"]["cycles"] <= there["summary"]["cycles"]
+
+
+def test_a_file_of_homes_is_as_good_as_options(homed: tuple[Path, dict[str, object]], tmp_path: Path) -> None:
+    (tmp_path / "homes.toml").write_text('input = "ext"\noutput = "axi0"\n')
+    again = scheduled(tmp_path / "again.json", "--optimise", "Size", "--home", tmp_path / "homes.toml")
+    assert (tmp_path / "again.json").read_bytes() == homed[0].read_bytes()
+    assert again["ends"] == homed[1]["ends"]
+    (tmp_path / "homes.toml").write_text("input = 3\n")
+    outcome = call("schedule", NAME, "--home", tmp_path / "homes.toml", "-o", tmp_path / "no.json")
+    assert outcome.status == 2
+    assert "gives 'input' no memory's name" in outcome.errors
+    assert not (tmp_path / "no.json").exists()
+
+
+@pytest.mark.parametrize(
+    ("command", "says"),
+    [
+        (("schedule", NAME, "--home", "input=flash", "-o", "no.json"), "choose sram (axi0) or ext (axi1)"),
+        (("schedule", NAME, "--home", "nothing=ext", "-o", "no.json"), "which the network does not have"),
+        (("frontier", NAME, "--home", "input=ext", "--with-vela", "--plot", "no.svg"), "--with-vela was given together with --home"),
+        (("simulate", "vela", NAME, "--home", "input=ext"), "lies in the arena of the compiled file: compile with --separate-io-regions"),
+        (("export", "homed", "--format", "raw", "-o", "no.npz"), "three base addresses"),
+        (("export", "homed", "--format", "c", "--cop-format", "COP2", "-o", "no.c"), "formats tflite and raw"),
+        (("export", "homed", "--format", "c", "--fast-scratch", "-o", "no.c"), "--fast-scratch is of format tflite alone"),
+    ],
+)
+def test_what_cannot_be_is_said_in_one_sentence(
+    command: tuple[str, ...], says: str, homed: tuple[Path, dict[str, object]], tmp_path: Path
+) -> None:
+    words = [homed[0] if word == "homed" else tmp_path / word if word.startswith("no.") else word for word in command]
+    outcome = call(*words)
+    assert outcome.status == 2
+    assert says in outcome.errors
+    assert not list(tmp_path.iterdir())
+
+
+def test_velas_separate_regions_take_the_memories_that_are_said() -> None:
+    words = ("simulate", "vela", NAME, "--separate-io-regions", "--no-advice", "--json")
+    near, far = (json.loads(call(*words, *homes).output) for homes in ((), ("--home", "input=ext")))
+    assert [home["port"] for home in near["ends"]["homes"]] == [0, 0]
+    assert [home["port"] for home in far["ends"]["homes"]] == [1, 0]
+    assert near["summary"]["cycles"] < far["summary"]["cycles"]
+
+
+def test_dedicated_sram_is_a_fast_scratch_beside_an_outer_arena(tmp_path: Path) -> None:
+    (tmp_path / "soc.ini").write_text(SOC)
+    memory = ("--config", tmp_path / "soc.ini", "--system-config", "Ethos_U55_Dram", "--memory-mode", "Dedicated_Sram")
+    found = scheduled(tmp_path / "plan.json", *memory)
+    ends = found["ends"]
+    assert isinstance(ends, dict)
+    assert [home["port"] for home in ends["homes"]] == [1, 1]
+    call("export", tmp_path / "plan.json", "--fast-scratch", "-o", tmp_path / "net.tflite")
+    replayed = json.loads(call("simulate", "vela", tmp_path / "net.tflite", *memory, "--no-advice", "--json").output)
+    assert replayed["summary"]["cycles"] == found["cycles"]
+    assert replayed["summary"]["peak_bytes"] == found["arena_bytes"]
+    assert "0 of" in call("verify", tmp_path / "net.tflite", "--model", NAME).output
+
+
+def test_a_schedule_in_one_arena_has_no_fast_scratch_to_write(tmp_path: Path) -> None:
+    call("schedule", NAME, "--no-cascade", "-o", tmp_path / "plan.json")
+    outcome = call("export", tmp_path / "plan.json", "--fast-scratch", "-o", tmp_path / "net.tflite")
+    assert outcome.status == 2
+    assert "where no runtime of Dedicated_Sram looks for it" in outcome.errors
+    assert not (tmp_path / "net.tflite").exists()
