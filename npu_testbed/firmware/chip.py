@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from importlib import resources
 from itertools import pairwise
@@ -22,6 +23,8 @@ else:
     import tomli as tomllib
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+EMULATORS = ("unicorn", "qemu")
+QEMU_CORES = ("cortex-m55", "cortex-m33")
 UARTS = ("cmsdk", "pl011")
 PAGE = 0x1000
 _SPACE = 1 << 32
@@ -44,12 +47,16 @@ class MemoryBlock:
 
 @dataclass(frozen=True, slots=True)
 class Core:
-    """A core: its type, clock, cycles that it takes for an instruction, and where its vector table lies at reset."""
+    """A core: its type, clock, cycles that it takes for an instruction, and where its vector table lies at reset.
+
+    ``machine`` is the machine of QEMU that it is a part of, "" if it is emulated by unicorn.
+    """
 
     cpu: str
     clock_hz: int
     cycles_per_instruction: int
     vector_table: int
+    machine: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,12 +189,18 @@ def _uart(where: str, values: Any) -> UartBlock:
 
 def _core(where: str, values: Any) -> Core:
     table = _Table(where, values)
-    core = Core(
-        table.text("cpu", CORES),
-        table.number("clock_hz", 1, _MOST_HZ),
-        table.number("cycles_per_instruction", 1, 100, 1),
-        table.number("vector_table", 0, _SPACE - PAGE, 0),
-    )
+    if table.text("emulator", EMULATORS, "unicorn") == "qemu":
+        machine = table.text("machine")
+        if not re.fullmatch(r"[a-z0-9-]{1,40}", machine):
+            raise InputError(f"machine in [core] of the chip is {machine[:40]!r}: give a machine of QEMU, such as mps3-an547.")
+        core = Core(table.text("cpu", QEMU_CORES), table.number("clock_hz", 1, _MOST_HZ), 1, 0, machine)
+    else:
+        core = Core(
+            table.text("cpu", CORES),
+            table.number("clock_hz", 1, _MOST_HZ),
+            table.number("cycles_per_instruction", 1, 100, 1),
+            table.number("vector_table", 0, _SPACE - PAGE, 0),
+        )
     table.done()
     return core
 
@@ -202,7 +215,7 @@ def _require_apart(chip: Chip) -> None:
         if following < end:
             raise InputError(f"{other} at {following:#x} lies in {name} at {start:#x} to {end:#x}: give them addresses apart.")
     total = sum(block.size for block in chip.memories)
-    if total > _MOST_MEMORY:
+    if not chip.core.machine and total > _MOST_MEMORY:
         raise InputError(f"The chip's memories have {total:#x} bytes: {_MOST_MEMORY:#x} is the most that is emulated; make them smaller.")
 
 

@@ -151,6 +151,11 @@ class Machine:
         tick = self.space.idle_for()
         return min([*waits, *([tick] if tick is not None else [])], default=None)
 
+    @property
+    def core_cycles(self) -> int | None:
+        """Cycles of the core so far."""
+        return self.space.cycle
+
     def run(self, seconds: Fraction) -> int | None:
         """Run until the firmware ends, and give its exit code; None if it has not ended in so many seconds of its own time.
 

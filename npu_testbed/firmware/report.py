@@ -26,4 +26,5 @@ def run_text(result: FirmwareRun) -> str:
     lines = [sent] if sent else []
     lines += [f"NPU {one.npu}: {one.cycles:,} cycles from cycle {one.start:,} on, {one.ending}" for one in result.npu_runs]
     ended = f"exit code {result.exit_code}" if result.exit_code is not None else result.stopped
-    return "\n".join([*lines, f"{result.chip}: {ended} after {result.core_cycles:,} core cycles"])
+    after = "" if result.core_cycles is None else f" after {result.core_cycles:,} core cycles"
+    return "\n".join([*lines, f"{result.chip}: {ended}{after}"])

@@ -11,8 +11,9 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_testbed.firmware.chip import Chip
 from npu_testbed.firmware.core import StoppedError
-from npu_testbed.firmware.elf import read_elf
+from npu_testbed.firmware.elf import Firmware, read_elf
 from npu_testbed.firmware.machine import Machine
+from npu_testbed.firmware.qemu import QemuMachine
 from validation.reading import read_file
 
 MAX_SECONDS = 3600
@@ -30,13 +31,16 @@ class NpuRun:
 
 @dataclass(frozen=True, slots=True)
 class FirmwareRun:
-    """The result of firmware: its output, exit code (None if it did not end), why it stopped, cycles of the core and runs of the NPUs."""
+    """The result of firmware: its output, exit code (None if it did not end), why it stopped, and runs of the NPUs.
+
+    ``core_cycles`` are None where the emulator does not count them.
+    """
 
     chip: str
     output: bytes
     exit_code: int | None
     stopped: str
-    core_cycles: int
+    core_cycles: int | None
     npu_runs: tuple[NpuRun, ...]
 
     @property
@@ -57,21 +61,33 @@ def run_firmware(
     data: Sequence[tuple[int, bytes]] = (),
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> FirmwareRun:
-    """Run an ELF file on a chip for so many seconds of its own time; ``data`` are bytes that lie in memory at an address from the start.
+    """Run an ELF file on a chip for so many seconds of its own time (of real time, where QEMU is its core).
 
-    InputError if the file is none, the chip has no memory for it, or the extra 'device' is not installed.
+    ``data`` are bytes that lie in memory at an address from the start.
+    InputError if the file is none, the chip has no memory for it, or its emulator is not installed.
     """
     if not 0 < seconds <= MAX_SECONDS:
         raise InputError(f"A time limit of {float(seconds):g} s was given: above 0, up to {MAX_SECONDS} are taken.")
-    machine = Machine(chip, read_elf(read_file(firmware, "Firmware")), timing)
-    for address, content in data:
-        machine.load(address, content)
+    content = read_file(firmware, "Firmware")
+    emulated = read_elf(content)
+    machine = _unicorn(chip, emulated, data, timing) if not chip.core.machine else _qemu(chip, content, data, timing)
     code, stopped = None, ""
     try:
         code = machine.run(seconds)
         if code is None:
-            stopped = f"the firmware has not ended in {float(seconds):g} s of its own time"
+            stopped = f"the firmware has not ended in {float(seconds):g} s of {'its own' if not chip.core.machine else 'real'} time"
     except StoppedError as error:
         stopped = str(error)
     runs = tuple(NpuRun(number, run.start, run.cycles, run.ending) for number, npu in enumerate(machine.npus) for run in npu.finished)
-    return FirmwareRun(chip.name, bytes(machine.output), code, stopped, machine.space.cycle, runs)
+    return FirmwareRun(chip.name, bytes(machine.output), code, stopped, machine.core_cycles, runs)
+
+
+def _unicorn(chip: Chip, firmware: Firmware, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> Machine:
+    machine = Machine(chip, firmware, timing)
+    for address, content in data:
+        machine.load(address, content)
+    return machine
+
+
+def _qemu(chip: Chip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> QemuMachine:
+    return QemuMachine(chip, firmware, data, timing)

@@ -20,6 +20,7 @@ _VERSIONS = {
     "validate fvp": 4,
     "calibrate fit": 2,
     "verify": 2,
+    "device run": 2,
     "diff": 2,
     "frontier": 3,
     "validate vela": 2,

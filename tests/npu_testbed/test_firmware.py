@@ -304,7 +304,7 @@ def test_what_is_no_firmware_is_refused_in_one_sentence(content: bytes, sentence
 @pytest.mark.parametrize(
     ("old", "new", "sentence"),
     [
-        ("cortex-m33", "cortex-m55", "cpu in [core] of the chip is 'cortex-m55': give one of cortex-m0,"),
+        ('cpu = "cortex-m33"', 'cpu = "cortex-m55"', "cpu in [core] of the chip is 'cortex-m55': give one of cortex-m0,"),
         ("interrupt = 56", "interrupt = 4096", "interrupt in [npu] of the chip is 4096: give an integer from 0x0 to 0x1df"),
         ("interrupt = 56", "", "[npu] of the chip has no 'interrupt'"),
         ("interrupt = 56", "interrupt = 56\nirq = 1", "has the key 'irq'"),
@@ -334,7 +334,9 @@ def test_a_chip_that_makes_no_sense_is_refused_in_one_sentence(old: str, new: st
 
 
 def test_an_unknown_chip_is_refused_with_the_known_ones(tmp_path: Path) -> None:
-    assert "choose corstone-300, or give a .toml file" in refusal("device", "run", tmp_path / "a.elf", "--chip", "unknown")
+    assert "choose corstone-300, corstone-300-m55, or give a .toml file" in refusal(
+        "device", "run", tmp_path / "a.elf", "--chip", "unknown"
+    )
 
 
 def test_a_pl011_and_vela_configurations_are_read() -> None:

@@ -1,12 +1,15 @@
-/* platform.c: a Cortex-M with the NPU of the chip corstone-300: start-up, interrupt, UART. */
+/* platform.c: a Cortex-M with the NPU of the chip corstone-300 (secure addresses): start-up, interrupt, UART. */
 #include "../npu_driver.h"
 
 #include <stdio.h>
 #include <sys/stat.h>
 
-#define NPU ((volatile uint32_t *)0x48102000)
+#define NPU ((volatile uint32_t *)0x58102000)
 #define NPU_IRQ 56
-#define UART_DATA (*(volatile uint32_t *)0x49303000)
+#define UART_DATA (*(volatile uint32_t *)0x59303000)
+#define UART_STATE (*(volatile uint32_t *)0x59303004) /* bit 0: the transmit buffer is full */
+#define UART_CTRL (*(volatile uint32_t *)0x59303008)  /* bit 0: transmit */
+#define UART_BAUD (*(volatile uint32_t *)0x59303010)
 #define NVIC_ISER ((volatile uint32_t *)0xE000E100)
 #define CPACR (*(volatile uint32_t *)0xE000ED88)
 
@@ -48,6 +51,8 @@ void reset_handler(void)
     for (byte = __bss_start; byte < __bss_end; ++byte) {
         *byte = 0;
     }
+    UART_BAUD = 16;
+    UART_CTRL = 1;
     NVIC_ISER[NPU_IRQ / 32] = 1u << NPU_IRQ % 32;
     status = main();
     fflush(NULL);
@@ -73,6 +78,8 @@ int _write(int file, const char *text, int length)
     int i;
     (void)file;
     for (i = 0; i < length; ++i) {
+        while (UART_STATE & 1) {
+        }
         UART_DATA = (uint8_t)text[i];
     }
     return length;
@@ -81,6 +88,8 @@ int _write(int file, const char *text, int length)
 void _exit(int status)
 {
     /* Semihosting SYS_EXIT_EXTENDED: application exit, with its status. */
+    while (UART_STATE & 1) {
+    }
     uint32_t block[2] = {0x20026, (uint32_t)status};
     register uint32_t operation __asm("r0") = 0x20;
     register uint32_t *parameter __asm("r1") = block;
