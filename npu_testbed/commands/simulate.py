@@ -27,6 +27,7 @@ from npu_testbed.commands.options import (
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
+    from npu_testbed.measured import Measured
     from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.pipeline import Progress, Simulation
@@ -119,7 +120,13 @@ def _add_report_options(parser: Parser) -> None:
     group.add_argument(
         "--measured",
         metavar="M.csv",
-        help="also set a measurement beside the replay, layer by layer: an FVP's PMU trace, QREAD samples, or a CSV of layers",
+        help=(
+            "also set a measurement beside the replay: an FVP's PMU trace, a log of the evaluation kit or of ExecuTorch with the NPU's "
+            "counters, QREAD samples, a CSV of layers, Vela's per-layer CSV, or the table of ExecuTorch's inspector"
+        ),
+    )
+    group.add_argument(
+        "--columns", metavar="layer=NAME,cycles=NAME", help="columns of --measured that hold layers and cycles, of a CSV of your own"
     )
     group.add_argument(
         "--measured-cycles", metavar="N", type=cycle_count, help="NPU ACTIVE of a measured inference, where the measurement counts none"
@@ -204,7 +211,7 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     from npu_testbed.html import html_report
     from npu_testbed.html.data import replay_data, report_title
     from npu_testbed.html.recorder import TimelineEvents
-    from npu_testbed.measured import beside_measured, read_measured
+    from npu_testbed.measured import beside_measured
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.reports.tables import layers_csv
     from npu_testbed.simulation import trace_file
@@ -217,11 +224,9 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     min_percent(arguments)
     if arguments.timeline is not None and arguments.json:
         raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
-    if arguments.measured_cycles is not None and arguments.measured is None:
-        raise InputError("--measured-cycles was given without --measured, which it is for: give both, or leave it out.")
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
     _require_places(arguments, source)
-    measured = None if arguments.measured is None else read_measured(arguments.measured)
+    measured = _measured(arguments)
     listeners: list[Listener] = [recorder] if arguments.trace is not None else []
     listeners += [events] if arguments.report is not None else []
     listeners += [timeline] if arguments.timeline is not None else []
@@ -269,6 +274,18 @@ def _explained(simulation: Simulation, arguments: argparse.Namespace, source: st
     if not arguments.show_cpu_operations and arguments.report is None:
         return simulation
     return replace(simulation, network=with_reasons_of(simulation.network, source))
+
+
+def _measured(arguments: argparse.Namespace) -> Measured | None:
+    """The measurement that is asked for; InputError for an option on it without one."""
+    from npu_testbed.measured import column_map, read_measured
+
+    if arguments.measured_cycles is not None and arguments.measured is None:
+        raise InputError("--measured-cycles was given without --measured, which it is for: give both, or leave it out.")
+    if arguments.columns is not None and arguments.measured is None:
+        raise InputError("--columns was given without --measured, whose columns they are: give both, or leave it out.")
+    columns = None if arguments.columns is None else column_map(arguments.columns)
+    return None if arguments.measured is None else read_measured(arguments.measured, columns)
 
 
 def _require_places(arguments: argparse.Namespace, source: str) -> None:

@@ -1,24 +1,31 @@
-"""Measurements of single layers: an FVP's PMU trace, or a CSV file whose header says which of three kinds it is.
+"""Measurements: an FVP's PMU trace, the log of firmware with its counters, or a CSV file whose header says of which kind it is.
 
 - ``cycle,qread``: where in its command stream the NPU read (the QREAD register, in bytes), and the cycle counter at that time
 - ``qread``, with ``samples`` and ``stream`` if wanted: the same at times that nobody counted, as a profiler samples a program
 - ``layer,cycles``: the cycles of layers, by the names that ``simulate --csv`` writes
+- Vela's ``NAME_per-layer.csv``, and what ExecuTorch's inspector writes of an ETDump, in cycles: the same by their own columns
+- any other columns of layers and cycles, which a mapping names
 """
 
 from __future__ import annotations
 
 import csv
+import re
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
 from npu_model.values import dataclass
 from validation.fvp.live import StreamTrace, read_pmu_trace
+from validation.fvp.live.counters import is_log, parse_log
 from validation.fvp.live.json_events import MAX_BYTES
 from validation.fvp.live.pmu_trace import split_streams
 from validation.reading import MAX_TABLE_BYTES, read_file, read_text
+
+_ETDUMP = b"ED00"
+"""Bytes 4 to 8 of an ETDump (executorch ``devtools/etdump/etdump_schema_flatcc.fbs``)."""
 
 _JSON = (b"{", b"[", b"\x1f\x8b")
 """First bytes of a trace: JSON, or gzip of it."""
@@ -30,7 +37,7 @@ _MAX_STREAM_BYTES = 1 << 24
 """A command stream has at most 16 MiB."""
 
 _MAX_STREAMS = 1000
-_HEADERS = "'cycle,qread', 'qread[,samples][,stream]' or 'layer,cycles'"
+_HEADERS = "'cycle,qread', 'qread[,samples][,stream]', 'layer,cycles' or --columns"
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +62,14 @@ class PerLayer:
     cycles: tuple[tuple[str, int], ...]
 
 
-Measured = Traced | Sampled | PerLayer
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """Counters of a whole inference, by PMU event name."""
+
+    values: tuple[tuple[str, int], ...]
+
+
+Measured = Traced | Sampled | PerLayer | Counters
 
 
 def _count(where: str, column: str, text: str, least: int, bound: int) -> int:
@@ -79,7 +93,10 @@ Lines = Sequence[tuple[str, dict[str, str]]]
 def _table(path: str | Path) -> tuple[tuple[str, ...], Lines]:
     """The header and the lines below it; InputError for a line with another number of cells."""
     name = Path(path).name
-    reader = csv.reader(read_text(path, "Measurement", MAX_TABLE_BYTES).splitlines(), strict=True)
+    text = read_text(path, "Measurement", MAX_TABLE_BYTES)
+    # ExecuTorch's inspector parts cells by tabulators.
+    first = text.partition("\n")[0]
+    reader = csv.reader(text.splitlines(), delimiter="\t" if "\t" in first and "," not in first else ",", strict=True)
     try:
         header = tuple(cell.strip() for cell in next(reader, ()))
         lines = []
@@ -133,16 +150,72 @@ _KINDS: dict[tuple[str, ...], Callable[[Lines], Measured]] = {
 """The readers of the lines below a header, by its columns in the order of the alphabet."""
 
 
-def read_measured(path: str | Path) -> Measured:
-    """The measurement in a file; its content says of which kind it is. InputError names the line and what is wrong with it."""
+VELA_COLUMNS = {"layer": "Name", "cycles": "Op Cycles"}
+"""Columns of Vela's ``NAME_per-layer.csv`` (5.2.0)."""
+
+EXECUTORCH_COLUMNS = {"layer": "event_name", "cycles": "avg (cycles)"}
+"""Columns that ExecuTorch's inspector writes with ``TimeScale.CYCLES``."""
+
+
+def column_map(text: str) -> dict[str, str]:
+    """The mapping that ``layer=COLUMN,cycles=COLUMN`` says; InputError if it names another key, or a key twice or not at all.
+
+    >>> column_map("cycles=npu_active,layer=name")
+    {'cycles': 'npu_active', 'layer': 'name'}
+    """
+    pairs = [pair.partition("=") for pair in text.split(",")]
+    found = {key.strip(): column.strip() for key, _, column in pairs}
+    if len(found) < len(pairs) or set(found) != set(VELA_COLUMNS) or not all(found.values()):
+        raise InputError(f"--columns {shown(text)} names no columns: write layer=COLUMN,cycles=COLUMN.")
+    return found
+
+
+def _mapped(header: Sequence[str], lines: Lines, columns: dict[str, str], path: str | Path) -> PerLayer:
+    """The layers of a table of other columns; cycles that are no whole numbers are rounded, lines without any are left out."""
+    for column in columns.values():
+        if column not in header:
+            near = did_you_mean(column, header)
+            raise InputError(f"Measurement {str(path)!r} has no column {shown(column)}{near}: it has {shown(', '.join(header))}.")
+    named = [(where, {key: row[column] for key, column in columns.items()}) for where, row in lines]
+    kept = [(where, row | {"cycles": _whole(row["cycles"])}) for where, row in named if row["cycles"]]
+    return _per_layer(kept)
+
+
+def _whole(text: str) -> str:
+    """A number of cycles that may have decimals, as a whole one; other text as it is, which is refused where it is read."""
+    return str(round(float(text))) if re.fullmatch(r"\d{1,15}\.\d{1,9}", text) else text
+
+
+def _counters(data: bytes) -> Counters | None:
+    """The counters in a log; None if the bytes are no log of firmware."""
+    text = data.decode("utf-8", "replace")
+    return Counters(tuple(sorted(parse_log(text).values.items()))) if is_log(text) else None
+
+
+def read_measured(path: str | Path, columns: dict[str, str] | None = None) -> Measured:
+    """The measurement in a file; its content says of which kind it is, or ``columns`` which of a table hold layers and cycles.
+
+    InputError names the line and what is wrong with it.
+    """
     data = read_file(path, "Measurement", MAX_BYTES)
-    if data.startswith(_JSON):
+    if data[4:8] == _ETDUMP:
+        raise InputError(
+            f"Measurement {str(path)!r} is an ETDump: write its table with ExecuTorch's Inspector(etdump_path=..., "
+            "target_time_scale=TimeScale.CYCLES).save_data_to_tsv, or to_dataframe().to_csv(...), and give that."
+        )
+    if columns is None and data.startswith(_JSON):
         return Traced(read_pmu_trace(data), in_cycles=False)
+    if columns is None and (counters := _counters(data)) is not None:
+        return counters
     header, lines = _table(path)
+    for known in () if columns is not None else (VELA_COLUMNS, EXECUTORCH_COLUMNS):
+        columns = known if set(known.values()) <= set(header) else columns
+    if columns is not None:
+        return _mapped(header, lines, columns, path)
     kind = _KINDS.get(tuple(sorted(header)))
     if kind is None:
-        columns = shown(",".join(header))
-        raise InputError(f"Measurement {str(path)!r} has the header {columns}: {_HEADERS} is needed, or a PMU trace as the FVP writes it.")
+        found = shown(",".join(header))
+        raise InputError(f"Measurement {str(path)!r} has the header {found}: {_HEADERS} is needed, or a PMU trace or a log of counters.")
     if not lines:
         raise InputError(f"Measurement {str(path)!r} has 0 lines: 1 or more are needed below the header.")
     return kind(lines)

@@ -7,6 +7,7 @@ from typing import Any
 
 from npu_testbed.measured.rows import Beside, MeasuredRow
 from npu_testbed.reports.tables import all_shortened, first_operator
+from validation.fvp.scores import relative
 from validation.layout import filled, grid
 from validation.tables import percent
 
@@ -36,6 +37,8 @@ def _folded(rows: Sequence[MeasuredRow], min_percent: float) -> list[MeasuredRow
 
 def measured_note(beside: Beside) -> str:
     """The sentences that say what a row is, and what the measurement does not say."""
+    if beside.kind == "counters":
+        return "The counters of a whole inference, by PMU event; those that the replay does not count are left out."
     if beside.kind == "layers":
         missing = f" {beside.missing} other layers were not measured." if beside.missing else ""
         return f"A layer's cycles are those of the table above.{missing}"
@@ -50,6 +53,8 @@ def measured_note(beside: Beside) -> str:
 
 def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     """The table, the largest difference first, with its sum; layers below ``min_percent`` of the cycles are one row."""
+    if beside.kind == "counters":
+        return _counters_text(beside)
     is_sampled = beside.kind == "samples"
     headers = [*_HEADERS[:4], "+/-", *_HEADERS[4:]] if is_sampled else list(_HEADERS)
     rows = [*_folded(beside.rows, min_percent), _sum("total", beside.rows)]
@@ -58,6 +63,16 @@ def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     table = grid(headers, [_cells(row, name, is_sampled=is_sampled) for row, name in zip(rows, names, strict=True)], left)
     heading = "Measured beside replayed, the largest difference first:"
     return "\n".join([filled(heading), "", table, filled(measured_note(beside))])
+
+
+def _counters_text(beside: Beside) -> str:
+    """The table of the counters of a whole inference."""
+    rows = []
+    for name, measured, replayed in beside.counters:
+        error = percent(relative(replayed, measured)) if measured else "-"
+        rows.append((name, f"{measured:,}", f"{replayed:,}", f"{replayed - measured:+,}" if replayed != measured else "0", error))
+    table = grid(("counter", "measured", "replayed", "difference", "error"), rows, (True, False, False, False, False))
+    return "\n".join(["Measured beside replayed:", "", table, filled(measured_note(beside))])
 
 
 def measured_json(beside: Beside) -> dict[str, Any]:
@@ -81,4 +96,5 @@ def measured_json(beside: Beside) -> dict[str, Any]:
             }
             for row in beside.rows
         ],
+        "counters": [{"counter": name, "measured": measured, "replayed": replayed} for name, measured, replayed in beside.counters],
     }

@@ -8,18 +8,20 @@ before the first kernel of a stream is a row of its own. A table of layers is he
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from math import sqrt
 
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
 from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.values import dataclass
-from npu_testbed.measured.reading import Measured, PerLayer, Sampled, Traced
+from npu_testbed.measured.reading import Counters, Measured, PerLayer, Sampled, Traced
 from sim import NetworkReplay, Replay
 from sim.views.layers import layer_rows, layers
 from validation.fvp.live import StreamTrace
+from validation.fvp.live.counters import ACTIVE
 from validation.fvp.live.operations import durations
 from validation.fvp.scores import relative
 
@@ -54,8 +56,9 @@ class MeasuredRow:
 class Beside:
     """The rows, the largest difference first.
 
-    ``kind`` is "trace", "samples" or "layers", ``runs`` the number of inferences or of samples, ``is_scaled`` whether no cycles were
-    counted, so that the measurement was taken to last as long as the replay. ``missing`` layers were not measured.
+    ``kind`` is "trace", "samples", "layers" or "counters" (of the whole network), ``runs`` the number of inferences or of samples,
+    ``is_scaled`` whether no cycles were counted, so that the measurement was taken to last as long as the replay. ``missing`` layers
+    were not measured. ``counters`` has the PMU events that both sides count: name, measured, replayed.
     """
 
     kind: str
@@ -63,6 +66,7 @@ class Beside:
     is_scaled: bool
     rows: tuple[MeasuredRow, ...]
     missing: int = 0
+    counters: tuple[tuple[str, int, int], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,9 +149,21 @@ def _layered(replay: NetworkReplay, table: PerLayer) -> Beside:
     ours = {row.layer: row for row in layer_rows(replay)}
     for name, _ in table.cycles:
         if name not in ours:
-            raise InputError(f"Layer {shown(name)} of the measurement is none of the network's: take the names that --csv writes.")
+            near = did_you_mean(name, ours)
+            raise InputError(f"Layer {shown(name)} of the measurement is none of the network's{near}: take the names that --csv writes.")
     rows = (MeasuredRow(name, ours[name].operator, ours[name].kernels, cycles, ours[name].cycles) for name, cycles in table.cycles)
     return Beside("layers", 1, is_scaled=False, rows=_sorted(rows), missing=len(ours) - len(table.cycles))
+
+
+def _counted(replay: NetworkReplay, measured: Counters) -> Beside:
+    """The counters of the whole network; those that the replay does not count are left out."""
+    ours: Counter[str] = Counter()
+    for one in replay.replays:
+        ours.update(one.pmu())
+    both = [(name, theirs, ours[name]) for name, theirs in measured.values if name in ours]
+    kernels = sum(len(one.program.kernels) for one in replay.replays)
+    rows = (MeasuredRow("whole network", "", kernels, dict(measured.values)[ACTIVE], replay.cycles),)
+    return Beside("counters", 1, is_scaled=False, rows=rows, counters=tuple(sorted(both)))
 
 
 def _sorted(rows: Iterable[MeasuredRow]) -> tuple[MeasuredRow, ...]:
@@ -183,6 +199,10 @@ def beside_measured(replay: NetworkReplay, measured: Measured, cycles: int | Non
         if cycles is not None:
             raise InputError(f"--measured-cycles {cycles} was given for a table of layers, which has cycles of its own: leave it out.")
         return _layered(replay, measured)
+    if isinstance(measured, Counters):
+        if cycles is not None:
+            raise InputError(f"--measured-cycles {cycles} was given for a log, which has {ACTIVE} of its own: leave it out.")
+        return _counted(replay, measured)
     cuts = _cuts(replay)
     if isinstance(measured, Traced):
         spent, runs, is_scaled = _traced(cuts, measured, cycles, replay.cycles)

@@ -124,7 +124,7 @@ def test_the_events_in_a_log_are_stronger_than_those_of_the_caller() -> None:
 
 
 def test_the_cycle_counter_never_stands_in_for_npu_active() -> None:
-    with pytest.raises(InputError, match=r"^The FVP's log has no NPU_ACTIVE but CYCLE: use firmware that prints it, or name the events"):
+    with pytest.raises(InputError, match=r"^The log has no NPU_ACTIVE but CYCLE: use firmware that prints it, or name the events"):
         parse_log(TFLITE_MICRO)
 
 

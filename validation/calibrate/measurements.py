@@ -16,6 +16,7 @@ from npu_model.memory.vela_ini import memory_system
 from npu_model.program import Program
 from npu_model.values import dataclass
 from npu_model.weight_stream.work import StreamWork
+from validation.fvp.live.counters import parse_log
 from validation.fvp.references.records import Point, measured_program, measured_work, points
 from validation.reading import MAX_TABLE_BYTES, read_configuration, read_file, read_text
 
@@ -25,7 +26,7 @@ BEATS = ("AXI0_RD_DATA_BEAT_RECEIVED", "AXI0_WR_DATA_BEAT_WRITTEN", "AXI1_RD_DAT
 
 CALIBRATE, TEST = "calibrate", "test"
 _MEMORY = ("timing_adapter", "config", "system_config", "memory_mode")
-COLUMNS = ("model", NPU_ACTIVE, *_MEMORY, *BEATS, "network", "use", "source")
+COLUMNS = ("model", NPU_ACTIVE, *_MEMORY, *BEATS, "network", "use", "source", "log")
 """Columns of a user's CSV file; :func:`read_measurements` describes them."""
 
 _MAX_MODEL_BYTES = 256 << 20
@@ -106,12 +107,22 @@ def _system(where: str, row: dict[str, str], folder: Path) -> MemorySystem:
     return parse_profile(Path(adapter).stem, read_configuration(folder / adapter, "Timing-adapter profile")).memory_system()
 
 
+def _with_log(row: dict[str, str], folder: Path) -> dict[str, str]:
+    """A row with the counters of its log, where it names one; what the row says itself stands."""
+    if not row["log"]:
+        return row
+    counters = parse_log(read_text(folder / row["log"], "Log", MAX_TABLE_BYTES))
+    printed = {name: str(counters.values[name]) for name in (NPU_ACTIVE, *BEATS) if name in counters.values}
+    return row | {name: row[name] or value for name, value in printed.items()}
+
+
 def _measurement(where: str, row: dict[str, str], folder: Path) -> Measurement:
     if not row["model"]:
         raise InputError(f"{where} has no model: give the path of a compiled .tflite file.")
     use = row["use"] or CALIBRATE
     if use not in (CALIBRATE, TEST):
         raise InputError(f"{where} has use {use!r}: write {CALIBRATE} or {TEST}.")
+    row = _with_log(row, folder)
     data = read_file(folder / row["model"], "Model", _MAX_MODEL_BYTES)
     system, network = _system(where, row, folder), row["network"] or Path(row["model"]).name.partition(".")[0]
     programs = read_compiled(data).programs
@@ -145,7 +156,7 @@ def _numbered(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
 def read_measurements(path: Path) -> tuple[Measurement, ...]:
     """Measurements of a user's own chip, from a CSV file with a header.
 
-    Columns (those of :data:`COLUMNS`; ``model`` and ``NPU_ACTIVE`` are required, any other may be left out or empty):
+    Columns (those of :data:`COLUMNS`; ``model`` and ``NPU_ACTIVE`` or ``log`` are required, any other may be left out or empty):
 
     - ``model``: compiled ``*_vela.tflite`` that was run, relative to the CSV file
     - ``NPU_ACTIVE``: the PMU's count of active NPU cycles of one inference
@@ -155,13 +166,14 @@ def read_measurements(path: Path) -> tuple[Measurement, ...]:
     - ``network``: name of the network, to leave one out at a time; the file's name up to its first dot if absent
     - ``use``: ``calibrate`` (if absent) or ``test``, for a measurement that no fit may see
     - ``source``: where the figures are from
+    - ``log``: the firmware's log of the run, relative to the CSV file, in place of counters (:mod:`validation.fvp.live.counters`)
 
     InputError names the line and what is wrong with it.
     """
     reader = csv.DictReader(read_text(path, "Measurements", MAX_TABLE_BYTES).splitlines(), restval="")
     header = reader.fieldnames or []
     for column in COLUMNS[:2]:
-        if column not in header:
+        if column not in header and (column == "model" or "log" not in header):
             raise InputError(f"Measurements {str(path)!r} have no column {column}: the columns are {', '.join(COLUMNS)}.")
     unknown = [column for column in header if column not in COLUMNS]
     if unknown:

@@ -65,7 +65,7 @@ def _samples(text: str) -> Iterator[tuple[str, Any]]:
     try:
         groups = json.loads(base64.b64decode("".join(text.split()), validate=True))
     except (binascii.Error, ValueError, RecursionError) as error:
-        raise InputError(f"The FVP's log has a <metrics> block that is not base64 of JSON ({str(error)[:80]}): run it again.") from None
+        raise InputError(f"The log has a <metrics> block that is not base64 of JSON ({str(error)[:80]}): run it again.") from None
     for group in _dicts(groups):
         for sample in _dicts(group.get("samples")):
             values = sample.get("value")
@@ -96,6 +96,11 @@ def _printed(log: str, events: Sequence[str]) -> Iterator[tuple[str, Any]]:
             yield names[int(number)], int(value)
 
 
+def is_log(text: str) -> bool:
+    """Whether a text holds counters of the NPU as firmware prints them."""
+    return any(pattern.search(text) for pattern in (_KIT, _METRICS, _CYCLES, _NAMED, _NUMBERED))
+
+
 def parse_log(log: str, events: Sequence[str] = ()) -> FvpCounters:
     """The counters of one inference in a firmware's log, which may hold anything else besides.
 
@@ -105,10 +110,10 @@ def parse_log(log: str, events: Sequence[str] = ()) -> FvpCounters:
     values: dict[str, int] = {}
     for name, value in _printed(log, events):
         if type(value) is not int or not 0 <= value < _MAX_COUNT:
-            raise InputError(f"The FVP's log has {name} = {str(value)[:40]!r}: a count from 0 to {_MAX_COUNT - 1} is needed; run it again.")
+            raise InputError(f"The log has {name} = {str(value)[:40]!r}: a count from 0 to {_MAX_COUNT - 1} is needed; run it again.")
         if values.setdefault(name, value) != value:
-            raise InputError(f"The FVP's log has {name} as {values[name]} and as {value}: let the firmware run one inference.")
+            raise InputError(f"The log has {name} as {values[name]} and as {value}: let the firmware run one inference.")
     if ACTIVE not in values:
         found = ", ".join(sorted(values)) or "no NPU counter"
-        raise InputError(f"The FVP's log has no {ACTIVE} but {found}: use firmware that prints it, or name the events of its counters.")
+        raise InputError(f"The log has no {ACTIVE} but {found}: use firmware that prints it, or name the events of its counters.")
     return FvpCounters(values[ACTIVE], values)
