@@ -8,7 +8,7 @@ from difflib import SequenceMatcher
 from npu_model.program import DmaOperation, KernelOperation
 from npu_model.values import dataclass
 from sim import NetworkReplay
-from sim.views.layers import Layer, layer_rows, layers
+from sim.views.layers import Layer, LayerRow, layer_rows, layers
 
 UNNAMED = "#"
 """Beginning of the label of a layer that has no name."""
@@ -67,10 +67,15 @@ def _figures(layer: Layer, binding: str, moved: int) -> Figures:
     return Figures(layer.label, layer.cycles, binding, kernels, sum(op.length for op in copies if not op.to_shram), moved)
 
 
+def _moved(row: LayerRow) -> int:
+    """Bytes that pass both ports."""
+    return row.axi0_read_bytes + row.axi0_write_bytes + row.axi1_read_bytes + row.axi1_write_bytes
+
+
 def figures(replay: NetworkReplay) -> list[Figures]:
     """The layers of a replay, in the order in which they first run."""
     pairs = zip(layers(replay), layer_rows(replay), strict=True)
-    return [_figures(layer, row.binding, row.axi0_read_bytes + row.axi0_write_bytes + row.axi1_read_bytes) for layer, row in pairs]
+    return [_figures(layer, row.binding, _moved(row)) for layer, row in pairs]
 
 
 def _shapes(one: Figures) -> object:

@@ -13,10 +13,10 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 7,
-    "compile": 3,
+    "compile": 4,
     "schedule": 10,
-    "simulate schedule": 11,
-    "simulate vela": 11,
+    "simulate schedule": 12,
+    "simulate vela": 12,
     "validate fvp": 4,
     "calibrate fit": 2,
     "verify": 2,

@@ -17,7 +17,8 @@ from validation.short_names import name_end, short_names
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
 
-_HEADERS = ("layer", "operator", "cycles", "%", "bound by", "AXI0 read", "AXI0 write", "AXI1 read", "MAC %")
+_HEADERS = ("layer", "operator", "cycles", "%", "bound by", "AXI0 read", "AXI0 write", "AXI1 read", "AXI1 write", "MAC %")
+_AXI1_WRITE = _HEADERS.index("AXI1 write")
 _COMMANDS = "Bytes per layer leave out the fetch of the command stream, which the summary counts."
 _AHEAD = "MAC % is of the cycles by which a layer delays the end: above 100 it began to multiply before the layer before was done."
 
@@ -62,6 +63,7 @@ def _cells(row: LayerRow, name: str) -> tuple[str, ...]:
         f"{row.axi0_read_bytes:,}",
         f"{row.axi0_write_bytes:,}",
         f"{row.axi1_read_bytes:,}",
+        f"{row.axi1_write_bytes:,}",
         f"{100 * row.mac_utilisation:.1f}",
     )
 
@@ -89,6 +91,7 @@ def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]
         mac_utilisation=sum(row.mac_utilisation * row.cycles for row in small) / cycles if cycles else 0.0,
         kernels=sum(row.kernels for row in small),
         transfers=sum(row.transfers for row in small),
+        axi1_write_bytes=sum(row.axi1_write_bytes for row in small),
     )
     return (*(row for row in rows if 100 * row.share >= min_percent), together)
 
@@ -99,12 +102,18 @@ def notes(rows: Sequence[LayerRow]) -> tuple[str, ...]:
 
 
 def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
-    """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row."""
+    """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row.
+
+    A column of what is written through AXI1 is there if anything is.
+    """
     rows = layer_rows(replay)
     shown = (*folded(rows, min_percent), total_row(rows, replay))
     cells = [_cells(row, name) for row, name in zip(shown, all_shortened([row.layer for row in shown]), strict=True)]
-    text = [header in {"layer", "operator", "bound by"} for header in _HEADERS]
-    return "\n".join([grid(_HEADERS, cells, text), *map(filled, notes(shown))])
+    columns = [column for column in range(len(_HEADERS)) if column != _AXI1_WRITE or any(row.axi1_write_bytes for row in shown)]
+    headers = tuple(_HEADERS[column] for column in columns)
+    text = [header in {"layer", "operator", "bound by"} for header in headers]
+    table = grid(headers, [tuple(row[column] for column in columns) for row in cells], text)
+    return "\n".join([table, *map(filled, notes(shown))])
 
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:

@@ -47,6 +47,7 @@ class LayerRow:
     mac_utilisation: float
     kernels: int
     transfers: int
+    axi1_write_bytes: int = 0
 
 
 def layer_cycles(replay: Replay) -> dict[int, int]:
@@ -120,6 +121,7 @@ def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: 
         mac_utilisation=macs / (cycles * replay.accelerator.macs_per_cycle) if cycles else 0.0,
         kernels=len(kernels),
         transfers=sum(isinstance(one.op, DmaOperation) for one in operations),
+        axi1_write_bytes=beats.axi1_write * replay.accelerator.port_bytes_per_cycle,
     )
 
 
@@ -179,4 +181,5 @@ def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:
         mac_utilisation=macs / offered if offered else 0.0,
         kernels=sum(row.kernels for row in rows),
         transfers=sum(row.transfers for row in rows),
+        axi1_write_bytes=sum(row.axi1_write_bytes for row in rows),
     )
