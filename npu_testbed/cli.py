@@ -26,8 +26,10 @@ from npu_testbed.commands import (
 from npu_testbed.commands.list_configs import ListChips, ListConfigs, SupportedOpsReport, Version
 from npu_testbed.commands.options import Parser, example
 from npu_testbed.endings import (
+    AS_VELA,
     BROKEN_PIPE,
     INTERRUPTED,
+    VelaStatusError,
     abandon_output,
     prepare_streams,
     refuse,
@@ -119,6 +121,8 @@ def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way
     try:
         with terminations(), safe_output():
             return _run(argv)
+    except VelaStatusError as error:
+        return refuse(str(error), AS_VELA)
     except InputError as error:
         return refuse(str(error))
     except BrokenPipeError:

@@ -10,10 +10,13 @@ import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 
+from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_testbed import VERSION
 from npu_testbed.output import Output, OutputError
 
+AS_VELA = 1
+"""Status with which Vela ends where it fails, and `compile` in its place."""
 BAD_INPUT = 2
 """Bad input, or a system that does not let us do what was asked."""
 INTERNAL_ERROR = 70
@@ -25,6 +28,10 @@ BROKEN_PIPE = 141
 
 _SENTENCE = 2000
 """Characters of a sentence that are printed."""
+
+
+class VelaStatusError(InputError):
+    """Bad input on which Vela ends with :data:`AS_VELA`, which a build may look at: `compile` ends so, too."""
 
 
 def prepare_streams() -> None:
@@ -60,10 +67,10 @@ def say(kind: str, sentence: str) -> None:
         print(f"npu-testbed: {kind}: {printable(' '.join(sentence.split()), _SENTENCE)}", file=sys.stderr, flush=True)  # noqa: T201  # this is where errors go
 
 
-def refuse(sentence: str) -> int:
+def refuse(sentence: str, status: int = BAD_INPUT) -> int:
     """Say what is wrong with the input; the exit status."""
     say("error", sentence)
-    return BAD_INPUT
+    return status
 
 
 def refuse_output(error: OutputError) -> int:

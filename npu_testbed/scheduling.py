@@ -37,7 +37,7 @@ _QUICK = 4
 _NO_LIMIT = 1 << 60
 
 
-def _with_effort(task: Task, effort: str) -> Task:
+def with_effort(task: Task, effort: str) -> Task:
     """The task with a quarter of the changes if quick, and any number of rows to change if thorough."""
     drafts = task.options.drafts
     if effort == EFFORTS[0]:
@@ -66,7 +66,7 @@ def choice_of(
     from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
     from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
 
-    task = _with_effort(task, effort)
+    task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
     aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
@@ -103,10 +103,10 @@ def schedule(
     """
     from npu_testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
 
-    _check_budget(arena_cache_size)
+    check_budget(arena_cache_size)
     arena_cache_size = memory.arena_bound(arena_cache_size)
     if cascade:
-        _check_names(optimise, effort)
+        check_names(optimise, effort)
     task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, homes=homes, progress=progress)
     if cascade:
         made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)
@@ -116,12 +116,14 @@ def schedule(
     return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
 
 
-def _check_budget(arena_cache_size: int | None) -> None:
+def check_budget(arena_cache_size: int | None) -> None:
+    """InputError for a budget of no bytes."""
     if arena_cache_size is not None and arena_cache_size < 1:
         raise InputError(f"--arena-cache-size {arena_cache_size} is below 1: give a number of bytes.")
 
 
-def _check_names(optimise: str, effort: str) -> None:
+def check_names(optimise: str, effort: str) -> None:
+    """InputError for an aim or an effort that there is not."""
     if optimise not in OPTIMISE:
         raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
     if effort not in EFFORTS:

@@ -208,19 +208,32 @@ def simulate_vela(
     system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
     if network is not None:
         size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
-        plan = _VelaPlan(network, "the compiled file", size)
+        plan = VelaPlan(network, "the compiled file", size)
     else:
         progress(f"Compiling {model.name} with Vela")
         plan = _compile(model, options, memory)
-    require_defined(plan.network)
     system = on_ports(system, homes_of(plan.network, homes, system))
-    scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
-    # A mode that parts a fast scratch from the arena bounds the scratch alone.
-    bounds_arena = scratch is not None or options.arena_cache_size is not None or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
     progress(f"Replaying {model.name}")
+    found = simulate_plan(model.name, plan, system, listeners, engine, timing)
+    # A mode that parts a fast scratch from the arena bounds the scratch alone.
+    bounds_arena = found.fast_scratch or options.arena_cache_size is not None or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
+    return replace(found, granted_bytes=memory.arena_bound(options.arena_cache_size) if bounds_arena else None)
+
+
+def simulate_plan(
+    name: str,
+    plan: VelaPlan,
+    system: MemorySystem,
+    listeners: Sequence[Listener] = (),
+    engine: str = "",
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> Simulation:
+    """Replay a compiled network of the model ``name``; InputError if its stream reads what nothing wrote."""
+    require_defined(plan.network)
+    scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     replay = replayed(plan.network, system, listeners, engine, timing)
     return Simulation(
-        model=model.name,
+        model=name,
         planner=plan.planner,
         planned_bytes=plan.planned_bytes,
         device=accelerator(plan.network.programs[0].accelerator),
@@ -230,13 +243,12 @@ def simulate_vela(
         tools=tool_versions(plan.tools),
         fast_scratch=scratch is not None,
         timing=timing,
-        granted_bytes=memory.arena_bound(options.arena_cache_size) if bounds_arena else None,
         hazards=network_hazards(plan.network),
     )
 
 
 @dataclass(frozen=True, slots=True)
-class _VelaPlan:
+class VelaPlan:
     """Vela's schedule of a network and the arena that it says this takes."""
 
     network: CompiledNetwork
@@ -245,7 +257,7 @@ class _VelaPlan:
     tools: Tools = ()
 
 
-def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _VelaPlan:
+def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> VelaPlan:
     # A compiled file does not need the compiler.
     from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, with_own_shapes  # noqa: PLC0415  # as said above
     from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
@@ -258,7 +270,7 @@ def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> _Vela
     result = compile_network(data, replace(asked, separate_io_regions=bool(options.separate_io_regions)))
     separate = " --separate-io-regions" if options.separate_io_regions else ""
     planner = f"Vela {result.version} --optimise {optimise}{separate}"
-    return _VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+    return VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
 def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> bytes:

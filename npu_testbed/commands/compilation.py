@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,6 +28,9 @@ if TYPE_CHECKING:
     from npu_testbed.compilation.compiler import Compilation, CompileOptions
 
 
+_MOST_ALIGNMENT = 1 << 20
+
+
 def add(commands: Any) -> None:
     """Add the command's parser."""
     parser: Parser = commands.add_parser(
@@ -43,13 +48,22 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("model", metavar="MODEL", help="a .tflite or .tosa file, zoo:NAME or portfolio:NAME")
     _add_vela_options(parser)
+    group = parser.add_argument_group(
+        "promise",
+        "Without these: no larger and no slower than Vela for the same command line, checked by replay before anything is written. "
+        "With an arena size: the fewest cycles within it. With --optimise Size: the fewest bytes of what is no slower than Vela Size.",
+    )
+    group.add_argument("--fewest-bytes", action="store_true", help="the smallest arena, however many cycles it takes")
+    group.add_argument("--fewest-cycles", action="store_true", help="the fewest cycles, however large the arena (or within the arena size)")
     group = parser.add_argument_group("search")
     efforts = ("quick", "standard", "thorough")
     group.add_argument("--effort", choices=efforts, default="standard", help="how hard to search (default: standard)")
     add_jobs_option(group)
     add_input_shape_option(group)
     add_vela_timeout_option(group)
-    add_memory_options(parser, "the timing adapter u55_high_end, which is Ethos_U55_High_End_Embedded with Shared_Sram")
+    add_memory_options(
+        parser, "the timing adapter u55_high_end, which is Ethos_U55_High_End_Embedded with Shared_Sram", config_action="append"
+    )
     parser.add_argument(
         "--timing-profile",
         metavar="PROFILE.toml",
@@ -57,7 +71,20 @@ def add(commands: Any) -> None:
     )
     add_vela_options(parser)
     add_json_option(parser)
+    # Vela takes an option by any beginning that no other one has, and scripts do so.
+    parser.allow_abbrev = True
     parser.set_defaults(run=run)
+
+
+def alignment(text: str) -> int:
+    """A power of 2 from 16 on."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 16 <= value <= _MOST_ALIGNMENT or value & (value - 1):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no alignment, give a power of 2 from 16 to {_MOST_ALIGNMENT}")
+    return value
 
 
 def _add_vela_options(parser: Parser) -> None:
@@ -65,7 +92,12 @@ def _add_vela_options(parser: Parser) -> None:
     accelerators = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-256, as Vela's)"
     group.add_argument("--accelerator-config", metavar="NAME", default="ethos-u55-256", help=accelerators)
     group.add_argument("--output-dir", metavar="DIR", type=Path, default=Path("output"), help="folder to write to (default: output)")
-    group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="most bytes of the arena (default: no bound)")
+    group.add_argument(
+        "--arena-cache-size",
+        metavar="BYTES",
+        type=byte_count,
+        help="most bytes of the arena, such as 262144 or 256KiB (default: those of the memory mode, else the arena that Vela plans)",
+    )
     group.add_argument(
         "--optimise",
         choices=("Performance", "Size"),
@@ -78,9 +110,23 @@ def _add_vela_options(parser: Parser) -> None:
         default="tflite",
         help="raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)",
     )
-    group.add_argument("--ignore-ops", metavar="OP[,OP...]", default="", help="TFLite builtin operators to leave on the CPU")
-    group.add_argument("--disable-cascading", action="store_true", help="run every layer whole, one after the other")
-    group.add_argument("--enable-debug-db", action="store_true", help="also write NAME_schedule.json, all that was decided")
+    group.add_argument(
+        "--ignore-ops", metavar="OP[,OP...]", action="append", default=[], help="TFLite builtin operators to leave on the CPU"
+    )
+    group.add_argument(
+        "--cpu-tensor-alignment",
+        metavar="BYTES",
+        type=alignment,
+        default=16,
+        help="alignment of the network's inputs and outputs, and of what operators on the CPU read and write (default: 16)",
+    )
+    group.add_argument("--debug-force-legacy-core", action="store_true", help="hold ours to Vela's Python core, in place of its C++ core")
+    group.add_argument("--disable-cascading", action="store_true", help="run every layer whole, one after the other, whatever Vela's takes")
+    group.add_argument(
+        "--enable-debug-db",
+        action="store_true",
+        help="also write NAME_debug.xml, as Vela does, and NAME_schedule.json",
+    )
     for name in ("--verbose-performance", "--verbose-cycle-estimate"):
         group.add_argument(name, action="store_true", help="also print the table of layers")
     add_cpu_operations_option(group)
@@ -92,21 +138,23 @@ def _add_vela_options(parser: Parser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Compile, write all files or none, and report."""
-    from npu_testbed.compilation.compiler import compile_model, schedule_file
+    from npu_testbed.compilation.compiler import compile_model, debug_files
     from npu_testbed.endings import say
     from npu_testbed.files import make_folder, require_makeable
     from npu_testbed.pipeline import write_files
     from npu_testbed.progress import progress
 
     said = list(notes(arguments))
-    require_makeable(arguments.output_dir)
+    with _as_vela():
+        require_makeable(arguments.output_dir)
+    options = _options(arguments)
     for sentence in said:
         say("note", sentence)
     with progress() as show:
-        compilation = compile_model(arguments.model, _options(arguments), show)
+        compilation = compile_model(arguments.model, options, show)
         files = dict(compilation.files)
         if arguments.enable_debug_db:
-            files |= [schedule_file(compilation)]
+            files |= debug_files(compilation)
         show(f"Writing {arguments.output_dir}")
         make_folder(arguments.output_dir)
         paths = {arguments.output_dir / name: data for name, data in files.items()}
@@ -115,39 +163,69 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
+@contextmanager
+def _as_vela() -> Iterator[None]:
+    """Within, bad input is what Vela ends with status 1 for: files and configurations, not the words of the command line."""
+    from npu_model.errors import InputError
+    from npu_testbed.endings import VelaStatusError
+
+    try:
+        yield
+    except InputError as error:
+        raise VelaStatusError(str(error)) from None
+
+
 def _options(arguments: argparse.Namespace) -> CompileOptions:
+    from npu_model.errors import InputError
     from npu_testbed.commands.choices import arena_bound, memory_options
-    from npu_testbed.compilation.compiler import CompileOptions
+    from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE, CompileOptions
     from npu_testbed.timing import load_timing
 
+    if arguments.fewest_bytes and arguments.fewest_cycles:
+        raise InputError("--fewest-bytes was given together with --fewest-cycles: each gives the other up, choose one.")
+    if len(arguments.config or ()) > 1:
+        raise InputError(f"--config was given {len(arguments.config)} times: write the sections that are needed into one file.")
+    arguments.config = arguments.config[0] if arguments.config else None
+    memory = memory_options(arguments)
+    if memory.from_vela:
+        with _as_vela():
+            memory.memory_system()
+            arena_bound(arguments)
     return CompileOptions(
         accelerator=arguments.accelerator_config,
-        arena_cache_size=arena_bound(arguments),
+        arena_cache_size=arguments.arena_cache_size,
         optimise=arguments.optimise,
         cascade=not arguments.disable_cascading,
         effort=arguments.effort,
-        memory=memory_options(arguments),
-        ignore_ops=tuple(name.strip() for name in arguments.ignore_ops.split(",") if name.strip()),
+        memory=memory,
+        ignore_ops=tuple(name.strip() for words in arguments.ignore_ops for name in words.split(",") if name.strip()),
         processes=arguments.jobs,
         timing=load_timing(arguments.timing_profile),
         output_format=arguments.output_format,
+        aim=FEWEST_BYTES if arguments.fewest_bytes else FEWEST_CYCLES if arguments.fewest_cycles else PROMISE,
+        cpu_tensor_alignment=arguments.cpu_tensor_alignment,
+        legacy=arguments.debug_force_legacy_core,
     )
 
 
 def _report(compilation: Compilation, paths: dict[Path, bytes], arguments: argparse.Namespace) -> None:
+    from npu_testbed.compilation.vela_summary import vela_summary_text
+    from npu_testbed.compilation.verdict import verdict_json, verdict_text
     from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
     from npu_testbed.reports.summary import summary_json, summary_text
     from npu_testbed.reports.tables import layers_json, layers_text
 
     simulation = compilation.simulation
     if arguments.json:
-        document = summary_json(simulation) | {"layers": layers_json(simulation.replay)}
+        document = summary_json(simulation) | {"layers": layers_json(simulation.replay), "promise": verdict_json(compilation.verdict)}
         if arguments.show_cpu_operations:
             document["cpu_operations"] = cpu_operators_json(simulation.network)
         print_json("compile", document | {"files": {str(path): len(data) for path, data in paths.items()}})
         return
-    sections = [summary_text(simulation)]
-    if arguments.verbose_performance or arguments.verbose_cycle_estimate:
+    reports, estimated = compilation.reports, arguments.verbose_performance or arguments.verbose_cycle_estimate
+    lines = vela_summary_text(reports.summary, reports.layers, cycles=estimated, operators=arguments.show_cpu_operations)
+    sections = [verdict_text(compilation.verdict), lines, summary_text(simulation)]
+    if estimated:
         sections.append(layers_text(simulation.replay))
     if arguments.show_cpu_operations:
         sections.append(cpu_operators_text(simulation.network))

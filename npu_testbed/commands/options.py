@@ -296,8 +296,11 @@ def add_vela_timeout_option(parser: Options) -> None:
     )
 
 
-def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
-    """The options of :class:`npu_testbed.memory_options.MemoryOptions`; ``default`` says what holds without them."""
+def add_memory_options(parser: argparse.ArgumentParser, default: str, *, config_action: str = "store") -> None:
+    """The options of :class:`npu_testbed.memory_options.MemoryOptions`; ``default`` says what holds without them.
+
+    With the ``config_action`` append all files of several --config are kept, as Vela keeps them.
+    """
     group = parser.add_argument_group("memory system", f"Either a timing adapter or Vela's configuration. Without any: {default}.")
     group.add_argument(
         "--chip",
@@ -313,7 +316,8 @@ def add_memory_options(parser: argparse.ArgumentParser, default: str) -> None:
         "--system-config", metavar="NAME", help="system config of Vela's configuration (its default: Ethos_U55_High_End_Embedded)"
     )
     group.add_argument("--memory-mode", metavar="NAME", help="memory mode of Vela's configuration (its default: Shared_Sram)")
-    group.add_argument("--config", metavar="INI", type=Path, help="configuration file to read these from (default: the vela.ini of Vela)")
+    file = "configuration file to read these from (default: the vela.ini of Vela)"
+    group.add_argument("--config", metavar="INI", type=Path, action=config_action, help=file)
 
 
 def add_settings_option(parser: Options) -> None:

@@ -1,57 +1,78 @@
-"""From a network to the compiled file: scheduled, replayed, encoded, with the reports beside it."""
+"""From a network to the compiled file: scheduled, replayed beside Vela's, encoded, with the reports beside it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import field, replace
+from functools import partial
 from pathlib import PurePath
 
 from cascader.ethosu.schedule.file import to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.frontends.vela.compiler import VelaFailedError
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import read_compiled
+from npu_model.errors import InputError
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.program.region_numbers import ARENA
+from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
-from npu_testbed.compilation.layers_csv import COLUMNS, layer_table
+from npu_testbed.compilation.compile_options import DEFAULT_ACCELERATOR, CompileOptions
+from npu_testbed.compilation.debug_xml import debug_xml
+from npu_testbed.compilation.debug_xml import of_vela as vela_database
+from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
+from npu_testbed.compilation.peer import Figures, Peer, sram_bytes, vela_peer
+from npu_testbed.compilation.promise import best_schedule, fits, in_words, shortfall
 from npu_testbed.compilation.summary_csv import summary_row
+from npu_testbed.compilation.vela_rows import vela_rows
+from npu_testbed.compilation.verdict import Verdict
 from npu_testbed.csv_file import csv_file
+from npu_testbed.endings import VelaStatusError
 from npu_testbed.exports import export
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.models import BUILT, load_model
+from npu_testbed.legalise import load_task
+from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.progress import Progress, silent
-from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, schedule
+from npu_testbed.replay_only import memory_of
 from npu_testbed.simulation import Simulation, simulate_schedule
+from sim import quick_cycles
 
-DEFAULT_ACCELERATOR = "ethos-u55-256"
-"""Vela's default: a file that replaces one of Vela's must run where that one did."""
+__all__ = ["DEFAULT_ACCELERATOR", "Compilation", "CompileOptions", "Reports", "Verdict", "compile_model", "debug_files", "network_name"]
 
 
 @dataclass(frozen=True, slots=True)
-class CompileOptions:
-    """Options of a compilation, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU.
+class Reports:
+    """Figures of the written file: the columns of Vela's summary, the rows of its table of layers, and its debug database as a text."""
 
-    ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
-    """
-
-    accelerator: str = DEFAULT_ACCELERATOR
-    arena_cache_size: int | None = None
-    optimise: str = DEFAULT_OPTIMISE
-    cascade: bool = True
-    effort: str = DEFAULT_EFFORT
-    memory: MemoryOptions = NO_OPTIONS
-    ignore_ops: tuple[str, ...] = ()
-    processes: int | None = None
-    timing: TimingParameters = DEFAULT_TIMING
-    output_format: str = "tflite"
+    summary: dict[str, object]
+    layers: tuple[Row, ...]
+    database: Callable[[], str]
 
 
 @dataclass(frozen=True, slots=True)
 class Compilation:
-    """A compiled network: the schedule, its replay, and files by name, the compiled ``NAME_vela.tflite`` or ``.npz`` first."""
+    """A compiled network: its replay, and files by name, the compiled ``NAME_vela.tflite`` or ``.npz`` first.
+
+    ``schedule`` is None if it is Vela's own that was written; ``verdict`` says why.
+    """
 
     name: str
-    schedule: Schedule = field(repr=False)
+    schedule: Schedule | None = field(repr=False)
     simulation: Simulation = field(repr=False)
     files: dict[str, bytes] = field(repr=False)
+    verdict: Verdict
+    reports: Reports = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ours:
+    """Our schedule with the file that was made of it, and what that file takes in replay."""
+
+    schedule: Schedule
+    files: dict[str, bytes]
+    simulation: Simulation
+    figures: Figures
 
 
 def network_name(model: str) -> str:
@@ -68,38 +89,135 @@ def network_name(model: str) -> str:
 _DEFAULT = CompileOptions()
 
 
+def _read(source: str) -> tuple[Model, TfliteModel]:
+    """The model; VelaStatusError if a file cannot be read, as Vela then ends with that status."""
+    try:
+        model = load_model(source)
+        return model, model_of(model.data)
+    except InputError as error:
+        if source.startswith(BUILT):
+            raise
+        raise VelaStatusError(str(error)) from None
+
+
+def _require_aligned(simulation: Simulation, alignment: int) -> None:
+    """InputError if a tensor of the CPU, or of a custom operator, lies at no multiple of ``alignment``."""
+    network = simulation.network
+    bindings = [*network.inputs, *network.outputs, *(one for step in network.steps for one in (*step.inputs, *step.outputs))]
+    astray = next((one for one in bindings if one.region == ARENA and one.byte_range.start % alignment), None)
+    if astray is not None:
+        raise InputError(f"Tensor {astray.name!r} lies at byte {astray.byte_range.start}, no multiple of {alignment}.")
+
+
+def _ours(model: Model, source: str, options: CompileOptions, vela: Figures | None, bound: int | None, progress: Progress) -> _Ours:
+    """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
+    task = load_task(source, options.accelerator, options.memory, timing=options.timing, ignore_ops=options.ignore_ops, progress=progress)
+    if options.cascade:
+        plan = best_schedule(task, options, vela, bound, progress)
+    else:
+        plan = schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=bound, provenance=task.provenance)
+    simulation = simulate_schedule(plan, progress=progress)
+    _require_aligned(simulation, options.cpu_tensor_alignment)
+    progress(f"Encoding {network_name(model.name)}")
+    files = export(plan, options.output_format, name=f"{network_name(model.name)}_vela", model=model.data)
+    # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
+    network = simulation.network if options.output_format == "raw" else read_compiled(next(iter(files.values())))
+    figures = Figures(sram_bytes(network), quick_cycles(network, simulation.system, options.timing))
+    return _Ours(plan, files, replace(simulation, model=model.name), figures)
+
+
+def _vela_files(name: str, peer: Peer, options: CompileOptions) -> dict[str, bytes]:
+    """The file of Vela's own schedule."""
+    if options.output_format == "raw":
+        return export(peer.simulation.network, "raw", name=f"{name}_vela")
+    return {f"{name}_vela.tflite": peer.result.compiled}
+
+
+def _tried_vela(model: Model, options: CompileOptions, progress: Progress) -> Peer | InputError:
+    """Vela's compilation, or why there is none that is right; nothing is said, or compiled, where layer by layer was asked for."""
+    if not options.cascade:
+        return InputError("")
+    progress(f"Compiling {model.name} with Vela")
+    try:
+        return vela_peer(model, options)
+    except InputError as error:
+        return error
+
+
 def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Progress = silent) -> Compilation:
     """Compile a model (a path, ``zoo:NAME`` or ``portfolio:NAME``); nothing is written.
 
-    InputError as :func:`npu_testbed.scheduling.schedule` raises it, or if the network cannot be exported.
+    Both schedules are replayed, ours as its file says it. If ours breaks the promise, or there is none, Vela's own file is the answer.
+
+    InputError as :func:`npu_testbed.scheduling.schedule` raises it, or if the network cannot be exported, and Vela's own schedule does not
+    keep to the arena size either; VelaStatusError if Vela does not compile the network either.
     """
-    plan = schedule(
-        source,
-        options.accelerator,
-        arena_cache_size=options.arena_cache_size,
-        optimise=options.optimise,
-        cascade=options.cascade,
-        effort=options.effort,
-        memory=options.memory,
-        ignore_ops=options.ignore_ops,
-        processes=options.processes,
-        timing=options.timing,
-        progress=progress,
-    )
-    model = load_model(source)
-    parsed, name = model_of(model.data), network_name(model.name)
-    simulation = simulate_schedule(plan, progress=progress)
-    progress(f"Encoding {name}")
-    files = export(plan, options.output_format, name=f"{name}_vela", model=model.data)
-    configuration = options.memory.vela_names if options.memory.timing_adapter is None else (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
-    table = layer_table(simulation, parsed)
+    options.check()
+    model, parsed = _read(source)
+    name = network_name(model.name)
     bound = options.memory.arena_bound(options.arena_cache_size)
-    row = summary_row(simulation, parsed, name, configuration, bound, len(table))
-    files[f"{name}_summary_{configuration[0]}.csv"] = csv_file([list(row), list(row.values())])
-    files[f"{name}_per-layer.csv"] = csv_file([list(COLUMNS), *map(list, table)])
-    return Compilation(name, plan, replace(simulation, model=model.name), files)
+    peer = _tried_vela(model, options, progress)
+    vela = peer.figures if isinstance(peer, Peer) else None
+    ours: _Ours | InputError
+    try:
+        ours = _ours(model, source, options, vela, bound, progress)
+    except InputError as error:
+        ours = error
+    verdict = _verdict(ours, peer, options, bound)
+    if isinstance(ours, _Ours) and not verdict.reason:
+        plan, simulation, files = ours.schedule, ours.simulation, ours.files
+    else:
+        assert isinstance(peer, Peer)  # noqa: S101  # the verdict is about one of both
+        plan, simulation, files = None, peer.simulation, _vela_files(name, peer, options)
+    reports = _reports(simulation, parsed, peer if isinstance(peer, Peer) else None, options, verdict.written)
+    return Compilation(name, plan, simulation, files | _tables(name, options, reports), verdict, reports)
 
 
-def schedule_file(compilation: Compilation) -> tuple[str, bytes]:
-    """The schedule as a file, which has what Vela's debug database has and more."""
-    return f"{compilation.name}_schedule.json", to_json(compilation.schedule).encode("ascii")
+def _verdict(ours: _Ours | InputError, peer: Peer | InputError, options: CompileOptions, bound: int | None) -> Verdict:
+    """Which of both is written, and why; the error that says why neither can be is raised."""
+    vela = peer.figures if isinstance(peer, Peer) else None
+    promise = in_words(options, bound, vela)
+    if isinstance(ours, InputError):
+        if isinstance(peer, VelaFailedError):
+            raise VelaStatusError(str(peer)) from None
+        if not isinstance(peer, Peer) or not fits(peer.figures, bound):
+            raise ours
+        return Verdict(promise, None, vela, str(ours))
+    if not isinstance(peer, Peer):
+        return Verdict(promise, ours.figures, None, without_vela=str(peer))
+    clause = shortfall(ours.figures, peer.figures, options, bound)
+    return Verdict(promise, ours.figures, vela, f"Ours {clause}." if clause else "")
+
+
+def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, options: CompileOptions, written: str) -> Reports:
+    """The reports on what was ``written``, ours or Vela's."""
+    name, database = network_name(simulation.model), "" if peer is None else peer.result.database
+    table = tuple(layer_table(simulation, model, vela_rows(database, model)))
+    bound = options.memory.arena_bound(options.arena_cache_size)
+    row = summary_row(simulation, model, name, _configuration(options), bound, len(table))
+    of_vela = written == "vela" and database
+    return Reports(row, table, partial(vela_database, name, database) if of_vela else partial(debug_xml, simulation, model, name))
+
+
+def _configuration(options: CompileOptions) -> tuple[str, str]:
+    """System config and memory mode, by which Vela names its summary."""
+    if options.memory.timing_adapter is not None:
+        return DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE
+    return memory_of(accelerator(options.accelerator).name, options.memory).vela_names
+
+
+def _tables(name: str, options: CompileOptions, reports: Reports) -> dict[str, bytes]:
+    """Vela's summary and its table of layers as files."""
+    row = reports.summary
+    return {
+        f"{name}_summary_{_configuration(options)[0]}.csv": csv_file([list(row), list(row.values())]),
+        f"{name}_per-layer.csv": csv_file([list(COLUMNS), *map(list, reports.layers)]),
+    }
+
+
+def debug_files(compilation: Compilation) -> dict[str, bytes]:
+    """Vela's debug database of what was written, and our schedule, if it is ours, which has all that was decided."""
+    found = {f"{compilation.name}_debug.xml": compilation.reports.database().encode("utf-8")}
+    if compilation.schedule is not None:
+        found[f"{compilation.name}_schedule.json"] = to_json(compilation.schedule).encode("ascii")
+    return found

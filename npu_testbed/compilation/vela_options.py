@@ -66,7 +66,6 @@ VELA_OPTIONS = (
     VelaOption(
         "--cop-format", "the driver payload is written as COP1, by `export` as COP2 too", takes_value=True, refused=True, harmless="COP1"
     ),
-    VelaOption("--cpu-tensor-alignment", "tensors lie at multiples of 16", takes_value=True, refused=True, harmless="16"),
     VelaOption(
         "--separate-io-regions",
         "inputs and outputs lie in the one arena, where `schedule --home` and `export` do not put them",
@@ -74,7 +73,6 @@ VELA_OPTIONS = (
     ),
     VelaOption("--force-symmetric-int-weights", "the file would compute other values", refused=True),
     VelaOption("--experimental-softmax-int16-neg-exp-range", "the file would compute other values", takes_value=True, refused=True),
-    VelaOption("--debug-force-legacy-core", "the core of Vela that legalises is the one whose stream is found right", refused=True),
     VelaOption("--disable-chaining", _NO_SWITCH, refused=True),
     VelaOption("--disable-fwd", _NO_SWITCH, refused=True),
     VelaOption("--disable-buffering", _NO_SWITCH, refused=True),

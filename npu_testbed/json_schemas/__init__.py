@@ -13,7 +13,7 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 7,
-    "compile": 4,
+    "compile": 5,
     "schedule": 10,
     "simulate schedule": 12,
     "simulate vela": 12,

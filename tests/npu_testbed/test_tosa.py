@@ -96,7 +96,7 @@ def test_python_calls_main_where_it_calls_velas(tmp_path: Path, capsys: pytest.C
     in_place_of_vela.main([*EXECUTORCH, f"--output-dir={tmp_path / 'output'}", str(tmp_path / "out.tosa")])
     assert {"out_vela.npz", "out_summary_Ethos_U55_High_End_Embedded.csv"} <= {path.name for path in (tmp_path / "output").iterdir()}
     assert "out_vela.npz: " in capsys.readouterr().out
-    with pytest.raises(InputError, match=r"ended with status 2"):
+    with pytest.raises(InputError, match=r"ended with status 1"):
         in_place_of_vela.main([*EXECUTORCH, f"--output-dir={tmp_path / 'none'}", str(tmp_path / "missing.tosa")])
     assert "cannot be read" in capsys.readouterr().err
 

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from command_line import call, refusal
 from reference_data import shared_data
+from vendor_ini import board_ini
 
 from npu_model.errors import InputError
 from npu_testbed.comparisons.comparison import compare
@@ -22,48 +23,13 @@ from npu_testbed.settings import with_setting
 from npu_testbed.sweeps import Space, points_of
 
 GRANTED = 8192
-INI = f"""
-[System_Config.My_Sys_Cfg]
-core_clock=400e6
-axi0_port=Sram
-axi1_port=OffChipFlash
-Sram_clock_scale=1.0
-Sram_burst_length=32
-Sram_read_latency=16
-Sram_write_latency=16
-OffChipFlash_clock_scale=0.25
-OffChipFlash_burst_length=128
-OffChipFlash_read_latency=64
-OffChipFlash_write_latency=64
-
-[Memory_Mode.Any]
-const_mem_area=Axi1
-arena_mem_area=Axi0
-cache_mem_area=Axi0
-
-[Memory_Mode.Small]
-inherit=Memory_Mode.Any
-arena_cache_size={GRANTED}
-
-[Memory_Mode.Tiny]
-inherit=Memory_Mode.Any
-arena_cache_size=16
-
-[Memory_Mode.Nothing]
-inherit=Memory_Mode.Any
-arena_cache_size=0
-
-[Memory_Mode.Parted]
-inherit=Memory_Mode.Small
-arena_mem_area=Axi1
-"""
 MODEL = "zoo:tiny_residual"
 
 
 @pytest.fixture
 def ini(tmp_path: Path) -> Path:
     path = tmp_path / "board.ini"
-    path.write_text(INI)
+    path.write_text(board_ini(GRANTED))
     return path
 
 

@@ -75,7 +75,11 @@ class VelaResult:
     cpu_operators: tuple[str, ...] = ()
 
 
-def failure(status: int, said: str) -> InputError:
+class VelaFailedError(InputError):
+    """Vela itself ended with a status other than 0."""
+
+
+def failure(status: int, said: str) -> VelaFailedError:
     """The error for a Vela that ended with a status other than 0, after it ``said`` something: its last error line, or the signal."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
@@ -85,7 +89,7 @@ def failure(status: int, said: str) -> InputError:
         # What Python says of a mistake in Vela's code helps nobody; what an assertion of its says may.
         last = text if kind in ("AssertionError", "ValueError") and text else "internal error"
     reason = f"crashed with signal {-status}" if status < 0 else f"says {last[:300]!r}"
-    return InputError(f"Vela cannot compile the network, it {reason}: check the model and the configuration names.")
+    return VelaFailedError(f"Vela cannot compile the network, it {reason}: check the model and the configuration names.")
 
 
 def _summary(folder: Path) -> VelaSummary:

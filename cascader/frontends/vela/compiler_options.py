@@ -12,6 +12,9 @@ DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
 DEFAULT_MEMORY_MODE = "Shared_Sram"
 
+TENSOR_ALIGNMENT = 16
+"""Vela's default of ``--cpu-tensor-alignment``, in bytes."""
+
 _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
 """With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
 
@@ -26,7 +29,8 @@ class CompilerOptions:
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
     (``--ignore-ops``); ``separate_io_regions`` gives inputs and outputs regions of their own, which Vela writes as COP2;
-    ``config`` None is the vela.ini that Vela comes with.
+    ``config`` None is the vela.ini that Vela comes with. ``cpu_tensor_alignment`` is that of the tensors that operators
+    on the CPU and the custom operators have, in bytes: a power of 2, 16 or more.
     """
 
     accelerator: str = DEFAULT_ACCELERATOR
@@ -40,6 +44,7 @@ class CompilerOptions:
     debug_database: bool = True
     cpu_operators: tuple[str, ...] = ()
     separate_io_regions: bool = False
+    cpu_tensor_alignment: int = TENSOR_ALIGNMENT
 
     def words(self) -> list[str]:
         """The words of Vela's command line; InputError if one of the options is wrong."""
@@ -64,6 +69,8 @@ class CompilerOptions:
             words.append("--enable-debug-db")
         if self.separate_io_regions:
             words += ["--separate-io-regions", "--cop-format", "COP2"]
+        if self.cpu_tensor_alignment != TENSOR_ALIGNMENT:
+            words += ["--cpu-tensor-alignment", str(self.cpu_tensor_alignment)]
         if self.cpu_operators:
             words += ["--ignore-ops", ",".join(self.cpu_operators)]
         return words

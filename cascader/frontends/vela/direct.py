@@ -83,7 +83,8 @@ class DirectCall:
 def _options(options: CompilerOptions) -> str:
     lines = ["[compiler]", *(["enable_db=true"] if options.debug_database else []), "output_format=TFLite", "cop_format=COP1"]
     lines += ["[scheduler]", f"optimize={options.optimise}", f"arena_size_limit={options.arena_cache_size or ARENA_LIMIT}"]
-    lines += [f"disable_feature={'|'.join(_FEATURES) if options.legalise else ''}", "cpu_tensor_alignment=16"]
+    lines += [f"disable_feature={'|'.join(_FEATURES) if options.legalise else ''}"]
+    lines += [f"cpu_tensor_alignment={options.cpu_tensor_alignment}"]
     lines += [f"tensor_allocator={'LinearAlloc' if options.legalise else 'HillClimb'}"]
     lines += ["[graph]", "softmax_int16_neg_exp_range=10.0", ""]
     return "\n".join(lines)

@@ -1,0 +1,75 @@
+"""Vela's own compilation for the same command line: its file, and its schedule replayed as ours is."""
+
+from __future__ import annotations
+
+from dataclasses import field
+
+from cascader.frontends.vela import CompilerOptions, VelaResult, checked_network, compile_network
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
+from npu_testbed.compilation.compile_options import CompileOptions
+from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
+from npu_testbed.models import Model
+from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
+from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
+from npu_testbed.versions import Tools
+
+
+@dataclass(frozen=True, slots=True)
+class Figures:
+    """Bytes of SRAM that a user sets aside (the arena, or a fast scratch apart from it), and NPU cycles of the replay."""
+
+    memory: int
+    cycles: int
+
+
+@dataclass(frozen=True, slots=True)
+class Peer:
+    """Vela's compilation: what it wrote, its replay, and the figures that ours is held to."""
+
+    result: VelaResult = field(repr=False)
+    simulation: Simulation = field(repr=False)
+    figures: Figures
+
+
+def sram_bytes(network: CompiledNetwork) -> int:
+    """Bytes of SRAM that a compiled network asks for: its arena, or the fast scratch that it keeps apart from that."""
+    return fast_scratch_bytes(network) if has_fast_scratch(network) else arena_bytes(network)
+
+
+def simulation_of(
+    name: str, network: CompiledNetwork, planner: str, system: MemorySystem, tools: Tools, timing: TimingParameters
+) -> Simulation:
+    """The replay of a compiled network, with the bytes that it asks for as what was planned."""
+    return simulate_plan(name, VelaPlan(network, planner, sram_bytes(network), tools), system, timing=timing)
+
+
+def vela_peer(model: Model, options: CompileOptions) -> Peer:
+    """Compile a model with Vela by the options of a compilation, on the core that these ask for, and replay what it made.
+
+    InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
+    """
+    device = accelerator(options.accelerator).name
+    memory = memory_of(device, options.memory)
+    system_config, memory_mode = compiled_for(device, memory)
+    target = CompilerOptions(
+        device,
+        options.optimise,
+        options.arena_cache_size,
+        system_config,
+        memory_mode,
+        memory.config,
+        cpu_operators=options.ignore_ops,
+        cpu_tensor_alignment=options.cpu_tensor_alignment,
+        legacy=options.legacy,
+    )
+    result = compile_network(model.data, target)
+    network = checked_network(result, model.data)
+    # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
+    system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
+    planner = f"Vela {result.version} --optimise {options.optimise}"
+    simulation = simulation_of(model.name, network, planner, system, (("ethos-u-vela", result.version),), options.timing)
+    return Peer(result, simulation, Figures(simulation.planned_bytes, simulation.replay.cycles))

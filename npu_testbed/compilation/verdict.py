@@ -1,0 +1,60 @@
+"""Verdict on a compilation: what it promised, both sides' figures, and which of both was written."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from npu_model.printable import printable
+from npu_model.values import dataclass
+from npu_testbed.compilation.peer import Figures
+from validation.layout import filled, grid
+
+_REASON = 600
+"""Characters of a reason that are shown."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Outcome of the check: the promise in words, the figures of both (None: there are none), and why Vela's own file was written.
+
+    ``reason`` is "" if ours was written; ``without_vela`` says why there is nothing of Vela's to compare with, "" if there is.
+    """
+
+    promise: str
+    ours: Figures | None
+    vela: Figures | None
+    reason: str = ""
+    without_vela: str = ""
+
+    @property
+    def written(self) -> str:
+        """Whose schedule was written: "ours" or "vela"."""
+        return "vela" if self.reason else "ours"
+
+
+def _ratio(ours: int, vela: int) -> str:
+    return f"{ours / vela:.3f}" if vela else ""
+
+
+def verdict_text(verdict: Verdict) -> str:
+    """The promise, the figures of both side by side, and whose schedule was written."""
+    lines = [filled(f"Promise: {verdict.promise}.")]
+    ours, vela = verdict.ours, verdict.vela
+    if ours is not None and vela is not None:
+        pairs = (("SRAM bytes", ours.memory, vela.memory), ("NPU cycles", ours.cycles, vela.cycles))
+        rows = [(what, f"{own:,}", f"{theirs:,}", _ratio(own, theirs)) for what, own, theirs in pairs]
+        lines += ["", grid(("replayed", "ours", "Vela", "ours / Vela"), rows, (True, False, False, False)), ""]
+    if verdict.without_vela:
+        lines.append(filled(f"Nothing of Vela's to compare with: {printable(verdict.without_vela, _REASON)}"))
+    lines.append(filled(f"Written: Vela's own schedule. {printable(verdict.reason, _REASON)}" if verdict.reason else "Written: ours."))
+    return "\n".join(lines)
+
+
+def verdict_json(verdict: Verdict) -> dict[str, Any]:
+    """The verdict as values that JSON can hold."""
+
+    def plain(figures: Figures | None) -> dict[str, int] | None:
+        return None if figures is None else {"bytes": figures.memory, "cycles": figures.cycles}
+
+    return asdict(verdict) | {"ours": plain(verdict.ours), "vela": plain(verdict.vela), "written": verdict.written}
