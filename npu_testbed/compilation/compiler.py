@@ -174,7 +174,7 @@ def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Pro
 
 
 def _verdict(ours: _Ours | InputError, peer: Peer | InputError, options: CompileOptions, bound: int | None) -> Verdict:
-    """Which of both is written, and why; the error that says why neither can be is raised."""
+    """The choice between both, and why; the error that says why neither can be is raised."""
     vela = peer.figures if isinstance(peer, Peer) else None
     promise = in_words(options, bound, vela)
     if isinstance(ours, InputError):

@@ -29,7 +29,7 @@ class Verdict:
 
     @property
     def written(self) -> str:
-        """Whose schedule was written: "ours" or "vela"."""
+        """The side whose schedule was written: "ours" or "vela"."""
         return "vela" if self.reason else "ours"
 
 
