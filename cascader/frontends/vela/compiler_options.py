@@ -63,6 +63,11 @@ class CompilerOptions:
             words += ["--arena-cache-size", str(self.arena_cache_size)]
         if self.legalise:
             words += ["--tensor-allocator", "LinearAlloc", *(() if self.legacy else _LEGALISE)]
+        return words + self._switches()
+
+    def _switches(self) -> list[str]:
+        """The words that are there only where something else than Vela's default is asked for."""
+        words = []
         if self.legacy:
             words.append("--debug-force-legacy-core")
         if self.debug_database:
