@@ -33,6 +33,7 @@ from npu_testbed.endings import VelaStatusError
 from npu_testbed.exports import export
 from npu_testbed.legalise import load_task
 from npu_testbed.models import BUILT, Model, load_model
+from npu_testbed.one_memory import has_outer_arena
 from npu_testbed.progress import Progress, silent
 from npu_testbed.replay_only import memory_of
 from npu_testbed.simulation import Simulation, simulate_schedule
@@ -119,10 +120,12 @@ def _ours(model: Model, source: str, options: CompileOptions, vela: Figures | No
     simulation = simulate_schedule(plan, progress=progress)
     _require_aligned(simulation, options.cpu_tensor_alignment)
     progress(f"Encoding {network_name(model.name)}")
-    files = export(plan, options.output_format, name=f"{network_name(model.name)}_vela", model=model.data)
+    asked = options.memory.memory_system()
+    parted = has_outer_arena(asked)
+    files = export(plan, options.output_format, name=f"{network_name(model.name)}_vela", model=model.data, fast_scratch=parted)
     # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
     network = simulation.network if options.output_format == "raw" else read_compiled(next(iter(files.values())))
-    figures = Figures(sram_bytes(network), quick_cycles(network, simulation.system, options.timing))
+    figures = Figures(sram_bytes(network), quick_cycles(network, asked if parted else simulation.system, options.timing))
     return _Ours(plan, files, replace(simulation, model=model.name), figures)
 
 
