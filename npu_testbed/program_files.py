@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -31,7 +32,7 @@ from validation.reading import read_file
 
 if TYPE_CHECKING:
     from npu_testbed.tensorir_proof import TensorirProof
-    from npu_testbed.verification import Reference, Verification
+    from npu_testbed.verification import Arrays, Once, Reference, Verification
 
 
 _LINE = 2000
@@ -130,8 +131,10 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     model is missing or another, or if LiteRT is not installed and an operator on the CPU is not a mere copy.
     """
     from cascader.frontends.vela import legalised as legalise  # noqa: PLC0415  # a replay alone does not need the compiler
+    from npu_model.tflite.model import read_tflite  # noqa: PLC0415  # the same
+    from npu_testbed.first_difference import Runs, differing_reference, first_difference  # noqa: PLC0415  # the same
+    from npu_testbed.undefined import counted_outputs  # noqa: PLC0415  # the same
     from npu_testbed.verification import (  # noqa: PLC0415  # nor the functional run
-        LITERT,
         MENDED_STREAM,
         VELA_STREAM,
         Once,
@@ -141,7 +144,6 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         verification,
     )
     from validation.litert.cpu_kernels import CpuKernels, require_kernels  # noqa: PLC0415  # the same
-    from validation.litert.judge import litert_installed, reference_outputs  # noqa: PLC0415  # the same
 
     progress(f"Reading {path}")
     read = _read_network(path)
@@ -169,18 +171,65 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         references: list[Reference] = [(VELA_STREAM, lambda _: stream.outputs())]
         if mended.layers:
             references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
-        skipped = legalised.note
-        if tosa:
-            skipped = f"{skipped} {LITERT} read no TOSA.".lstrip()
-        elif litert_installed():
-            # Its process works while this one runs Vela's stream.
-            judged = Once(lambda: reference_outputs(original.data, inputs, stream.run))
-            judged.run()
-            references.append((LITERT, lambda _: judged.outputs()))
-        else:
-            skipped = f"{skipped} {LITERT} were not asked: install the extra 'numerics'.".lstrip()
-        hazards = network_hazards(network)
-        return verification(Path(path).name, found, asked, references, seed, skipped, mended.layers, mended.unmended, hazards)
+        judged = _judged(original, inputs, stream)
+        references += judged.references
+        notes = [legalised.note, judged.note]
+        counts = {} if tosa else counted_outputs(read_tflite(original.data))
+        if counts:
+            notes.append(f"Entries of {', '.join(counts)} behind the number in {', '.join(dict.fromkeys(counts.values()))} are undefined.")
+        result = verification(
+            Path(path).name,
+            found,
+            asked,
+            references,
+            seed,
+            " ".join(filter(None, notes)),
+            mended.layers,
+            mended.unmended,
+            network_hazards(network),
+            counts,
+        )
+        reference = differing_reference(result)
+        if reference:
+            progress("Looking for the first layer that differs")
+            theirs = next(outputs(asked) for name, outputs in references if name == reference)
+            runs = Runs(network, expected, mended.network, inputs, asked, found, theirs, counts)
+            result = replace(result, began=first_difference(result, runs, original.data, kernels))
+        return result
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
+    """LiteRT among the references, if it could be asked, and what is to be said about it."""
+
+    references: tuple[Reference, ...]
+    note: str = ""
+
+
+def _judged(original: Model, inputs: Sequence[Arrays], stream: Once) -> _Judged:
+    """LiteRT's outputs of a model. Its process works while this one runs Vela's stream; a refusal does not make the answer worse."""
+    from npu_testbed.verification import BUILT_IN, LITERT, VELA_STREAM  # noqa: PLC0415  # a replay alone does not need them
+    from validation.litert.judge import judge, litert_installed  # noqa: PLC0415  # the same
+
+    if is_tosa(original.data):
+        return _Judged((), f"{LITERT} read no TOSA.")
+    if not litert_installed():
+        return _Judged((), f"{LITERT} were not asked: install the extra 'numerics'.")
+    try:
+        judgement = judge(original.data, inputs, stream.run)
+    except InputError as error:
+        return _Judged((), f"{str(error).removesuffix('check the model.').rstrip(': ')}: {VELA_STREAM} is all that was compared.")
+    name = LITERT if judgement.is_reference else BUILT_IN
+    return _Judged(((name, lambda _: judgement.outputs),), _built_in(judgement.built_in, is_reference=judgement.is_reference))
+
+
+def _built_in(codes: tuple[str, ...], *, is_reference: bool) -> str:
+    """The sentence that says which built-in kernels were asked; "" if none were."""
+    if not is_reference:
+        return "LiteRT lacks reference kernels of the model, whose operators cannot be executed one by one: its built-in ones were asked."
+    if not codes:
+        return ""
+    return f"LiteRT lacks reference kernels of {', '.join(codes)}: of {'these' if len(codes) > 1 else 'it'} the built-in ones were asked."
 
 
 def _require_driver(path: str | Path, read: _Read) -> None:

@@ -12,6 +12,8 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
 from npu_model.values import dataclass
+from npu_testbed.divergence import Divergence
+from npu_testbed.undefined import defined_part
 from sim.functional import FilterCache, State, run
 from sim.hazards import Hazard
 from validation.litert.cpu_kernels import CpuKernels
@@ -22,6 +24,8 @@ Arrays = Mapping[str, NDArray[Any]]
 VELA_STREAM = "Vela's legalised stream"
 MENDED_STREAM = "Vela's legalised stream, mended"
 LITERT = "LiteRT's reference kernels"
+BUILT_IN = "LiteRT's built-in kernels"
+"""No reference: they round otherwise than the reference kernels. They are asked where a model cannot be run without them."""
 
 _QUANTISED_BITS = 16
 """Widest integers that a network's activations are quantised to."""
@@ -43,7 +47,7 @@ class Verification:
 
     ``fully_connected`` are the layers that Vela rounds twice and LiteRT once: the mended stream has them rounded once, as
     schedules have that are made here. ``unmended`` are 16-bit ones, which no rounding mends. ``hazards`` are what no order that
-    the NPU keeps to guarantees: the run is in stream order, the NPU's may be another.
+    the NPU keeps to guarantees: the run is in stream order, the NPU's may be another. ``began`` is the first layer that differs.
     """
 
     model: str
@@ -54,6 +58,7 @@ class Verification:
     fully_connected: tuple[str, ...] = ()
     unmended: tuple[str, ...] = ()
     hazards: tuple[Hazard, ...] = ()
+    began: Divergence | None = None
 
     def equal_to(self, reference: str) -> bool:
         """Whether ``reference`` was asked and no byte differs from it."""
@@ -73,7 +78,8 @@ class Verification:
     @property
     def remark(self) -> str:
         """A remark that the reader of the comparisons needs, "" if nothing."""
-        return " ".join(sentence for sentence in (self._difference(), self.skipped) if sentence)
+        began = "" if self.began is None else self.began.text
+        return " ".join(sentence for sentence in (began, self._difference(), self.skipped) if sentence)
 
     def _difference(self) -> str:
         """The cause of the differences, "" if there are none or it is not known."""
@@ -163,8 +169,13 @@ OLD_SUFFIX = "_cpu"
 """Suffix that Vela 3.0.0 puts behind the names of a network's outputs."""
 
 
-def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays]) -> tuple[OutputComparison, ...]:
-    """The outputs of ``found`` beside those of the same name in ``expected``; InputError if the names are others."""
+def compare(
+    reference: str, found: Sequence[Arrays], expected: Sequence[Arrays], counts: Mapping[str, str] | None = None
+) -> tuple[OutputComparison, ...]:
+    """The outputs of ``found`` beside those of the same name in ``expected``; InputError if the names are others.
+
+    ``counts`` names the output that says how much of another one is defined: no more of it is compared.
+    """
     names = {name: name if name in expected[0] else name.removesuffix(OLD_SUFFIX) for name in found[0]}
     if set(names.values()) != expected[0].keys():
         raise InputError(
@@ -175,7 +186,8 @@ def compare(reference: str, found: Sequence[Arrays], expected: Sequence[Arrays])
     for own, name in names.items():
         differing = size = 0
         for ours, theirs in zip(found, expected, strict=True):
-            a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in (ours[own], theirs[name]))
+            pair = defined_part(ours[own], theirs[name], theirs.get((counts or {}).get(name, "")))
+            a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in pair)
             size += a.size
             differing += int(np.count_nonzero(a != b)) if a.size == b.size else max(a.size, b.size)
         comparisons.append(OutputComparison(reference, name, differing, size))
@@ -220,7 +232,8 @@ def verification(
     fully_connected: tuple[str, ...] = (),
     unmended: tuple[str, ...] = (),
     hazards: tuple[Hazard, ...] = (),
+    counts: Mapping[str, str] | None = None,
 ) -> Verification:
     """Hold the outputs ``found`` for the seeded ``inputs`` against each reference. InputError if one of them cannot run."""
-    comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs)))
+    comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs), counts))
     return Verification(model, len(inputs), seed, comparisons, skipped, fully_connected, unmended, hazards)

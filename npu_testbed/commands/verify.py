@@ -84,7 +84,8 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
     def document() -> dict[str, Any]:
         proven = {} if proof is None else {"tensorir": proof.document()}
-        own = {"passed": result.passed, "remark": result.remark, "hazards": hazards_json(result.hazards)}
+        own: dict[str, Any] = {"passed": result.passed, "remark": result.remark, "hazards": hazards_json(result.hazards)}
+        own["began"] = None if result.began is None else result.began.document()
         return asdict(result) | own | proven
 
     def text() -> str:

@@ -19,7 +19,7 @@ _VERSIONS = {
     "simulate vela": 12,
     "validate fvp": 4,
     "calibrate fit": 2,
-    "verify": 2,
+    "verify": 3,
     "device run": 2,
     "diff": 2,
     "frontier": 3,

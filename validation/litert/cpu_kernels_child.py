@@ -1,7 +1,8 @@
 """The child process of :mod:`validation.litert.cpu_kernels`: operators, each a model in a folder, on the arrays in it.
 
 A line on standard input is the name of a model. ``NAME.json`` beside it says which tensors are set, from ``inputs.npz`` as bytes,
-and which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: "" or what went wrong.
+and which are written to ``outputs.npz`` afterwards. The answer is a line of JSON on standard output: the error ("" if there is none),
+and whether the kernel was a built-in one, as there is no reference kernel.
 """
 
 from __future__ import annotations
@@ -15,22 +16,22 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from ai_edge_litert.interpreter import Interpreter, OpResolverType
+
+from validation.litert.kernels import operator_interpreter
 
 
 @cache
-def _interpreter(model: Path) -> tuple[Any, dict[str, list[int]], dict[int, Any]]:
-    """A model's interpreter, the tensors to set and get, and what LiteRT knows of each tensor."""
-    interpreter = Interpreter(model_path=str(model), experimental_op_resolver_type=OpResolverType.BUILTIN_REF)
-    interpreter.allocate_tensors()
+def _interpreter(model: Path) -> tuple[Any, dict[str, list[int]], dict[int, Any], bool]:
+    """A model's interpreter, the tensors to set and get, LiteRT's details of each tensor, and whether its kernel is a built-in one."""
+    interpreter, is_built_in = operator_interpreter(model)
     tensors = json.loads(model.with_suffix(".json").read_text(encoding="utf-8"))
-    return interpreter, tensors, {detail["index"]: detail for detail in interpreter.get_tensor_details()}
+    return interpreter, tensors, {detail["index"]: detail for detail in interpreter.get_tensor_details()}, is_built_in
 
 
-def _run(folder: Path, name: str) -> str:
-    """Run one operator; what went wrong, "" if nothing did."""
+def _run(folder: Path, name: str) -> tuple[str, bool]:
+    """Run one operator; return what went wrong, "" if nothing did, and whether its kernel was a built-in one."""
     try:
-        interpreter, tensors, details = _interpreter(folder / f"{name}.tflite")
+        interpreter, tensors, details, is_built_in = _interpreter(folder / f"{name}.tflite")
         with np.load(folder / "inputs.npz") as arrays:
             for array, tensor in zip(arrays.files, tensors["set"], strict=True):
                 detail = details[tensor]
@@ -42,8 +43,8 @@ def _run(folder: Path, name: str) -> str:
         np.savez(folder / "outputs.npz", *[interpreter.get_tensor(tensor) for tensor in tensors["get"]])
     except (RuntimeError, ValueError) as error:
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-        return f"says {(lines or [type(error).__name__])[0][:300]!r}"
-    return ""
+        return f"says {(lines or [type(error).__name__])[0][:300]!r}", False
+    return "", is_built_in
 
 
 def main(folder: Path) -> None:

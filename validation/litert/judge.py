@@ -1,4 +1,7 @@
-"""LiteRT's reference kernels as the judge of numerics, run in a process of their own.
+"""LiteRT as the judge of numerics, run in a process of its own.
+
+Its reference kernels are asked. Where they lack an operator, the operators are executed one by one, that one by a built-in kernel; where
+that cannot be done, the whole model by built-in kernels, which are no reference: they round otherwise.
 
 The interpreter is native code: a damaged model can crash it, which here ends as one InputError.
 """
@@ -6,11 +9,10 @@ The interpreter is native code: a damaged model can crash it, which here ends as
 from __future__ import annotations
 
 import json
-import os
 import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -20,29 +22,29 @@ from numpy.typing import NDArray
 from cascader.frontends.children import nothing, run_child
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
+from npu_model.values import dataclass
+from validation.litert.environment import TIMEOUT_SECONDS, child_environment, litert_installed, require_litert
+from validation.litert.one_by_one import OneByOne
 
-TIMEOUT_SECONDS = 600
-"""Bound of all inferences together; the reference kernels take seconds for the largest networks of the test data."""
+__all__ = ["Arrays", "Judgement", "judge", "litert_installed", "reference_outputs", "reference_tensors", "require_litert"]
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the input or output."""
 
-
-def litert_installed() -> bool:
-    """Whether the extra ``numerics`` is installed."""
-    return find_spec("ai_edge_litert") is not None
+LACKING = "Didn't find op"
+"""Part of the reason for an operator that the reference kernels lack."""
 
 
-def require_litert() -> None:
-    """InputError if the extra ``numerics`` is not installed."""
-    if not litert_installed():
-        raise InputError("LiteRT is not installed: pip install 'npu-testbed[numerics]'.")
+@dataclass(frozen=True, slots=True, eq=False)
+class Judgement:
+    """Outputs by name of each inference; ``built_in`` are the operators of which built-in kernels were asked.
 
+    ``is_reference`` is False if the whole model was executed by built-in kernels.
+    """
 
-def child_environment() -> dict[str, str]:
-    """Environment of a child process that imports this package."""
-    root = str(Path(__file__).parents[2])
-    return os.environ | {"PYTHONPATH": os.pathsep.join(filter(None, (root, os.environ.get("PYTHONPATH"))))}
+    outputs: list[dict[str, NDArray[Any]]]
+    built_in: tuple[str, ...] = ()
+    is_reference: bool = True
 
 
 def _run_child(folder: Path, meanwhile: Callable[[], object]) -> None:
@@ -53,21 +55,19 @@ def _run_child(folder: Path, meanwhile: Callable[[], object]) -> None:
         raise InputError(f"LiteRT did not finish within {TIMEOUT_SECONDS} s: compare fewer inputs.") from None
     if process.returncode != 0:
         lines = [line.strip() for line in process.stderr.splitlines() if line.strip()]
-        reason = f"says {lines[-1][:300]!r}" if process.returncode > 0 and lines else f"crashed with status {process.returncode}"
+        said = [line for line in lines if LACKING in line] or lines
+        reason = f"says {said[-1][:300]!r}" if process.returncode > 0 and lines else f"crashed with status {process.returncode}"
         raise InputError(f"LiteRT cannot run the model, it {reason}: check the model.")
 
 
-def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object] = nothing) -> list[dict[str, NDArray[Any]]]:
-    """Outputs by name of one inference for each of ``inputs``, in a row.
-
-    These hold an array of the model's type and shape for every input that is read. ``meanwhile`` is called once LiteRT's process runs.
-    InputError if LiteRT is not installed, or refuses, crashes or does not finish.
-    """
-    require_litert()
+def _whole(
+    model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object], *, built_in: bool, tensors: int = -1
+) -> tuple[list[dict[str, NDArray[Any]]], dict[int, NDArray[Any]]]:
+    """Outputs of all inferences of the whole model at once, and all tensors of one of them by their numbers."""
     names = list(inputs[0]) if inputs else []
     with own_folder() as folder:
         (folder / "model.tflite").write_bytes(model)
-        (folder / "names.json").write_text(json.dumps(names), encoding="utf-8")
+        (folder / "order.json").write_text(json.dumps({"names": names, "built_in": built_in, "tensors": tensors}), encoding="utf-8")
         for index, arrays in enumerate(inputs):
             np.savez(folder / f"inputs{index}.npz", *[arrays[name] for name in names])
         _run_child(folder, meanwhile)
@@ -76,4 +76,49 @@ def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callabl
         for index in range(len(inputs)):
             with np.load(folder / f"outputs{index}.npz") as arrays:
                 results.append({name: arrays[f"arr_{position}"] for position, name in enumerate(outputs)})
-    return results
+        if tensors < 0:
+            return results, {}
+        with np.load(folder / "tensors.npz") as kept:
+            return results, {int(number): kept[number] for number in kept.files}
+
+
+def judge(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object] = nothing) -> Judgement:
+    """Outputs of one inference for each of ``inputs``, in a row, and the kernels that made them.
+
+    The inputs hold an array of the model's type and shape for every input that is read. ``meanwhile`` is called once LiteRT's process runs.
+    InputError if LiteRT is not installed, or refuses, crashes or does not finish.
+    """
+    require_litert()
+    try:
+        return Judgement(_whole(model, inputs, meanwhile, built_in=False)[0])
+    except InputError as error:
+        if LACKING not in str(error):
+            raise
+    try:
+        with closing(OneByOne(model)) as operators:
+            outputs = [operators.run(arrays) for arrays in inputs]
+            return Judgement(outputs, tuple(operators.built_in))
+    except InputError:
+        # Control flow, dynamic shapes, resources: what cannot be executed one by one.
+        return Judgement(_whole(model, inputs, nothing, built_in=True)[0], is_reference=False)
+
+
+def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object] = nothing) -> list[dict[str, NDArray[Any]]]:
+    """The outputs of :func:`judge` by name; InputError if the model cannot be run on reference kernels."""
+    found = judge(model, inputs, meanwhile)
+    if not found.is_reference:
+        raise InputError("LiteRT cannot run the model on its reference kernels: compare it with Vela's legalised stream alone.")
+    return found.outputs
+
+
+def reference_tensors(model: bytes, inputs: Sequence[Arrays]) -> dict[int, NDArray[Any]]:
+    """All tensors of the last of the inferences, by their numbers in the model; InputError as of :func:`judge`."""
+    try:
+        return _whole(model, inputs, nothing, built_in=False, tensors=len(inputs) - 1)[1]
+    except InputError as error:
+        if LACKING not in str(error):
+            raise
+    with closing(OneByOne(model)) as operators:
+        for arrays in inputs:
+            operators.run(arrays)
+        return operators.tensors

@@ -174,6 +174,7 @@ def test_verify_names_the_16_bit_layers_that_cannot_be_mended(tmp_path: Path) ->
     outcome = call("verify", plan, "--model", source)
     assert outcome.status == 1
     assert "multiplies by 16 bits in 2 fully connected layers (hidden, wide)" in outcome.output
+    assert f"The first layer that differs from {LITERT} is 'hidden': " in outcome.output
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,150 @@
+"""References of a verification: more of them never make the answer worse, and where one differs it is said where that began."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from command_line import call
+from hand_built import Graph
+from reference_data import shared_data
+
+from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, named_network
+from cascader.frontends.zoo import build
+from npu_model.program import KernelOperation
+from npu_model.tflite.model import read_tflite
+from npu_testbed.divergence import divergence
+from npu_testbed.undefined import counted_outputs, defined_part
+from npu_testbed.verification import LITERT, VELA_STREAM
+from validation.litert.judge import litert_installed
+
+needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT (extra numerics) is not installed")
+
+
+def tiled() -> bytes:
+    """TILE, as Keras' UpSampling2D has it."""
+    graph = Graph()
+    x = graph.conv(graph.tensor("x", (1, 8, 8, 8)), 8, "before")
+    y = graph.tensor("tiled", (1, 16, 16, 8), scale=4 * 0.05)
+    graph.operator("TILE", (x, graph.constant("multiples", [1, 2, 2, 1])), (y,), "TileOptions", version=3)
+    return graph.finish([0], [y])
+
+
+def with_elu() -> bytes:
+    graph = Graph()
+    x = graph.conv(graph.tensor("x", (1, 8, 8, 8)), 8, "before")
+    y = graph.tensor("elu", (1, 8, 8, 8), scale=0.1)
+    graph.operator("ELU", (x,), (y,), "", version=1)
+    return graph.finish([0], [y])
+
+
+def of_an_old_converter() -> bytes:
+    """Weights whose scales are said to be of the channels that are read: LiteRT refuses them."""
+    graph = Graph()
+    y = graph.conv(graph.tensor("x", (1, 8, 8, 8)), 16, "conv")
+    weights = next(number for number, tensor in enumerate(graph.tensors) if tensor.name == "conv/w")
+    graph.tensors[weights] = replace(graph.tensors[weights], quantised_dimension=3)
+    return graph.finish([0], [y])
+
+
+def verified(tmp_path: Path, data: bytes, compiled: bytes | None = None, *options: object) -> tuple[int, str]:
+    source, target = tmp_path / "n.tflite", tmp_path / "n_vela.tflite"
+    source.write_bytes(data)
+    target.write_bytes(compiled or compile_network(data, CompilerOptions()).compiled)
+    outcome = call("verify", target, "--model", source, *options)
+    return outcome.status, " ".join(outcome.output.split())
+
+
+@needs_litert
+@pytest.mark.parametrize(("make", "code"), [(tiled, "TILE"), (with_elu, "ELU")])
+def test_an_operator_without_a_reference_kernel_is_executed_by_a_built_in_one(tmp_path: Path, make: object, code: str) -> None:
+    status, output = verified(tmp_path, make())  # type: ignore[operator]  # a function of this module
+    assert status == 0
+    assert LITERT in output
+    assert f"LiteRT lacks reference kernels of {code}: of it the built-in ones were asked." in output
+
+
+@needs_litert
+def test_a_model_that_litert_refuses_is_held_against_velas_stream_alone(tmp_path: Path) -> None:
+    status, output = verified(tmp_path, of_an_old_converter())
+    assert status == 0
+    assert "LiteRT cannot run the model" in output
+    assert f"{VELA_STREAM} is all that was compared." in output
+
+
+@needs_litert
+def test_entries_behind_the_number_of_detections_are_not_compared(tmp_path: Path) -> None:
+    """The network of a report, of which no detection is valid."""
+    status, output = verified(tmp_path, (shared_data() / "reports" / "report_i.tflite").read_bytes())
+    assert status == 0
+    assert "DetectionBoxes LiteRT's reference kernels 0 of 0 bytes differ" in output
+    assert "Entries of DetectionBoxes, DetectionClasses:1, DetectionScores:2 behind the number in NumDetections:3 are undefined." in output
+
+
+def test_outputs_that_an_operator_counts_are_compared_up_to_their_number() -> None:
+    ours, theirs = np.arange(12).reshape(1, 3, 4), np.zeros((1, 3, 4), np.int64)
+    assert [part.shape for part in defined_part(ours, theirs, np.array([2.0], np.float32))] == [(1, 2, 4), (1, 2, 4)]
+    assert defined_part(ours, theirs, None)[0].shape == (1, 3, 4)
+    assert defined_part(ours, theirs, np.array([-1.0]))[0].shape == (1, 3, 4)
+    assert counted_outputs(read_tflite(build("tiny_conv"))) == {}
+
+
+# Where it began.
+
+
+def damaged(result: VelaResult, number: int) -> tuple[bytes, str]:
+    """A compiled file with another bias in the first channel of one of the kernels with scales in the constants; the kernel's layer."""
+    program, compiled = named_network(result).programs[0], result.compiled
+    found = [(program.name(index), op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)]
+    name, kernel = [(name, op) for name, op in found if op.scales and op.scales[0].region == 0][number]
+    place = compiled.index(program.regions[0].content) + kernel.scales[0].start + 1
+    return compiled[:place] + bytes([compiled[place] ^ 0x40]) + compiled[place + 1 :], name
+
+
+@pytest.mark.parametrize("optimise", ["Size", "Performance"])
+@pytest.mark.parametrize("number", [0, -1])
+def test_the_layer_where_a_damaged_stream_begins_to_differ_is_named(tmp_path: Path, optimise: str, number: int) -> None:
+    """A compiled file names no layers: they are found by what they make, whole or in stripes."""
+    data = build("resnet8")
+    compiled, layer = damaged(compile_network(data, CompilerOptions(optimise=optimise)), number)
+    status, output = verified(tmp_path, data, compiled, "--inferences", 1)
+    assert status == 1
+    assert f"The first layer that differs from Vela's legalised stream is '{layer}': " in output
+
+
+def test_a_sound_stream_has_no_beginning_of_a_difference(tmp_path: Path) -> None:
+    status, output = verified(tmp_path, build("tiny_residual"), None, "--json")
+    assert status == 0
+    assert json.loads(output)["began"] is None
+
+
+TENSOR = np.random.default_rng(1).integers(-128, 128, (1, 6, 4, 16)).astype(np.int8)
+
+
+def test_tensors_are_found_whole_reshaped_in_rows_and_in_channels() -> None:
+    whole, flat = TENSOR[0], TENSOR.reshape(1, 1, -1)
+    rows, channels = [TENSOR[0, :4], TENSOR[0, 4:]], [TENSOR[0, :, :, :8], TENSOR[0, :, :, 8:]]
+    for made in ([whole], [flat], rows, channels):
+        assert divergence("r", [("t", TENSOR)], [("", np.ascontiguousarray(one)) for one in made]) is None
+
+
+def test_the_first_of_the_tensors_that_were_made_otherwise_is_named_with_its_elements() -> None:
+    wrong = TENSOR.copy()
+    wrong[0, 2, 1, :3] ^= 4
+    later = np.random.default_rng(2).integers(-128, 128, TENSOR.shape).astype(np.int8)
+    tensors = [("first", TENSOR[..., ::-1].copy()), ("second", TENSOR), ("third", later)]
+    made = [("", tensors[0][1][0]), ("", wrong[0, :3]), ("", wrong[0, 3:]), ("", later[0] // 2)]
+    found = divergence("r", tensors, made)
+    assert found is not None
+    assert (found.layer, found.differing, found.size, found.largest) == ("second", 3, TENSOR.size, 4)
+    assert found.text == "The first layer that differs from r is 'second': 3 of 384 elements, by 4 at most."
+
+
+def test_a_tensor_that_no_kernel_makes_says_nothing() -> None:
+    """It was fused with the next layer's."""
+    other = TENSOR // 2
+    assert divergence("r", [("fused", TENSOR), ("made", other)], [("", other[0])]) is None
+    assert divergence("r", [("fused", TENSOR)], [("another", other[0])]) is None

@@ -1,0 +1,73 @@
+"""A model whose operators LiteRT executes one by one: by its reference kernels, and by built-in ones where it has no reference kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu_model.compiled.cpu_operators import operator_model
+from npu_model.errors import InputError
+from npu_model.tflite.model import TfliteOperator
+from npu_model.tflite.record_reader import RecordReader
+from validation.litert.operator_process import OperatorProcess
+
+Array = NDArray[Any]
+
+
+class OneByOne:
+    """Inferences in a row: what the model keeps in variables goes from one to the next; who makes one closes it.
+
+    ``tensors`` are those of the last inference, by their numbers in the model.
+    """
+
+    def __init__(self, model: bytes) -> None:
+        """InputError if the .tflite file is damaged."""
+        self._reader = RecordReader(model)
+        self._process = OperatorProcess()
+        self._kept: dict[int, bytes] = {}
+        self.tensors: dict[int, Array] = {}
+
+    @property
+    def built_in(self) -> list[str]:
+        """Codes of the operators that built-in kernels have executed."""
+        return self._process.built_in
+
+    def close(self) -> None:
+        """Stop the process."""
+        self._process.close()
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs by name; InputError if an operator cannot be executed on its own."""
+        model = self._reader.model
+        self.tensors = {index: inputs[model.tensors[index].name] for index in model.inputs if model.tensors[index].name in inputs}
+        for index, operator in enumerate(model.operators):
+            self._execute(index, operator)
+        missing = [model.tensors[index].name for index in model.outputs if index not in self.tensors]
+        if missing:
+            raise InputError(f"Output {missing[0]!r} is made by no operator: it cannot be executed alone.")
+        return {model.tensors[index].name: self.tensors[index] for index in model.outputs}
+
+    def _execute(self, index: int, operator: TfliteOperator) -> None:
+        tensors = self._reader.model.tensors
+        operands = [number for number in operator.inputs if number >= 0 and not tensors[number].data]
+        name = str(index)
+        one = self._process.knows(name)
+        if one is None:
+            one = operator_model(self._reader, index, [tensors[number].name for number in operands if not tensors[number].is_variable])
+            self._process.keep(name, one)
+        content = []
+        for number, state in zip(operands, one.states, strict=True):
+            if state is not None:
+                content.append(self._kept.get(state.tensor, state.content))
+            elif number in self.tensors:
+                content.append(np.ascontiguousarray(self.tensors[number]).tobytes())
+            else:
+                raise InputError(f"{operator.name} reads {tensors[number].name!r}, which no operator makes: it cannot be executed alone.")
+        results = [number for number in operator.outputs if number >= 0]
+        found = self._process.execute(name, content, operator.name, [tensors[number].name for number in results])
+        self.tensors |= dict(zip(results, found[: len(results)], strict=True))
+        states = [state for state in one.states if state is not None]
+        self._kept |= {state.tensor: array.tobytes() for state, array in zip(states, found[len(results) :], strict=True)}
