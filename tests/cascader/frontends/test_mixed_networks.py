@@ -15,6 +15,7 @@ from cpu_networks import cpu_split_network
 from hand_built import SCALE, Graph
 
 import validation.litert.cpu_kernels
+import validation.litert.operator_process
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network
@@ -185,18 +186,18 @@ def test_the_comparison_sees_a_byte_that_a_cpu_operator_changes() -> None:
 @needs_litert
 def test_all_operators_and_inferences_share_one_process(monkeypatch: pytest.MonkeyPatch) -> None:
     started: Counter[str] = Counter()
-    original = validation.litert.cpu_kernels.subprocess.Popen
+    original = validation.litert.operator_process.subprocess.Popen
 
     def counted(command: list[str], **options: object) -> object:
         started[command[2]] += 1
         return original(command, **options)
 
-    monkeypatch.setattr(validation.litert.cpu_kernels.subprocess, "Popen", counted)
+    monkeypatch.setattr(validation.litert.operator_process.subprocess, "Popen", counted)
     kernels = CpuKernels(model("floats inside"))
     with closing(kernels):
         for network in networks("floats inside").values():
             functional_outputs(network, seeded_inputs(network, 2, seed=0), kernels)
-        child = kernels._child
+        child = kernels._process._child
         assert child is not None
         assert child.poll() is None
     assert started["validation.litert.cpu_kernels_child"] == 1
