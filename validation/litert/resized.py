@@ -13,7 +13,7 @@ from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from validation.litert.judge import child_environment, require_litert
+from validation.litert.environment import child_environment, require_litert
 
 TIMEOUT_SECONDS = 300
 """Bound of one inference, in which operators of shapes that are not known before say theirs."""
