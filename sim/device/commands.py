@@ -17,6 +17,9 @@ from sim.device.bus import BusError
 REGIONS = 8
 """Base-pointer regions."""
 
+FETCH = 0
+"""The DMA channel of the command fetch (core driver, PMCAXI_CHAN)."""
+
 _CHUNK = 1024
 _WORD = 4
 
@@ -25,14 +28,15 @@ _WORD = 4
 class Commands:
     """The operations of a stream with the words of each, and why there are no more.
 
-    ``complaint`` is empty if NPU_OP_STOP or the end of the queue came, else the sentence of a parse error; ``aborted`` says that the
-    fetch ended in a bus abort instead.
+    ``complaint`` is empty if NPU_OP_STOP or the end of the queue came, else the sentence of a parse error. If ``channel`` is given it is
+    that of a bus abort instead, in ``region`` (-1: the queue itself).
     """
 
     operations: tuple[Operation, ...]
     words: tuple[int, ...]
     complaint: str = ""
-    aborted: bool = False
+    channel: int | None = None
+    region: int = -1
 
 
 def _part(read: Callable[[int, int], bytes], address: int, length: int) -> tuple[bytes, str]:
@@ -85,5 +89,5 @@ def commands(read: Callable[[int, int], bytes], base: int, size: int, device: Ac
             if isinstance(op, Control) and op.kind is ControlKind.STOP:
                 return Commands(tuple(operations), tuple(counts))
     except InputError as error:
-        return Commands(tuple(operations), tuple(counts), abort or str(error), aborted=bool(abort))
-    return Commands(tuple(operations), tuple(counts), abort, aborted=bool(abort))
+        return Commands(tuple(operations), tuple(counts), abort or str(error), FETCH if abort else None)
+    return Commands(tuple(operations), tuple(counts), abort, FETCH if abort else None)

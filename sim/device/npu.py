@@ -220,7 +220,7 @@ class Device:
         is_at_end = self._words.field("STATUS", "cmd_end_reached")
         found = Commands((), (), "" if is_at_end else self._misplaced())
         if not found.complaint and not is_at_end:
-            found = commands(self._bus.read, self._address("QBASE0", "QBASE1"), size, self.accelerator)
+            found = operands.within_memory(commands(self._bus.read, self._address("QBASE0", "QBASE1"), size, self.accelerator))
         try:
             self._run = self._planner.plan(found, min(self._resume, len(found.operations)), system, self._constants)
         except InputError as error:
@@ -263,8 +263,8 @@ class Device:
         if run.ending is Ending.PARSE_ERROR:
             self._fail(run.commands.complaint)
         elif run.ending is Ending.ABORTED:
-            command_port = self._words.field("QCONFIG", "cmd_region0") >> 1
-            self._abort(BusAbortError(command_port, COMMANDS, run.commands.complaint))
+            region, channel = run.commands.region, run.commands.channel or COMMANDS
+            self._abort(BusAbortError(self._operands.port(region), channel, run.commands.complaint))
         else:
             done = run.ending is Ending.DONE
             last = run.commands.operations[-1] if run.commands.operations and done else None

@@ -14,9 +14,10 @@ from numpy.typing import NDArray
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
-from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Program, Region, RegionRole, Tiles
+from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program, Region, RegionRole, Tiles
 from npu_model.values import dataclass
 from sim.device.bus import Bus, BusError
+from sim.device.commands import Commands
 from sim.functional import FilterCache, Memory, Store, execute
 from sim.functional.hazards import require_no_hazard
 
@@ -50,6 +51,18 @@ def _span(ranges: Sequence[ByteRange], channel: int) -> Window:
     return Window(ranges[0].region, low, max(part.end for part in ranges) - low, channel)
 
 
+def windows(op: Operation) -> tuple[Window, ...]:
+    """The operands of an operation, reads first; none for one that is neither kernel nor transfer."""
+    if isinstance(op, DmaOperation):
+        source = _span((op.source,), MEM2MEM)
+        return (source,) if op.to_shram else (source, Window(op.destination_region, op.destination, op.length, MEM2MEM_WRITE))
+    if not isinstance(op, KernelOperation):
+        return ()
+    maps = [_span(fm.byte_ranges(), IFM) for fm in (op.ifm, op.ifm2) if fm is not None]
+    streams = [_span((part,), channel) for parts, channel in ((op.weights, WEIGHTS), (op.scales, SCALES)) for part in parts]
+    return (*maps, *streams, _span(op.ofm.byte_ranges(), OFM))
+
+
 def _moved(fm: FeatureMap, region: int, by: int) -> FeatureMap:
     tiles = fm.tiles
     first, second, third, fourth = (base + by for base in tiles.bases)
@@ -64,9 +77,14 @@ class Operands:
         self.bases: tuple[int, ...] = ()
         self.system: MemorySystem | None = None
 
+    def port(self, region: int) -> int:
+        """The AXI port of a region, or of the queue (-1)."""
+        if self.system is None:
+            return 0
+        return self.system.command_port if region < 0 else self.system.port_of(region)
+
     def _abort(self, region: int, channel: int, error: BusError) -> BusAbortError:
-        port = self.system.port_of(region) if self.system else 0
-        return BusAbortError(port, channel, str(error))
+        return BusAbortError(self.port(region), channel, str(error))
 
     def fetch(self, window: Window) -> bytes:
         """The bytes of a window; BusAbortError if memory does not have them."""
@@ -74,6 +92,22 @@ class Operands:
             return self._bus.read(self.bases[window.region] + window.start, window.length)
         except BusError as error:
             raise self._abort(window.region, window.channel, error) from None
+
+    def within_memory(self, found: Commands) -> Commands:
+        """The commands up to the first that leaves memory: the ends of what they have used of each region so far are looked at."""
+        low, high = dict[int, int](), dict[int, int]()
+        for index, op in enumerate(found.operations):
+            for one in windows(op):
+                new = {one.start} if one.start < low.get(one.region, one.start + 1) else set()
+                new |= {one.start + one.length - 1} if one.start + one.length > high.get(one.region, 0) else set()
+                try:
+                    for place in new if one.length else ():
+                        self.fetch(Window(one.region, place, 1, one.channel))
+                except BusAbortError as abort:
+                    return Commands(found.operations[:index], found.words[:index], str(abort), one.channel, one.region)
+                low[one.region] = min(low.get(one.region, one.start), one.start)
+                high[one.region] = max(high.get(one.region, 0), one.start + one.length)
+        return found
 
     def _store(self, window: Window, first: int, data: bytes) -> None:
         try:

@@ -43,7 +43,7 @@ class Ending(Enum):
 
     DONE = "end of the stream"
     PARSE_ERROR = "parse error"
-    ABORTED = "bus abort in the command fetch"
+    ABORTED = "bus abort"
     STOPPED = "stop request"
 
 
@@ -172,7 +172,7 @@ class Planner:
     def plan(self, commands: Commands, first: int, system: MemorySystem, read: Callable[[int, int, int], bytes | None]) -> Run:
         """The run of ``commands`` from operation ``first`` on; InputError if it cannot be replayed."""
         operations, words = commands.operations[first:], commands.words[first:]
-        ending = Ending.ABORTED if commands.aborted else Ending.PARSE_ERROR if commands.complaint else Ending.DONE
+        ending = Ending.ABORTED if commands.channel is not None else Ending.PARSE_ERROR if commands.complaint else Ending.DONE
         if not operations:
             return Run(commands, first, None, (), (), 0, ending, first)
         program = timing_program(operations, words, self._device.name, read)

@@ -255,3 +255,38 @@ def test_a_stream_for_another_npu_is_a_parse_error() -> None:
     small.device.wait()
     assert status(small) == PARSE | IRQ
     assert "another NPU" in small.device.complaint
+
+
+@given(st.lists(st.tuples(st.integers(0, 1 << 20), st.integers(0, 7)), min_size=1, max_size=4))
+@settings(max_examples=60, deadline=None)
+def test_a_stream_with_any_bits_turned_ends_in_a_state_of_the_specification_and_within_its_memory(turned: list[tuple[int, int]]) -> None:
+    npu = bound(network())
+    stream = bytearray(npu.stream)
+    for byte, bit in turned:
+        stream[byte % len(stream)] ^= 1 << bit
+    other = with_stream(npu, bytes(stream))
+    other.start()
+    for _ in range(len(stream)):
+        other.device.wait(1 << 32)
+        if not status(other) & STATE:
+            break
+        other.write(CMD=POWER | CLEAR_IRQ)
+    assert status(other) in (END | IRQ, BUS | IRQ, PARSE | IRQ)
+    assert bool(other.device.complaint) == (status(other) != END | IRQ)
+
+
+def test_an_access_behind_the_memory_ends_the_run_after_the_work_before_it() -> None:
+    """No time is spent on what an address of terabytes would take."""
+    npu = bound(network())
+    (program,) = network().programs
+    stream = list(struct.unpack(f"<{len(npu.stream) // 4}I", npu.stream))
+    length = max(i for i, word in enumerate(stream[:-1]) if word & 0xFFFF == 0x4000 | 0x021)
+    stream[length + 1] = 0x7FFF_FF00
+    other = with_stream(npu, struct.pack(f"<{len(stream)}I", *stream))
+    other.start()
+    other.device.wait()
+    assert status(other) == BUS | IRQ
+    assert other.read("STATUS") >> 11 & 31 == 2 << 1 | 1
+    assert 0 < other.read("QREAD") < len(npu.stream)
+    assert len(program.kernels) > 1
+    assert npu.arena != bytes(len(npu.arena))
