@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Mapping
 from dataclasses import field
 from math import prod
 
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.cpu_reason import CpuReason
+from npu_model.compiled.resource_variable import COPIES_OF_STATE, ResourceVariable
+from npu_model.compiled.resources import HANDLE, ONCE, resource_variables, uses_resources
 from npu_model.errors import InputError, LimitError
+from npu_model.printable import printable
 from npu_model.program import (
     Binding,
     ConstantOutput,
@@ -27,6 +31,7 @@ from npu_model.program.check import check_program
 from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
+from npu_model.tflite.record_reader import RecordReader
 from npu_model.values import dataclass
 
 CUSTOM_CODE = "ethos-u"
@@ -68,13 +73,15 @@ class CpuOperator:
     """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
 
     A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere. ``reason`` says why it is
-    there, where a compiler was asked; a compiled file does not hold it.
+    there, where a compiler was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads
+    or assigns, "" if it is no such operator.
     """
 
     code: str
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
     reason: CpuReason | None = field(default=None, compare=False)
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +91,8 @@ class CompiledNetwork:
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
     that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
     they hold before the first. ``others`` counts the model's subgraphs beside this one: the CPU runs them, and only the model has them.
-    ``constant_outputs`` are those that no step writes; ``outputs`` are the others.
+    ``constant_outputs`` are those that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside
+    the arena: steps on the CPU copy them into it and out of it.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -94,6 +102,7 @@ class CompiledNetwork:
     variables: tuple[Binding, ...] = ()
     others: int = 0
     constant_outputs: tuple[ConstantOutput, ...] = ()
+    resources: tuple[ResourceVariable, ...] = ()
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -146,8 +155,8 @@ def _binding(model: TfliteModel, index: int, places: _Places) -> Binding:
     dtype = DATA_TYPES.get(tensor.dtype)
     if tensor.dtype in STATE_TYPES:
         raise InputError(
-            f"Tensor {tensor.name!r} has type {tensor.dtype}: state that a runtime keeps outside all tensors is not run here; "
-            "pass the state as inputs and outputs."
+            f"Tensor {tensor.name!r} has type {tensor.dtype}: of what a runtime keeps outside all tensors, resource variables alone are "
+            "run here; pass the state as inputs and outputs."
         )
     if dtype is None:
         raise InputError(f"Tensor {tensor.name!r} has type {tensor.dtype}: an arena holds {', '.join(DATA_TYPES)}; change the network.")
@@ -258,12 +267,25 @@ def _program(model: TfliteModel, operator: TfliteOperator, stream: _Stream, plac
     return program
 
 
-def _cpu_operator(model: TfliteModel, operator: TfliteOperator, places: _Places) -> CpuOperator:
-    return CpuOperator(
-        code=operator.name,
-        inputs=_bindings(model, tuple(i for i in operator.inputs if i in places or not model.tensors[i].is_variable), places),
-        outputs=_bindings(model, operator.outputs, places),
-    )
+def _cpu_operator(model: TfliteModel, operator: TfliteOperator, places: _Places, resources: Mapping[int, ResourceVariable]) -> CpuOperator:
+    held = next((resources[index].name for index in operator.inputs if index in resources), "")
+    if held and operator.code not in COPIES_OF_STATE:
+        raise LimitError(
+            f"{operator.name} works on the resource variable {printable(held)!r}: it is read and assigned here, nothing else; "
+            "pass the state as inputs and outputs."
+        )
+    given = (i for i in operator.inputs if i not in resources and (i in places or not model.tensors[i].is_variable))
+    inputs, outputs = _bindings(model, tuple(given), places), _bindings(model, operator.outputs, places)
+    return CpuOperator(operator.name, inputs, outputs, resource=held)
+
+
+def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:
+    """The resource variables by the tensors that are handles of them."""
+    if not uses_resources(operator.code for operator in model.operators):
+        return {}
+    tensors = enumerate(model.tensors)
+    first = {index: initial_byte(DATA_TYPES.get(one.dtype), (*one.zero_points, 0)[0]) for index, one in tensors}
+    return resource_variables(RecordReader(data), DATA_TYPES, first)
 
 
 def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Stream]) -> _Places:
@@ -326,13 +348,16 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     left = _placed_by_runtime(model, planned, arena)
     arena, offsets = max(arena, _end(model, left)), planned | left
     places = _places(model, offsets, streams)
+    resources = _resources(data, model)
     steps = tuple(
-        _program(model, op, streams[number], places) if number in streams else _cpu_operator(model, op, places)
+        _program(model, op, streams[number], places) if number in streams else _cpu_operator(model, op, places, resources)
         for number, op in enumerate(model.operators)
+        if op.code not in (HANDLE, ONCE)
     )
     read = {index for operator in model.operators for index in operator.inputs}
     # A runtime places an input that nothing reads where it likes: it is no part of the arena.
     needed = tuple(index for index in model.inputs if index in offsets or index in read or index in model.outputs)
     _require_values(model, offsets)
     inputs, outputs = (_bindings(model, indices, places) for indices in (needed, model.outputs))
-    return CompiledNetwork(steps, arena, inputs, outputs, _variables(model, steps, places), len(model.others), constant_outputs(model))
+    variables, kept = _variables(model, steps, places), tuple(dict.fromkeys(resources.values()))
+    return CompiledNetwork(steps, arena, inputs, outputs, variables, len(model.others), constant_outputs(model), kept)

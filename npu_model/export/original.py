@@ -9,6 +9,7 @@ import tflite
 from npu_model.compiled.cpu_operators import OperatorFinder
 from npu_model.compiled.folded import constants
 from npu_model.compiled.network import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
+from npu_model.compiled.resources import HANDLE, ONCE, handles
 from npu_model.errors import InputError
 from npu_model.program import Binding, ConstantOutput, Quantisation
 from npu_model.tflite.model import TfliteTensor
@@ -66,6 +67,14 @@ class NoOriginal:
     def intermediates(self, _operator: OperatorRecord) -> tuple[TensorRecord, ...]:
         """None."""
         return ()
+
+    def once(self) -> tuple[OperatorRecord, ...]:
+        """None."""
+        return ()
+
+    def handles(self) -> dict[str, tuple[OperatorRecord, TensorRecord]]:
+        """None."""
+        return {}
 
     def others(self, network: CompiledNetwork) -> tuple[SubgraphRecord, ...]:
         """None; InputError if the network has other subgraphs, which would be lost."""
@@ -140,6 +149,17 @@ class Original(NoOriginal):
     def intermediates(self, operator: OperatorRecord) -> tuple[TensorRecord, ...]:
         """The operator's intermediate tensors."""
         return tuple(self._reader.tensor(index) for index in operator.intermediates)
+
+    def once(self) -> tuple[OperatorRecord, ...]:
+        """The operators that run a subgraph before the first inference."""
+        numbers = (number for number, operator in enumerate(self._model.operators) if operator.code == ONCE)
+        return tuple(self._reader.operator(number) for number in numbers)
+
+    def handles(self) -> dict[str, tuple[OperatorRecord, TensorRecord]]:
+        """The operators that make handles of resource variables, with the tensors of these, by the variables' names."""
+        names = handles(self._reader)
+        made = {one.outputs[0]: number for number, one in enumerate(self._model.operators) if one.code == HANDLE and one.outputs}
+        return {name: (self._reader.operator(made[index]), self._reader.tensor(index)) for index, name in names.items()}
 
     def others(self, network: CompiledNetwork) -> tuple[SubgraphRecord, ...]:
         """The model's subgraphs beside the first, as they are; InputError if the network has another number of them."""

@@ -128,7 +128,34 @@ def _npu_operator(layout: _Layout, program: Program, arena_size: int, cop_format
     )
 
 
-def _cpu_operator(layout: _Layout, step: CpuOperator) -> OperatorRecord:
+def _resource_operators(layout: _Layout, network: CompiledNetwork) -> tuple[tuple[OperatorRecord, ...], dict[str, int]]:
+    """What comes before all steps of a network with resource variables, and the tensors of their handles by the variables' names.
+
+    CALL_ONCE is the first: Vela 5.2's C++ core puts it behind the operators that read what it assigns.
+    """
+    known, operators, handles = layout.original.handles(), list(layout.original.once()), dict[str, int]()
+    for variable in network.resources:
+        if variable.name not in known:
+            raise InputError(
+                f"The network keeps the resource variable {variable.name!r}, which the model does not have: "
+                "give the model that it was compiled from."
+            )
+        operator, tensor = known[variable.name]
+        handles[variable.name] = layout.add(tensor)
+        operators.append(replace(operator, outputs=(handles[variable.name],)))
+    return tuple(operators) if network.resources else (), handles
+
+
+def _copy_of_state(layout: _Layout, step: CpuOperator, handle: int) -> OperatorRecord:
+    """The operator that reads or assigns the resource variable of a handle."""
+    inputs = tuple(layout.read(binding) for binding in step.inputs)
+    outputs = tuple(layout.written(binding) for binding in step.outputs)
+    return replace(layout.original.operator(step), inputs=(handle, *inputs), outputs=outputs)
+
+
+def _cpu_operator(layout: _Layout, step: CpuOperator, handles: dict[str, int]) -> OperatorRecord:
+    if step.resource:
+        return _copy_of_state(layout, step, handles[step.resource])
     operator = layout.original.operator(step)
     constants = layout.original.constants(operator, [binding.name for binding in step.inputs])
     states = [
@@ -168,8 +195,11 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None, cop_form
     check_network(network)
     original = NoOriginal() if model is None else Original(model, network)
     layout = _Layout(original, network.variables)
-    operators = tuple(
-        _cpu_operator(layout, step) if isinstance(step, CpuOperator) else _npu_operator(layout, step, network.arena_size, cop_format)
+    first, handles = _resource_operators(layout, network)
+    operators = first + tuple(
+        _cpu_operator(layout, step, handles)
+        if isinstance(step, CpuOperator)
+        else _npu_operator(layout, step, network.arena_size, cop_format)
         for step in network.steps
     )
     inputs = tuple(layout.input(binding) for binding in network.inputs)

@@ -51,7 +51,7 @@ class RecordReader:
         self._size = len(data)
         self._left = self.SHARING * len(data)
 
-    def _of_subgraph(self, number: int) -> RecordReader:
+    def of_subgraph(self, number: int) -> RecordReader:
         """A reader of another subgraph, whose tensors and operators stand in its ``model`` where the first one's do."""
         graph, other = self.model.others[number - 1], copy(self)
         other.model = replace(
@@ -64,7 +64,7 @@ class RecordReader:
         """All subgraphs but the first; InputError if one of them has parts that records cannot hold."""
         found = []
         for number, graph in enumerate(self.model.others, start=1):
-            reader = self._of_subgraph(number)
+            reader = self.of_subgraph(number)
             tensors = tuple(reader.tensor(index) for index in range(len(graph.tensors)))
             operators = tuple(reader.operator(index) for index in range(len(graph.operators)))
             found.append(SubgraphRecord(graph.name, tensors, operators, graph.inputs, graph.outputs))

@@ -20,7 +20,7 @@ from npu_testbed.configs import vela_ini_text
 from npu_testbed.memory_options import memory_system_sha256
 from npu_testbed.memory_use import arena_bytes
 from sim import quick_cycles
-from sim.functional import is_copy
+from sim.functional import runs_here
 from validation.reading import read_configuration
 from validation.vela.branches import Limit, compile_at
 
@@ -145,7 +145,7 @@ def _figures(task: VelaTask, result: VelaResult | InputError) -> _Figures:
     found = _KNOWN.get(key)
     if found is None:
         network = _checked(result, task)
-        on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step))
+        on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not runs_here(step))
         found = arena_bytes(network), quick_cycles(network, task.system, task.timing), on_cpu
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()

@@ -5,7 +5,7 @@ from sim.functional.defined import require_defined
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
 from sim.functional.memory import Memory
-from sim.functional.network import OnCpu, State, is_copy, run
+from sim.functional.network import OnCpu, State, is_copy, run, runs_here
 from sim.functional.regions import Store
 
 __all__ = [
@@ -21,4 +21,5 @@ __all__ = [
     "is_copy",
     "require_defined",
     "run",
+    "runs_here",
 ]

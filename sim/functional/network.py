@@ -31,14 +31,33 @@ def is_copy(operator: CpuOperator) -> bool:
     return operator.code in COPIES and len(operator.inputs) == 1 and len(operator.outputs) == 1
 
 
+def runs_here(operator: CpuOperator) -> bool:
+    """Whether the operator needs no kernel of anybody else's: a copy, or one that reads or assigns a resource variable."""
+    return is_copy(operator) or bool(operator.resource)
+
+
 class State:
     """Content of a network's variables between inferences: before the first, what :func:`initial_byte` says.
 
-    Nothing else is kept: every inference begins with an arena whose other bytes have never been written.
+    Resource variables begin with their own content. Nothing else is kept: every inference begins with an arena whose other bytes have
+    never been written.
     """
 
     def __init__(self, network: CompiledNetwork) -> None:
         self._arrays = {binding: self._initial(binding) for binding in network.variables}
+        self._resources = {variable.name: variable.content for variable in network.resources}
+
+    def copy(self, operator: CpuOperator, arena: Regions) -> None:
+        """Read a resource variable into the arena, or assign it from there; InputError if it has another size."""
+        if operator.resource not in self._resources:
+            raise InputError(f"{operator.code} names the resource variable {operator.resource!r}, which the network does not have.")
+        for binding in operator.outputs:
+            content = self._resources[operator.resource]
+            if len(content) != binding.size:
+                raise InputError(f"{operator.code} reads {binding.size} bytes of {operator.resource!r}, which has {len(content)}.")
+            arena.place(binding, np.frombuffer(content, numpy_dtype(binding.dtype)).reshape(binding.shape))
+        for binding in operator.inputs:
+            self._resources[operator.resource] = arena.fetch(binding, operator.code).tobytes()
 
     @staticmethod
     def _initial(binding: Binding) -> Array:
@@ -132,6 +151,9 @@ def run(
         arena.place(binding, _checked(binding, arrays[binding.name]))
     programs = itertools.count()
     for index, step in enumerate(network.steps):
+        if isinstance(step, CpuOperator) and step.resource:
+            kept.copy(step, arena)
+            continue
         if isinstance(step, CpuOperator):
             _run_on_cpu(index, step, arena, network.variables, on_cpu)
             continue

@@ -11,7 +11,7 @@ from npu_model.compiled.cpu_operators import OperatorFinder, OperatorModel, are_
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.tflite.record_reader import RecordReader
-from sim.functional import OnCpu, is_copy
+from sim.functional import OnCpu, runs_here
 from validation.litert.environment import litert_installed
 from validation.litert.operator_process import OperatorProcess
 
@@ -20,7 +20,7 @@ Array = NDArray[Any]
 
 def require_kernels(network: CompiledNetwork) -> None:
     """InputError if the network has CPU operators that only LiteRT can execute, and LiteRT is not installed."""
-    left = [step for step in network.steps if isinstance(step, CpuOperator) and not is_copy(step)]
+    left = [step for step in network.steps if isinstance(step, CpuOperator) and not runs_here(step)]
     if left and not litert_installed():
         named = ", ".join(f"{step.code} ({', '.join(binding.name for binding in step.outputs)})" for step in left)
         raise InputError(
@@ -57,7 +57,7 @@ class CpuKernels:
         """
         finder = OperatorFinder(self._reader.model)
         steps = ((index, step) for index, step in enumerate(network.steps) if isinstance(step, CpuOperator))
-        found = {index: finder.find(step) for index, step in steps if not is_copy(step)}
+        found = {index: finder.find(step) for index, step in steps if not runs_here(step)}
 
         kept: dict[int, bytes] = {}
 

@@ -298,10 +298,12 @@ def _lowered(
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
         if isinstance(payload, CpuPart):
             read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
-            steps.append(CpuOperator(payload.code, read, written, payload.reason))
+            steps.append(CpuOperator(payload.code, read, written, payload.reason, payload.resource))
         else:
             steps.append(lowering.program(segment, first, last))
         first = last
     ends = (network.inputs, network.outputs, network.variables)
     inputs, outputs, variables = (_bindings(ports, lowering.places, lowering.regions) for ports in ends)
-    return CompiledNetwork(tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others, network.constant_outputs)
+    return CompiledNetwork(
+        tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others, network.constant_outputs, network.resources
+    )

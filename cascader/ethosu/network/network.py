@@ -8,6 +8,7 @@ from dataclasses import field, replace
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
 from npu_model.compiled.cpu_reason import CpuReason
+from npu_model.compiled.resource_variable import ResourceVariable
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.values import dataclass
@@ -116,12 +117,16 @@ class EthosuPart:
 
 @dataclass(frozen=True, slots=True)
 class CpuPart:
-    """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known."""
+    """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known.
+
+    ``resource`` is the name of the resource variable that it reads or assigns, "" if it is no such operator.
+    """
 
     code: str
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
     reason: CpuReason | None = None
+    resource: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -153,6 +158,7 @@ class Network:
     others: int = 0
     constant_outputs: tuple[ConstantOutput, ...] = ()
     homes: tuple[Home, ...] = ()
+    resources: tuple[ResourceVariable, ...] = ()
 
     @property
     def kernels(self) -> dict[str, EthosuPart]:
