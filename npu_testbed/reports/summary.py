@@ -128,6 +128,10 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         lines.append(
             ("Arena", f"{simulation.network.arena_size:,} bytes apart from the {simulation.memory_name}, as the memory mode asks for")
         )
+    if simulation.network.resources:
+        size = sum(variable.size for variable in simulation.network.resources)
+        count = len(simulation.network.resources)
+        lines.append(("States", f"{size:,} bytes in {count} resource variables, which the runtime keeps beside the arena"))
     if summary.cpu_operators:
         names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))

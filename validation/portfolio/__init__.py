@@ -3,7 +3,18 @@
 from __future__ import annotations
 
 from npu_model.errors import InputError, did_you_mean
-from validation.portfolio import classifiers, dense_outputs, formats, long_reaches, named_figures, on_cpu, operators, sequences, shapes
+from validation.portfolio import (
+    classifiers,
+    dense_outputs,
+    formats,
+    long_reaches,
+    named_figures,
+    on_cpu,
+    operators,
+    sequences,
+    shapes,
+    states,
+)
 from validation.portfolio.drawn import drawn_network, drawn_networks, drawn_number
 from validation.portfolio.entry import PortfolioNetwork
 
@@ -14,6 +25,7 @@ NETWORKS: tuple[PortfolioNetwork, ...] = (
     *classifiers.NETWORKS,
     *dense_outputs.NETWORKS,
     *sequences.NETWORKS,
+    *states.NETWORKS,
     *on_cpu.NETWORKS,
     *shapes.NETWORKS,
     *long_reaches.NETWORKS,

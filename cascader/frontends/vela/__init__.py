@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.mend import Mended, mended_network, with_whole_bytes
     from cascader.frontends.vela.model_changes import with_simpler_operators, without_constant_outputs, without_identities
     from cascader.frontends.vela.moves import spared_kernels
+    from cascader.frontends.vela.state_order import state_fault
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
 
 _MODULES = {
@@ -27,12 +28,14 @@ _MODULES = {
     "mend": ("Mended", "mended_network", "with_whole_bytes"),
     "model_changes": ("with_simpler_operators", "without_constant_outputs", "without_identities"),
     "moves": ("spared_kernels",),
+    "state_order": ("state_fault",),
     "stream_check": ("checked_network", "stream_fault"),
 }
 __all__ = [
     "CORES", "MANY_SPARED", "CompilerOptions", "Legalised", "Mended", "VelaResult", "VelaSummary", "alternative", "checked_network",
     "compile_network", "import_network", "known_fault", "legalised", "mended_network", "named_network", "prepared", "spared_kernels",
-    "stream_fault", "with_own_shapes", "with_simpler_operators", "with_whole_bytes", "without_constant_outputs", "without_identities",
+    "state_fault", "stream_fault", "with_own_shapes", "with_simpler_operators", "with_whole_bytes",
+    "without_constant_outputs", "without_identities",
 ]  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 
 from cascader.frontends.vela.model_changes import without_constant_outputs
+from cascader.frontends.vela.state_order import with_states_read_first
 from npu_model.errors import InputError
 from npu_model.program import ConstantOutput
 from npu_model.tflite.known_values import known_values
@@ -60,4 +61,4 @@ def without_known_operators(model: bytes) -> bytes:
 
 def prepared(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
     """The .tflite ``model`` as Vela is best given it, and the outputs that it has lost: those that are constants. Itself if it is so."""
-    return without_constant_outputs(without_known_operators(with_own_shapes(model)))
+    return without_constant_outputs(without_known_operators(with_states_read_first(with_own_shapes(model))))

@@ -73,7 +73,7 @@ def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) 
     if not unsigned_copies:
         stream = vela.with_whole_bytes(stream, model)
     fault = vela.known_fault(model, result.core, result.version, unsigned_copies=unsigned_copies)
-    fault = fault or vela.stream_fault(stream, result.database)
+    fault = fault or vela.state_fault(stream) or vela.stream_fault(stream, result.database)
     if fault:
         raise InputError(fault)
     return Legalised(result, stream, vela.mended_network(result, model, stream))

@@ -103,7 +103,7 @@ def without_identities(model: bytes) -> bytes:
     kinds = (is_of_single_elements, pads_nothing)
     found = {one.outputs[0] for one in known.operators if any(kind(known, one) for kind in kinds) and keeps_values(known, one)}
 
-    def reshaped(made: _Rewriter, operator: OperatorRecord) -> bool:
+    def reshaped(made: Rewriter, operator: OperatorRecord) -> bool:
         if found.isdisjoint(operator.outputs):
             return False
         made.reshape(operator.inputs[0], operator.outputs[0])
@@ -111,7 +111,7 @@ def without_identities(model: bytes) -> bytes:
 
     if found:
         with suppress(InputError):  # it holds what no records can
-            return _rewritten(model, (reshaped,)) or model
+            return rewritten(model, (reshaped,)) or model
     return model
 
 
@@ -120,11 +120,11 @@ def with_simpler_operators(model: bytes) -> bytes | None:
 
     InputError if it holds what no records can.
     """
-    return _rewritten(model, (_cut, _one_by_one, _numbered, _strided))
+    return rewritten(model, (_cut, _one_by_one, _numbered, _strided))
 
 
 @dataclass(slots=True)
-class _Rewriter:
+class Rewriter:
     """A model under change: its tensors, to which others are added, and its operators in their new order."""
 
     tensors: list[TensorRecord]
@@ -172,17 +172,17 @@ class _Rewriter:
         return len(self.tensors) - 1
 
 
-_Rule = Callable[[_Rewriter, OperatorRecord], bool]
+_Rule = Callable[[Rewriter, OperatorRecord], bool]
 """A rule puts others in the place of an operator; False if it has nothing to say of it."""
 
 
-def _rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
+def rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
     """The .tflite ``model`` after the first rule that changes it, operator by operator; None if none does.
 
     InputError if it holds what no records can.
     """
     records = read_records(model)
-    made = _Rewriter(list(records.tensors))
+    made = Rewriter(list(records.tensors))
     changed = False
     for operator in records.operators:
         if any(_applied(rule, made, operator) for rule in rules):
@@ -192,7 +192,7 @@ def _rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
     return write_tflite(replace(records, tensors=tuple(made.tensors), operators=tuple(made.operators))) if changed else None
 
 
-def _applied(rule: _Rule, made: _Rewriter, operator: OperatorRecord) -> bool:
+def _applied(rule: _Rule, made: Rewriter, operator: OperatorRecord) -> bool:
     """Whether a rule changed an operator; one whose tensors are not those of its kind, as in a damaged file, is left for Vela to refuse."""
     tensors, operators = len(made.tensors), len(made.operators)
     try:
@@ -202,7 +202,7 @@ def _applied(rule: _Rule, made: _Rewriter, operator: OperatorRecord) -> bool:
         return False
 
 
-def _begins(made: _Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[int, ...]]] | None:
+def _begins(made: Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[int, ...]]] | None:
     """The tensor that an operator cuts, and where each of its outputs begins; None if it is no SLICE and no SPLIT."""
     if operator.code == _CODES.SLICE:
         return operator.inputs[0], [integers(made.tensors[operator.inputs[1]])]
@@ -215,7 +215,7 @@ def _begins(made: _Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[
     return None
 
 
-def _cut(made: _Rewriter, operator: OperatorRecord) -> bool:
+def _cut(made: Rewriter, operator: OperatorRecord) -> bool:
     """A part of several images: cut out of each of them."""
     found = _begins(made, operator) if made.is_of_images(operator) else None
     if found is None:
@@ -235,7 +235,7 @@ def _cut(made: _Rewriter, operator: OperatorRecord) -> bool:
     return True
 
 
-def _one_by_one(made: _Rewriter, operator: OperatorRecord) -> bool:
+def _one_by_one(made: Rewriter, operator: OperatorRecord) -> bool:
     """A resize or a grouped convolution of several images: run for one after the other, as none knows of another."""
     if not made.is_of_images(operator):
         return False
@@ -260,7 +260,7 @@ def _one_by_one(made: _Rewriter, operator: OperatorRecord) -> bool:
     return True
 
 
-def _numbered(made: _Rewriter, operator: OperatorRecord) -> bool:
+def _numbered(made: Rewriter, operator: OperatorRecord) -> bool:
     """The largest channel of each position of several images: of one image with the rows of all."""
     if operator.code != _CODES.ARG_MAX or not made.is_of_images(operator):
         return False
@@ -276,7 +276,7 @@ def _numbered(made: _Rewriter, operator: OperatorRecord) -> bool:
     return True
 
 
-def _strided(made: _Rewriter, operator: OperatorRecord) -> bool:
+def _strided(made: Rewriter, operator: OperatorRecord) -> bool:
     """Every so many rows and columns of whole images: the part of each image that has them, and a pool of single elements."""
     if operator.code != _CODES.STRIDED_SLICE or any(dict(operator.fields).get(mask) for mask in _MASKS):
         return False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import tflite
@@ -10,7 +11,7 @@ import tflite
 from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES
 from cascader.frontends.zoo.kernels import Array
 from npu_model.errors import InputError
-from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, TensorRecord
+from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
 from npu_model.values import dataclass
 
@@ -18,7 +19,10 @@ _TYPE = tflite.TensorType
 
 # Versions of an operator for (8-bit, 16-bit) activations: op_version.cc of LiteRT; float32 and uint8 have version 1.
 _KINDS_BY_VERSIONS = {
-    (1, 1): ("DEPTH_TO_SPACE ELU EXPAND_DIMS HARD_SWISH NEG PRELU RELU_0_TO_1 RELU_N1_TO_1 RESHAPE REVERSE_V2 SPACE_TO_DEPTH SQUEEZE TILE"),
+    (1, 1): (
+        "ASSIGN_VARIABLE CALL_ONCE DEPTH_TO_SPACE ELU EXPAND_DIMS HARD_SWISH NEG PRELU READ_VARIABLE RELU_0_TO_1 RELU_N1_TO_1 RESHAPE "
+        "REVERSE_V2 SHAPE SPACE_TO_DEPTH SQUEEZE TILE VAR_HANDLE"
+    ),
     (1, 2): "QUANTIZE",
     (2, 2): ("ARG_MAX BATCH_TO_SPACE_ND EXP GELU LEAKY_RELU LOG PAD PADV2 SPACE_TO_BATCH_ND SPLIT_V SQUARED_DIFFERENCE SUM TRANSPOSE"),
     (2, 3): (
@@ -26,7 +30,7 @@ _KINDS_BY_VERSIONS = {
         "REDUCE_MAX REDUCE_MIN RELU RELU6 RSQRT SOFTMAX SUB TANH UNPACK"
     ),
     (2, 4): "ABS GATHER MUL RESIZE_BILINEAR RESIZE_NEAREST_NEIGHBOR SLICE SPLIT STRIDED_SLICE",
-    (3, 3): "SVDF UNIDIRECTIONAL_SEQUENCE_LSTM",
+    (3, 3): "FILL SVDF UNIDIRECTIONAL_SEQUENCE_LSTM",
     (3, 4): "CONV_2D TRANSPOSE_CONV",
     (3, 5): "DEPTHWISE_CONV_2D",
     (4, 7): "FULLY_CONNECTED",
@@ -35,6 +39,15 @@ _VERSIONS = {kind: versions for versions, kinds in _KINDS_BY_VERSIONS.items() fo
 
 
 _UINT8_OFFSET = 128
+
+_OPERATOR = tflite.BuiltinOperator
+_ONCE = OperatorRecord(_OPERATOR.CALL_ONCE, 1, (), (), "CallOnceOptions", (("InitSubgraphIndex", 1),))
+"""The operator that runs the second subgraph before the first inference."""
+
+
+def _handle_of(name: str, tensor: int) -> OperatorRecord:
+    """The operator that makes ``tensor`` a handle of the resource variable ``name``."""
+    return OperatorRecord(_OPERATOR.VAR_HANDLE, 1, (), (tensor,), "VarHandleOptions", (("Container", ""), ("SharedName", name)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -132,6 +145,7 @@ class Recorder:
         self._values: dict[int, Value] = {}
         self.inputs: list[int] = []
         self._names: dict[str, int] = {}
+        self._resources: list[TensorRecord] = []
 
     def key(self, layer: str) -> str:
         """The name of a layer's stream of random numbers."""
@@ -181,6 +195,20 @@ class Recorder:
         self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=is_variable))
         return len(self._tensors) - 1
 
+    def resource(self, name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.int8]], like: Value) -> int:
+        """Add a resource variable that begins with int8 ``values``, quantised as ``like``, and return the number of its handle."""
+        self._resources.append(
+            TensorRecord(name, values.shape, tflite.TensorType.INT8, (like.scale,), (like.zero_point,), data=values.tobytes())
+        )
+        self._tensors.append(TensorRecord(f"{name}/handle", (), tflite.TensorType.RESOURCE))
+        handle = len(self._tensors) - 1
+        self._operators.append(_handle_of(name, handle))
+        return handle
+
+    def number(self, name: str) -> TensorHandle:
+        """Add a 32-bit integer without axes."""
+        return self._added(TensorRecord(name, (), tflite.TensorType.INT32), np.ones(CALIBRATION_IMAGES), 1.0, 0)
+
     def indices(self, name: str, sample: Array, dtype: int = tflite.TensorType.INT32) -> TensorHandle:
         """Add a tensor of 32-bit integers (or of ``dtype``) without quantisation, which counts or numbers something."""
         return self._added(TensorRecord(name, _shape(sample), dtype), sample, 1.0, 0)
@@ -224,4 +252,16 @@ class Recorder:
         indices = tuple(self.value(output).handle.index for output in outputs)
         description = f"npu-testbed zoo: {self.name}"
         tensors, operators, inputs = tuple(self._tensors), tuple(self._operators), tuple(self.inputs)
-        return write_tflite(ModelRecord(self.name, description, tensors, operators, inputs, indices))
+        model = ModelRecord(self.name, description, tensors, operators, inputs, indices)
+        return write_tflite(replace(model, operators=(_ONCE, *operators), others=(self._beginning(),)) if self._resources else model)
+
+    def _beginning(self) -> SubgraphRecord:
+        """The subgraph that CALL_ONCE runs: it assigns what each resource variable begins with."""
+        tensors: list[TensorRecord] = []
+        operators: list[OperatorRecord] = []
+        for values in self._resources:
+            number = len(tensors)
+            handle = TensorRecord(f"{values.name}/first_handle", (), tflite.TensorType.RESOURCE)
+            tensors += [handle, replace(values, name=f"{values.name}/first")]
+            operators += [_handle_of(values.name, number), OperatorRecord(_OPERATOR.ASSIGN_VARIABLE, 1, (number, number + 1), ())]
+        return SubgraphRecord("beginning", tuple(tensors), tuple(operators), (), ())
