@@ -29,6 +29,7 @@ DIGESTS = {
     "classifiers": "519a6fe4597bb11322534060519e97d7",
     "dense outputs": "d7584b9993739e35738495ec1d2267b4",
     "sequences": "178c47abcbbf5e1b19496d0656c08253",
+    "states and chains": "0f6910e4f9b4584a275181c6a202758f",
     "on the CPU": "12dafc553d7033057769ba4fefae7389",
     "shapes and ends": "82a97248f7b02bb32f2f93b1ad11951a",
     "long reaches": "b376a454ecb01033e556b073eece4f71",
