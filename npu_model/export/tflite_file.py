@@ -129,7 +129,7 @@ def _npu_operator(layout: _Layout, program: Program, arena_size: int, cop_format
 
 
 def _resource_operators(layout: _Layout, network: CompiledNetwork) -> tuple[tuple[OperatorRecord, ...], dict[str, int]]:
-    """What comes before all steps of a network with resource variables, and the tensors of their handles by the variables' names.
+    """Operators before all steps of a network with resource variables, and the tensors of their handles by the variables' names.
 
     CALL_ONCE is the first: Vela 5.2's C++ core puts it behind the operators that read what it assigns.
     """

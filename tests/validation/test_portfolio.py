@@ -70,7 +70,7 @@ def test_a_network_is_the_same_when_it_is_built_again() -> None:
 
 def test_a_model_is_named_with_the_portfolio_before_it() -> None:
     assert load_model("portfolio:mnist").data == network("mnist")
-    with pytest.raises(InputError, match=r"no network 'minst': .*--list. names all"):
+    with pytest.raises(InputError, match=r"no network 'minst'.*did you mean mnist.*--list. names all"):
         load_model("portfolio:minst")
 
 
