@@ -77,6 +77,11 @@ def _add_schedule(kinds: Any) -> None:
     add_settings_option(parser)
     add_timing_option(parser, "that which the schedule was made for")
     _add_report_options(parser)
+    parser.add_argument(
+        "--stream",
+        metavar="NAME=CYCLES_PER_ROW",
+        help='also run the schedule while the rows of an input ("input": the only one) arrive in its home, cut into command streams',
+    )
     parser.set_defaults(run=Printed(answer_schedule))
 
 
@@ -161,8 +166,11 @@ def _window(text: str) -> tuple[int, int | None]:
 def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
     """Replay a schedule: a file, or one that is at hand."""
     from npu_testbed.pipeline import read_schedule, simulate_schedule
+    from npu_testbed.streaming import stream_of, streamed_input
     from npu_testbed.timing import load_timing
     from npu_testbed.views.arena_map import arena_map
+
+    stream = None if arguments.stream is None else stream_of(arguments.stream)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
@@ -172,7 +180,11 @@ def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutc
         simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
         return simulation, lambda: arena_map(plan, simulation.replay)
 
-    return _answer(arguments, "schedule", arguments.schedule, simulate, show)
+    outcome = _answer(arguments, "schedule", arguments.schedule, simulate, show)
+    if stream is None:
+        return outcome
+    replayed = outcome.simulation
+    return replace(outcome, stream=streamed_input(read_schedule(arguments.schedule), *stream, replayed.system, replayed.timing))
 
 
 def _require_its_chip(arguments: argparse.Namespace, accelerator: str) -> None:

@@ -15,7 +15,7 @@ _VERSIONS = {
     "compare": 7,
     "compile": 5,
     "schedule": 10,
-    "simulate schedule": 12,
+    "simulate schedule": 13,
     "simulate vela": 12,
     "validate fvp": 4,
     "calibrate fit": 2,

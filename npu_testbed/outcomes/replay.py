@@ -13,9 +13,11 @@ from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
+from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, summarise, summary_json, summary_text
 from npu_testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
 from npu_testbed.simulation import Simulation
+from npu_testbed.streaming import StreamedInput
 from npu_testbed.views.arena_map import ArenaMap
 from npu_testbed.views.sram_map import sram_map_svg
 from sim.views.layers import LayerRow, layer_rows
@@ -26,7 +28,7 @@ class ReplayOutcome(Outcome):
     """A replay of a schedule, ``kind`` ours or Vela's, and what stands beside it.
 
     ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" where not asked for, ``trace`` the file that a trace was
-    written to. ``areas`` makes the map of the arena.
+    written to. ``areas`` makes the map of the arena. ``stream`` is the run beside an input whose rows arrive one by one.
     """
 
     kind: str
@@ -39,6 +41,7 @@ class ReplayOutcome(Outcome):
     min_percent: float = 1.0
     stalls: bool = False
     cpu_operations: bool = False
+    stream: StreamedInput | None = None
 
     @property
     def command(self) -> str:
@@ -75,6 +78,8 @@ class ReplayOutcome(Outcome):
         document["layers"] = layers_json(self.simulation.replay)
         if self.stalls:
             document["stalls"] = stalls_json(self.simulation.replay)
+        if self.stream is not None:
+            document["stream"] = stream_json(self.stream)
         if self.beside is not None:
             document["measured"] = measured_json(self.beside)
         if self.findings is not None:
@@ -91,6 +96,8 @@ class ReplayOutcome(Outcome):
         yield summary_text(self.simulation)
         if self.simulation.hazards:
             yield hazards_text(self.simulation.hazards)
+        if self.stream is not None:
+            yield stream_text(self.stream)
         yield layers_text(self.simulation.replay, self.min_percent)
         if self.beside is not None:
             yield measured_text(self.beside, self.min_percent)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass as mutable
 from dataclasses import field
 from functools import partial
+from itertools import pairwise
 
 from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, KeptKernels, Located, Looked, Placed
 from cascader.ethosu.codegen.stream import Stream
@@ -21,7 +22,7 @@ from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
-from npu_model.program import Binding, Control, ControlKind, KernelOperation, Moved, Operation, Program, Region, RegionRole
+from npu_model.program import Binding, Control, ControlKind, DmaWait, KernelOperation, Moved, Operation, Program, Region, RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.shapes import round_up
@@ -51,8 +52,8 @@ class _Lowering:
     located: dict[str, Located] = field(default_factory=dict)
     """Parts of the schedule among the kept ones."""
 
-    def program(self, segment: Segment, first: int, last: int) -> Program:
-        """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment."""
+    def program(self, segment: Segment, first: int, last: int, *, more: bool = False) -> Program:
+        """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment, or with ``more`` behind them of it."""
         stream = Stream(self.accelerator, self.kept)
         early = self._early_tables(first, last)
         for step in range(first, last):
@@ -60,6 +61,8 @@ class _Lowering:
                 for table, layer in early:
                     stream.load(table, layer)
             self._run(stream, step)
+        if more and stream.transfers:
+            stream.issue(DmaWait(0), "")  # the next Program knows of none that is under way
         stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
         finished = self.finish(self.kept, stream.operations)
         constants = self.schedule.network.constants
@@ -243,15 +246,16 @@ def _replayed(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished
     return _Finished(found, kept.words(issued), kept.moved)
 
 
-def lower(schedule: Schedule, *, early_tables: bool = True) -> CompiledNetwork:
+def lower(schedule: Schedule, *, early_tables: bool = True, cuts: Sequence[int] = ()) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
-    copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. InputError
+    copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. A further Program
+    begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. InputError
     if a block config does not fit or an operation breaks a rule of the accelerator.
     """
-    lowered = _lowered(schedule, KeptKernels(), _whole, early_tables=early_tables)
+    lowered = _lowered(schedule, KeptKernels(), _whole, early_tables=early_tables, cuts=cuts)
     for program in lowered.programs:
         check_program(program, find_accelerator(schedule.accelerator))
     return lowered
@@ -272,6 +276,7 @@ def _lowered(
     finish: Callable[[KeptKernels, Sequence[IssuedOperation]], _Finished],
     *,
     early_tables: bool,
+    cuts: Sequence[int] = (),
 ) -> CompiledNetwork:
     network = schedule.network
     kept.make_room()
@@ -300,7 +305,8 @@ def _lowered(
             read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
             steps.append(CpuOperator(payload.code, read, written, payload.reason, payload.resource))
         else:
-            steps.append(lowering.program(segment, first, last))
+            borders = [first, *(cut for cut in cuts if first < cut < last), last]
+            steps += [lowering.program(segment, start, end, more=end < last) for start, end in pairwise(borders)]
         first = last
     ends = (network.inputs, network.outputs, network.variables)
     inputs, outputs, variables = (_bindings(ports, lowering.places, lowering.regions) for ports in ends)

@@ -1,0 +1,40 @@
+"""A streamed input in words and as JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_model.printable import printable
+from npu_testbed.streaming import StreamedInput
+from validation.layout import filled
+
+
+def stream_text(found: StreamedInput) -> str:
+    """The run beside its source: latency, waits, the pace at which it never waits, and the rows that are held at once."""
+    cycles = sum(piece.cycles for piece in found.pieces)
+    pace = (
+        "All rows that are read are read by one of them."
+        if found.never_waits is None
+        else f"It never waits once it has begun if a row comes every {found.never_waits:,} cycles or sooner."
+    )
+    return filled(
+        f"Stream: {found.rows} rows of {printable(found.name)}, one every {found.cycles_per_row:,} cycles, in {len(found.pieces)} command "
+        f"streams of {cycles:,} NPU cycles in all. The result is there {found.latency:,} cycles after the last row; the NPU waits "
+        f"{found.waiting:,} cycles for rows. {pace} At most {found.held_rows} rows ({found.held_rows * found.row_bytes:,} bytes) have "
+        "arrived and are still to be read at one time. No command stream reads a byte before it has arrived: checked."
+    )
+
+
+def stream_json(found: StreamedInput) -> dict[str, Any]:
+    """The figures of the run, and each command stream's rows and cycles."""
+    return {
+        "input": found.name,
+        "rows": found.rows,
+        "row_bytes": found.row_bytes,
+        "cycles_per_row": found.cycles_per_row,
+        "latency_cycles": found.latency,
+        "waiting_cycles": found.waiting,
+        "never_waits_cycles_per_row": found.never_waits,
+        "held_rows": found.held_rows,
+        "pieces": [{"until_row": piece.until, "cycles": piece.cycles} for piece in found.pieces],
+    }

@@ -1,0 +1,124 @@
+"""Rows of an input that arrive while a network runs: cut schedules compute the same, and no piece runs ahead of its rows."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from functools import cache
+from pathlib import Path
+
+import jsonschema
+import pytest
+from cascades import outputs
+from command_line import call
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.schedule import Schedule
+from npu_model.errors import InputError
+from npu_model.program import DmaWait
+from npu_testbed.json_schemas import json_schema
+from npu_testbed.scheduling import schedule, write_schedule
+from npu_testbed.simulation import simulate_schedule
+from npu_testbed.streaming import Piece, StreamedInput, stream_of, streamed_input
+
+NAME = "zoo:resnet8"
+
+
+@cache
+def plan() -> Schedule:
+    return schedule(NAME, homes=("input=ext",), optimise="Size", effort="quick", processes=1)
+
+
+def streamed(cycles_per_row: int) -> StreamedInput:
+    simulation = simulate_schedule(plan())
+    return streamed_input(plan(), "input", cycles_per_row, simulation.system, simulation.timing)
+
+
+@settings(max_examples=6, deadline=None)
+@given(data=st.data())
+def test_a_schedule_computes_the_same_in_several_command_streams(data: st.DataObject) -> None:
+    cuts = sorted(data.draw(st.sets(st.integers(1, len(plan().jobs) - 1), max_size=8)))
+    cut = lower(plan(), cuts=cuts)
+    assert len(cut.programs) == len(cuts) + 1
+    assert outputs(cut) == outputs(lower(plan()))
+
+
+def test_copies_that_are_under_way_are_waited_for_where_the_schedule_is_cut() -> None:
+    staged = schedule(NAME, homes=("input=ext",), effort="quick", processes=1)
+    ahead = [copy for copy in staged.copies if staged.jobs[copy.step].part not in copy.readers]
+    cuts = [ahead[0].step + 1]
+    first, second = lower(staged, cuts=cuts).programs
+    assert isinstance(first.operations[-2], DmaWait)
+    assert outputs(lower(staged, cuts=cuts)) == outputs(lower(staged))
+    assert second.operations
+
+
+def test_the_pieces_read_the_rows_in_their_order_and_take_longer_than_one_stream() -> None:
+    found = streamed(1000)
+    until = [piece.until for piece in found.pieces]
+    assert until == sorted(set(until))
+    assert until[-1] == found.rows == 32
+    assert all(piece.first < piece.until for piece in found.pieces)
+    assert sum(piece.cycles for piece in found.pieces) >= simulate_schedule(plan()).replay.cycles
+
+
+PIECES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 500)), min_size=1, max_size=6)
+
+
+@given(made=PIECES, cycles_per_row=st.integers(1, 300))
+def test_the_run_beside_its_source_is_that_of_a_clock_that_ticks(made: list[tuple[int, int, int]], cycles_per_row: int) -> None:
+    pieces, until = [], 0
+    for back, rows, cycles in made:
+        until += rows
+        pieces.append(Piece(max(0, until - rows - back), until, cycles))
+    found = StreamedInput("image", until, 3, cycles_per_row, tuple(pieces))
+    # A twin that goes from cycle to cycle.
+    now = waiting = held = 0
+    for number, piece in enumerate(pieces):
+        while now // cycles_per_row < piece.until:
+            waiting += number > 0
+            now += 1
+        now += piece.cycles
+        lowest = min(later.first for later in pieces[number:])
+        held = max(held, min(until, now // cycles_per_row) - lowest)
+    assert (found.latency, found.waiting, found.held_rows) == (now - until * cycles_per_row, waiting, held)
+    pace = found.never_waits
+    if pace is not None:
+        assert pace == 0 or replace(found, cycles_per_row=pace).waiting == 0
+        assert replace(found, cycles_per_row=pace + 1).waiting > 0
+
+
+def test_a_slower_source_is_waited_for_and_a_fast_one_is_not() -> None:
+    slow, fast = streamed(100_000), streamed(1)
+    assert slow.waiting > 0 == fast.waiting
+    assert slow.held_rows < fast.held_rows
+    assert slow.latency < fast.latency
+
+
+@pytest.mark.parametrize("text", ["input", "input=", "=5", "input=0", "input=-3", "input=1e3"])
+def test_what_is_no_stream_is_refused(text: str) -> None:
+    with pytest.raises(InputError, match="is no stream: write NAME=CYCLES_PER_ROW"):
+        stream_of(text)
+
+
+def test_an_input_in_the_arena_and_an_unknown_one_are_refused() -> None:
+    simulation = simulate_schedule(plan())
+    with pytest.raises(InputError, match="names 'nothing'"):
+        streamed_input(plan(), "nothing", 5, simulation.system)
+    inside = schedule("zoo:tiny_conv", cascade=False)
+    with pytest.raises(InputError, match="lives in the arena, where no row may arrive late"):
+        streamed_input(inside, "input", 5, simulation.system)
+
+
+def test_the_command_line_says_what_the_stream_does(tmp_path: Path) -> None:
+    write_schedule(plan(), tmp_path / "plan.json")
+    words = ("simulate", "schedule", tmp_path / "plan.json", "--stream", "input=2000", "--no-advice")
+    document = json.loads(call(*words, "--json").output)
+    jsonschema.validate(document, json_schema("simulate schedule"))
+    assert document["stream"]["latency_cycles"] == streamed(2000).latency
+    assert "No command stream reads a byte before it has arrived" in " ".join(call(*words).output.split())
+    refused = call(*words[:3], "--stream", "image")
+    assert refused.status == 2
+    assert "is no stream" in refused.errors
