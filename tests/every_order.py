@@ -100,7 +100,7 @@ def jobs(op: KernelOperation, block: tuple[range, range, range]) -> Iterator[Byt
     rows = taps(ys, kernel.stride_y, kernel.height, kernel.dilation_y, op.padding.top, shape.height)
     columns = taps(xs, kernel.stride_x, kernel.width, kernel.dilation_x, op.padding.left, shape.width)
     if op.kind is OperationKind.CONV_2D or op.pool is PoolKind.REDUCE_SUM:
-        step = {8: 32, 16: 16, 32: 8}[op.ifm.dtype.bits]
+        step = min({8: 32, 16: 16, 32: 8}[op.ifm.dtype.bits], 16 if op.part_kernel else 32)
         for first in range(0, shape.depth, step):
             yield element_bytes(op.ifm, rows, columns, range(first, min(first + step, shape.depth)))
     else:

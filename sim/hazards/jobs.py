@@ -16,10 +16,10 @@ Read = tuple[FeatureMap, Part]
 """Elements of a map that a job reads."""
 
 _DEPTH_STEP_BITS = 256
-"""Bits of the channels of one IFM depth block: 32 of 8 bits, 16 of 16 and 8 of 32 (Vela 5.2.0 ``calc_ifm_block_depth``).
+"""Bits of the channels of one IFM depth block: 32 of 8 bits, 16 of 16 and 8 of 32 (Vela 5.2.0 ``calc_ifm_block_depth``)."""
 
-In part-kernel order the blocks are half as deep; BLOCKDEP counts no more of them (Vela), so that the larger ones are on the safe side.
-"""
+_PART_KERNEL_STEP = 16
+"""Channels of an IFM depth block in part-kernel order, at most: so Vela's C++ core counts its jobs."""
 
 
 def _cut(extent: int, size: int, number: int) -> tuple[int, int]:
@@ -89,6 +89,8 @@ def _depths(op: KernelOperation, part: Part) -> Iterator[tuple[int, int]]:
         yield min(part.c[0], depth - 1), min(part.c[1], depth)
         return
     step = _DEPTH_STEP_BITS // op.ifm.dtype.bits
+    if op.part_kernel:
+        step = min(step, _PART_KERNEL_STEP)
     for first in range(0, depth, step):
         yield first, min(first + step, depth)
 

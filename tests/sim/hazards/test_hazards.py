@@ -83,7 +83,9 @@ def kernels(draw: DrawFn) -> KernelOperation:
         taps, top = Kernel(), 0
     sums = kind is OperationKind.CONV_2D
     shape = Shape3D(
-        (ofm.height - 1) * taps.stride_y + taps.height - top, ofm.width - 1 + taps.width, draw(st.sampled_from([8, 24])) if sums else depth
+        (ofm.height - 1) * taps.stride_y + taps.height - top,
+        ofm.width - 1 + taps.width,
+        draw(st.sampled_from([8, 24, 40])) if sums else depth,
     )
     op = KernelOperation(
         kind,
@@ -102,7 +104,8 @@ def kernels(draw: DrawFn) -> KernelOperation:
         second = Shape3D(*(draw(st.sampled_from([1, extent])) for extent in (ofm.height, ofm.width, depth)))
         return replace(op, elementwise=ElementwiseKind.ADD, ifm2=draw(maps(second, dtype)))
     start = draw(PLACES)
-    return replace(op, weights=(ByteRange(draw(st.sampled_from([0, 1])), start, start + 16),))
+    part_kernel = sums and draw(st.booleans())
+    return replace(op, part_kernel=part_kernel, weights=(ByteRange(draw(st.sampled_from([0, 1])), start, start + 16),))
 
 
 @st.composite
