@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from npu_testbed.verbs import (
         Error,
         calibrate,
+        check,
         compare,
+        compile,  # noqa: A004  # the name of the command
+        device_run,
         diff,
         export,
         frontier,
@@ -34,7 +37,10 @@ __all__ = [
     "VERSION",
     "Error",
     "calibrate",
+    "check",
     "compare",
+    "compile",
+    "device_run",
     "diff",
     "export",
     "frontier",

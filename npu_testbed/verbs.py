@@ -25,6 +25,7 @@ from npu_testbed.vela_timeout import vela_timeout
 if TYPE_CHECKING:
     from npu_testbed.outcomes import Outcome, TextOutcome
     from npu_testbed.outcomes.comparison import ComparisonOutcome
+    from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.outcomes.frontier import FrontierOutcome
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.outcomes.schedule import ScheduleOutcome
@@ -153,6 +154,24 @@ def frontier(model: Source, **options: Any) -> FrontierOutcome:
 def compare(*models: Source, **options: Any) -> ComparisonOutcome:
     """Set the frontiers of networks beside Vela's schedules. Options: those of ``npu-testbed compare --help``."""
     found: ComparisonOutcome = ask("compare", *models, **options)
+    return found
+
+
+def compile(model: Source, **options: Any) -> CompilationOutcome:  # noqa: A001  # the command's name
+    """Compile a network in Vela's place. Options: those of ``npu-testbed compile --help``."""
+    found: CompilationOutcome = ask("compile", model, **options)
+    return found
+
+
+def check(file: Source, **options: Any) -> Outcome:
+    """Hold a schedule to a budget or a baseline. Options: those of ``npu-testbed check --help``."""
+    found: Outcome = ask("check", file, **options)
+    return found
+
+
+def device_run(firmware: str | PathLike[str], **options: Any) -> Outcome:
+    """Run firmware on an emulated core with the NPU. Options: those of ``npu-testbed device run --help``."""
+    found: Outcome = ask("device run", firmware, **options)
     return found
 
 

@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from npu_model.printable import printable
 from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, SupportedOpsReport, Version
 from npu_testbed.commands.options import (
     Parser,
@@ -20,12 +19,14 @@ from npu_testbed.commands.options import (
     add_vela_timeout_option,
     byte_count,
     example,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 from npu_testbed.compilation.vela_options import add_vela_options, notes
 
 if TYPE_CHECKING:
-    from npu_testbed.compilation.compiler import Compilation, CompileOptions
+    from npu_testbed.compilation.compiler import CompileOptions
+    from npu_testbed.outcomes.compilation import CompilationOutcome
+    from npu_testbed.progress import Progress
 
 
 _MOST_ALIGNMENT = 1 << 20
@@ -73,7 +74,7 @@ def add(commands: Any) -> None:
     add_json_option(parser)
     # Vela takes an option by any beginning that no other one has, and scripts do so.
     parser.allow_abbrev = True
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 def alignment(text: str) -> int:
@@ -136,13 +137,13 @@ def _add_vela_options(parser: Parser) -> None:
     group.add_argument("--list-configs", action=ListConfigsOf, help="print the configurations of a file, and exit")
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Compile, write all files or none, and report."""
+def answer(arguments: argparse.Namespace, show: Progress) -> CompilationOutcome:
+    """Compile, and write all files or none."""
     from npu_testbed.compilation.compiler import compile_model, debug_files
     from npu_testbed.endings import say
     from npu_testbed.files import make_folder, require_makeable
+    from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.pipeline import write_files
-    from npu_testbed.progress import progress
 
     said = list(notes(arguments))
     with _as_vela():
@@ -150,17 +151,17 @@ def run(arguments: argparse.Namespace) -> int:
     options = _options(arguments)
     for sentence in said:
         say("note", sentence)
-    with progress() as show:
-        compilation = compile_model(arguments.model, options, show)
-        files = dict(compilation.files)
-        if arguments.enable_debug_db:
-            files |= debug_files(compilation)
-        show(f"Writing {arguments.output_dir}")
-        make_folder(arguments.output_dir)
-        paths = {arguments.output_dir / name: data for name, data in files.items()}
-        write_files(paths, arguments.model)
-    _report(compilation, paths, arguments)
-    return 0
+    compilation = compile_model(arguments.model, options, show)
+    files = dict(compilation.files)
+    if arguments.enable_debug_db:
+        files |= debug_files(compilation)
+    show(f"Writing {arguments.output_dir}")
+    make_folder(arguments.output_dir)
+    paths = {arguments.output_dir / name: data for name, data in files.items()}
+    write_files(paths, arguments.model)
+    estimated = arguments.verbose_performance or arguments.verbose_cycle_estimate
+    sizes = {str(path): len(data) for path, data in paths.items()}
+    return CompilationOutcome(compilation, sizes, layers=estimated, cpu_operations=arguments.show_cpu_operations)
 
 
 @contextmanager
@@ -206,28 +207,3 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
         cpu_tensor_alignment=arguments.cpu_tensor_alignment,
         legacy=arguments.debug_force_legacy_core,
     )
-
-
-def _report(compilation: Compilation, paths: dict[Path, bytes], arguments: argparse.Namespace) -> None:
-    from npu_testbed.compilation.vela_summary import vela_summary_text
-    from npu_testbed.compilation.verdict import verdict_json, verdict_text
-    from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-    from npu_testbed.reports.summary import summary_json, summary_text
-    from npu_testbed.reports.tables import layers_json, layers_text
-
-    simulation = compilation.simulation
-    if arguments.json:
-        document = summary_json(simulation) | {"layers": layers_json(simulation.replay), "promise": verdict_json(compilation.verdict)}
-        if arguments.show_cpu_operations:
-            document["cpu_operations"] = cpu_operators_json(simulation.network)
-        print_json("compile", document | {"files": {str(path): len(data) for path, data in paths.items()}})
-        return
-    reports, estimated = compilation.reports, arguments.verbose_performance or arguments.verbose_cycle_estimate
-    lines = vela_summary_text(reports.summary, reports.layers, cycles=estimated, operators=arguments.show_cpu_operations)
-    sections = [verdict_text(compilation.verdict), lines, summary_text(simulation)]
-    if estimated:
-        sections.append(layers_text(simulation.replay))
-    if arguments.show_cpu_operations:
-        sections.append(cpu_operators_text(simulation.network))
-    sections.append("\n".join(f"{printable(str(path))}: {len(data):,} bytes" for path, data in paths.items()))
-    print("\n\n".join(sections))

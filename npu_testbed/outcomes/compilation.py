@@ -1,0 +1,64 @@
+"""The outcome of ``npu-testbed compile``."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from npu_model.printable import printable
+from npu_model.values import dataclass
+from npu_testbed.compilation.compiler import Compilation
+from npu_testbed.compilation.vela_summary import vela_summary_text
+from npu_testbed.compilation.verdict import verdict_json, verdict_text
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.summary import summary_json, summary_text
+from npu_testbed.reports.tables import layers_json, layers_text
+
+
+@dataclass(frozen=True, slots=True)
+class CompilationOutcome(Outcome):
+    """A compilation with its promise, and the bytes of the files that were written, by path.
+
+    ``layers`` and ``cpu_operations`` add their tables to the text.
+    """
+
+    compilation: Compilation
+    files: Mapping[str, int]
+    layers: bool = False
+    cpu_operations: bool = False
+
+    @property
+    def command(self) -> str:
+        """``compile``."""
+        return "compile"
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of the replay."""
+        return self.compilation.simulation.replay.cycles
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that the plan sets aside for feature maps."""
+        return self.compilation.simulation.planned_bytes
+
+    def document(self) -> dict[str, Any]:
+        """The figures, the layers, the promise and the files."""
+        simulation = self.compilation.simulation
+        document = summary_json(simulation) | {"layers": layers_json(simulation.replay), "promise": verdict_json(self.compilation.verdict)}
+        if self.cpu_operations:
+            document["cpu_operations"] = cpu_operators_json(simulation.network)
+        return document | {"files": dict(self.files)}
+
+    def text(self) -> str:
+        """The promise, the lines that Vela prints, the summary, and the files."""
+        simulation, reports = self.compilation.simulation, self.compilation.reports
+        lines = vela_summary_text(reports.summary, reports.layers, cycles=self.layers, operators=self.cpu_operations)
+        sections = [verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
+        if self.layers:
+            sections.append(layers_text(simulation.replay))
+        if self.cpu_operations:
+            sections.append(cpu_operators_text(simulation.network))
+        sections.append("\n".join(f"{printable(path)}: {size:,} bytes" for path, size in self.files.items()))
+        return "\n\n".join(sections)
