@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import field
+from fractions import Fraction
 
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions
@@ -47,6 +48,8 @@ class CascadeOptions:
     """Exchange height and width where the kernels are faster so."""
     streamed_pools: bool = True
     """Sum (or compare) a few rows at a time for a global pool, where that holds fewer bytes."""
+    recompute: Fraction = Fraction(11, 10)
+    """Multiply-accumulates that tiles and skips made again may come to, as a multiple of the network's (1: nothing is done twice)."""
     slices: bool = True
     """Cut layers with very many weights into pieces along their output channels."""
     fine_slices: bool = True

@@ -146,6 +146,7 @@ class Network:
     ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
     subgraphs of the model beside this one, which stay on the CPU. ``constant_outputs`` are outputs that no part writes. ``homes`` are
     those of the tensors that do not live in the arena.
+    ``macs_again`` counts the multiply-accumulates that its kernels do a second time, as tiles and skips made again do.
     """
 
     graph: CascaderGraph
@@ -159,6 +160,12 @@ class Network:
     constant_outputs: tuple[ConstantOutput, ...] = ()
     homes: tuple[Home, ...] = ()
     resources: tuple[ResourceVariable, ...] = ()
+    macs_again: int = 0
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates of all kernels."""
+        return sum(kernel.operation.macs for kernel in self.kernels.values())
 
     @property
     def kernels(self) -> dict[str, EthosuPart]:

@@ -6,7 +6,7 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, tensor_reads
 from cascader.ethosu.network.operators import operand_propagator
 from cascader.graph.views import Cut, OperandView, PartViews, View
-from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout, Upscale
+from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout, Padding, PoolKind, Upscale
 
 ANY = Cut()
 """Stripes may begin at any element, and have any number of them."""
@@ -32,8 +32,11 @@ def _cut(operation: KernelOperation, axis: Axis) -> Cut | None:
     """Say where a kernel may be cut along an axis; None if nowhere.
 
     The upscaler begins with the first copy of an IFM element, so the first one that a stripe reads must be one, unless it is padding.
+    An average with padding divides by the elements inside its map, one without by its scale: each stripe must have padding beside it.
     """
     window = axis.window(operation)
+    if operation.pool is PoolKind.AVERAGE and operation.padding != Padding() == axis.padding(operation.padding, 0, 0):
+        return None
     if operation.upscale is Upscale.NONE:
         return Cut(most=1) if window.stride > LONGEST_STRIDE else ANY
     return Cut(2, window.pad % 2) if window.stride == 1 else None

@@ -17,6 +17,7 @@ from cascader.ethosu.rewrites.long_steps import with_long_steps
 from cascader.ethosu.rewrites.ordered import ordered
 from cascader.ethosu.rewrites.phases import in_phases
 from cascader.ethosu.rewrites.reblock import reblocked, recoded
+from cascader.ethosu.rewrites.recomputed import planned_bytes, recomputed
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
 from cascader.ethosu.rewrites.spared_copies import with_transfers, without_copies
@@ -44,6 +45,8 @@ _SMALL = 12_000
 """Parts times rows of all parts up to which a network is small."""
 _PIECES_OF_LARGE = (40, 100)
 """As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
+_MOST_PARTS = 256
+"""Parts above which a network is not searched in tiles: to plan it once for each way to cut it would take long."""
 _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
@@ -172,6 +175,16 @@ class _Maker:
         flat = _flat_forms(base, self.device, self.options)[:1]
         return flat or [self.coarse(base, coarse, self.options.layouts[-1]), *(self.pieces(made, size) for size in fine[:1])]
 
+    def recomputed(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
+        """The forms in tiles and with skips made again; the one that holds fewest bytes in the largest finer pieces, too."""
+        if self.options.recompute <= 1 or is_flat(plain) or len(plain.graph.parts) > _MOST_PARTS:
+            return []
+        streamed = with_streamed_pools(plain, self.device, self.staged) if self.options.streamed_pools else plain
+        base = min((plain, streamed), key=planned_bytes)
+        found = recomputed(base, self.options.recompute, self.device, self.staged)
+        made = [self.coarse(self.base(form), coarse, self.options.layouts[-1]) for form in found]
+        return made + [self.pieces(form, size) for form in found[:1] for size in fine[:1]]
+
     def across(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
         """The forms with kernels turned, none if that gains nothing: stored turned, in place, and in the largest of the finer pieces."""
         stored = turned(plain, self.device, self.staged) if self.options.turn else plain
@@ -252,7 +265,8 @@ def forms(  # a network is rewritten for a device, its memories and its timing
     # Another order of the parts saves memory only, as do copies that turn a tensor: the densest layout and coarse pieces do for both.
     others = (ordered(network) if options.order else network, copying)
     always = _each(found + [make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1]) for other in others if other != network])
-    return Forms(always, tuple(form for form in make.streamed(plain, coarse, fine) if form not in always))
+    smaller = (*make.streamed(plain, coarse, fine), *make.recomputed(plain, coarse, fine))
+    return Forms(always, tuple(form for form in smaller if form not in always))
 
 
 def variants(
