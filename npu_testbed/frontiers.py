@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from concurrent.futures import Executor
 from dataclasses import field, replace
+from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
@@ -63,6 +64,16 @@ class FrontierPoint:
         parts = {part.name: ethosu_part(part) for part in self.schedule.network.graph.parts}
         copied = (parts[copy.part] for copy in self.schedule.copies)
         return sum(staged_bytes(part.operation) for part in copied if part is not None)
+
+    @cached_property
+    def macs(self) -> int:
+        """Multiply-accumulates of all kernels."""
+        return self.schedule.network.macs
+
+    @property
+    def macs_again(self) -> int:
+        """Multiply-accumulates that are done a second time, by tiles and skips made again."""
+        return self.schedule.network.macs_again
 
     @property
     def estimate_error(self) -> float:
@@ -156,12 +167,14 @@ def frontier(
     memory: MemoryOptions = NO_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
     homes: tuple[str, ...] = (),
+    recompute: Fraction | None = None,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
 ) -> Frontier:
     """The frontier of a model (a path or ``zoo:NAME``), from ``rungs`` memory limits per layout (None: the search's default).
 
+    ``recompute`` bounds the multiply-accumulates of tiles and skips made again, as a multiple of the network's (None: 1.1).
     ``homes`` put tensors outside the arena: pairs WHAT=MEMORY such as ``input=ext``. ``processes`` change how long it takes and nothing
     else. ``schedules`` is a folder that has the schedules when they are all known and the best so far before that; if it was left before
     its end, the search goes on from there.
@@ -169,7 +182,7 @@ def frontier(
     Points of more bytes than the memory mode grants are left out. InputError if the model or a name is wrong, or no point fits.
     """
     bound = memory.arena_bound()
-    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, homes=homes, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, homes=homes, progress=progress)
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
         executor = resumed(pool, task, schedules)
         made = search(explore(task, executor, progress), EVERYTHING, executor, progress)

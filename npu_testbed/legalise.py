@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -43,6 +44,7 @@ def load_task(
     *,
     rungs: int | None = None,
     timing: TimingParameters = DEFAULT_TIMING,
+    recompute: Fraction | None = None,
     ignore_ops: tuple[str, ...] = (),
     homes: tuple[str, ...] = (),
     progress: Progress = silent,
@@ -52,6 +54,7 @@ def load_task(
     ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
     ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them. Where the memory mode parts a fast scratch from
     the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and outputs live in the mode's own.
+    ``recompute`` is as :func:`npu_testbed.tasks.task_of` has it.
 
     InputError if the model or a name is wrong, or a tensor may not live where it should.
     """
@@ -67,7 +70,9 @@ def load_task(
     from npu_testbed.tasks import task_of  # noqa: PLC0415  # imported while Vela ran
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    task = task_of(model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops), homes=homes)
+    task = task_of(
+        model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops), recompute=recompute, homes=homes
+    )
     on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
     if on_cpu is not None and has_outer_arena(asked):
         raise InputError(

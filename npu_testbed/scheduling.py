@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -81,6 +82,7 @@ def schedule(
     optimise: str = DEFAULT_OPTIMISE,
     cascade: bool = True,
     effort: str = DEFAULT_EFFORT,
+    recompute: Fraction | None = None,
     memory: MemoryOptions = NO_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
@@ -94,7 +96,8 @@ def schedule(
 
     ``optimise`` Performance asks for the fastest that is found, Size for the one that needs least memory. ``cascade``
     False runs every layer whole, one after the other, and has no choice to make. ``effort`` standard searches near the budget,
-    quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer. Builtin
+    quick makes fewer changes there, thorough searches at every memory limit of a frontier, which takes some times longer.
+    ``recompute`` bounds the multiply-accumulates of tiles and skips made again, as a multiple of the network's (None: 1.1). Builtin
     operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
     does not depend on them. The search optimises for an NPU of this ``timing``. ``homes`` put tensors outside the arena, which does not
     count their bytes then: pairs WHAT=MEMORY such as ``input=ext``, of all inputs, all outputs, one of them, or a tensor.
@@ -107,7 +110,9 @@ def schedule(
     arena_cache_size = memory.arena_bound(arena_cache_size)
     if cascade:
         check_names(optimise, effort)
-    task = load_task(source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, homes=homes, progress=progress)
+    task = load_task(
+        source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, recompute=recompute, homes=homes, progress=progress
+    )
     if cascade:
         made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)
         return made.point.schedule

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from fractions import Fraction
+
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
@@ -84,12 +87,15 @@ def task_of(
     *,
     rungs: int | None = None,
     timing: TimingParameters = DEFAULT_TIMING,
+    recompute: Fraction | None = None,
     one_core: bool = False,
     homes: tuple[str, ...] = (),
 ) -> Task:
     """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
 
-    With ``one_core`` Vela's other core is not asked for better kernels. ``homes`` are pairs WHAT=MEMORY, as ``--home`` takes them.
+    ``recompute`` bounds the multiply-accumulates of its forms, as a multiple of the network's (None: the search's own). With
+    ``one_core`` Vela's other core is not asked for better kernels. ``homes`` are
+    pairs WHAT=MEMORY, as ``--home`` takes them.
     """
     device = accelerator(accelerator_config)
     tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
@@ -100,6 +106,7 @@ def task_of(
     system = on_ports(system, network.homes)
     provenance = Provenance(model.name, model.sha256, tools, system, timing)
     options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    options = options if recompute is None else replace(options, recompute=recompute)
     others = () if one_core else _others(model, found, plain, device, system, timing)
     if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), provenance))

@@ -16,6 +16,7 @@ from npu_testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_recompute_option,
     add_report_option,
     add_results_option,
     add_settings_option,
@@ -67,6 +68,7 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_settings_option(parser)
     add_timing_option(parser)
+    add_recompute_option(parser)
     parser.add_argument(
         "--robust",
         action="store_true",
@@ -116,6 +118,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
             arguments.accelerator_config,
             memory=memory_options(arguments),
             timing=timing,
+            recompute=arguments.recompute,
             processes=arguments.jobs,
             progress=show,
             results=arguments.results,

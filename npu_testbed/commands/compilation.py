@@ -16,6 +16,7 @@ from npu_testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_recompute_option,
     add_vela_timeout_option,
     byte_count,
     example,
@@ -59,6 +60,7 @@ def add(commands: Any) -> None:
     group = parser.add_argument_group("search")
     efforts = ("quick", "standard", "thorough")
     group.add_argument("--effort", choices=efforts, default="standard", help="how hard to search (default: standard)")
+    add_recompute_option(group)
     add_jobs_option(group)
     add_input_shape_option(group)
     add_vela_timeout_option(group)
@@ -198,6 +200,7 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
         optimise=arguments.optimise,
         cascade=not arguments.disable_cascading,
         effort=arguments.effort,
+        recompute=arguments.recompute,
         memory=memory,
         ignore_ops=tuple(name.strip() for words in arguments.ignore_ops for name in words.split(",") if name.strip()),
         processes=arguments.jobs,

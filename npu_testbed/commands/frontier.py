@@ -15,6 +15,7 @@ from npu_testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_recompute_option,
     add_report_option,
     add_settings_option,
     add_timing_option,
@@ -67,6 +68,7 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "the timing adapter u55_high_end")
     add_settings_option(parser)
     add_timing_option(parser)
+    add_recompute_option(parser)
     add_jobs_option(parser)
     add_input_shape_option(parser)
     add_vela_timeout_option(parser)
@@ -116,6 +118,7 @@ def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
         "rungs": arguments.rungs,
         "memory": memory_options(arguments),
         "timing": load_timing(arguments.timing),
+        "recompute": arguments.recompute,
         "processes": arguments.jobs,
         "progress": show,
     }

@@ -10,14 +10,20 @@ from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from textwrap import fill
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError, did_you_mean
 from npu_testbed import VERSION
 from npu_testbed.json_schemas import schema_version
 
+if TYPE_CHECKING:
+    from fractions import Fraction
+
 Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # argparse has no public name for a group
 """A parser, or a group of its options."""
+
+MOST_TIMES = 8
+"""Largest multiple of a network's multiply-accumulates that a user may allow: no form is known that gains bytes by more."""
 
 BAR_MISSED = 1
 """Exit status of a comparison that came out wrong."""
@@ -339,6 +345,38 @@ def add_timing_option(parser: Options, default: str = "the model's own") -> None
         metavar="PROFILE.toml",
         help=f"timing parameters of the NPU, as `calibrate fit` writes them (default: {default})",
     )
+
+
+def times(text: str) -> Fraction:
+    """A multiple of 1 or more, such as 1.1.
+
+    >>> times("1.14")
+    Fraction(57, 50)
+    """
+    from fractions import Fraction
+
+    try:
+        value = Fraction(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text, re.ASCII) else Fraction(0)
+    except ValueError:
+        value = Fraction(0)
+    if not 1 <= value <= MOST_TIMES:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no multiple, give one from 1 to {MOST_TIMES}, such as 1.1")
+    return value
+
+
+def add_recompute_option(parser: Options) -> None:
+    """``--recompute`` and ``--no-recompute``; None stands for the search's own."""
+    group = parser.add_mutually_exclusive_group()
+    group.add_argument(
+        "--recompute",
+        metavar="MACS",
+        type=times,
+        help=(
+            "multiply-accumulates that tiles and skips made again may come to, as a multiple of the network's (default: 1.1); "
+            "every answer says how many it does"
+        ),
+    )
+    group.add_argument("--no-recompute", dest="recompute", action="store_const", const=times("1"), help="multiply and add nothing twice")
 
 
 def add_energy_option(parser: Options, what: str) -> None:

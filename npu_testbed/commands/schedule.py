@@ -18,6 +18,7 @@ from npu_testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_recompute_option,
     add_report_option,
     add_settings_option,
     add_timing_option,
@@ -89,6 +90,7 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "the timing adapter u55_high_end; `simulate schedule` replays on what is given here")
     add_settings_option(parser)
     add_timing_option(parser)
+    add_recompute_option(parser)
     add_layer_options(parser)
     add_report_option(parser)
     add_cpu_operations_option(parser)
@@ -105,7 +107,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     from npu_testbed.files import require_page, require_writable, write_files
     from npu_testbed.termination import Terminated
 
-    for option in ("optimise", "effort", "time_limit"):
+    for option in ("optimise", "effort", "time_limit", "recompute"):
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
             name = f"--{option.replace('_', '-')} {given}"
             raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
@@ -226,7 +228,9 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     def search(show: Progress, seen: Seen) -> Choice:
-        task = load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, homes=homes, progress=show)
+        task = load_task(
+            arguments.model, arguments.accelerator_config, memory, timing=timing, recompute=arguments.recompute, homes=homes, progress=show
+        )
         # What takes long to import is imported while Vela runs.
         from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of
 

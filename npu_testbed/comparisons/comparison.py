@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
+from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -174,6 +175,7 @@ def compare(
     sweep: int = SWEEP,
     memory: MemoryOptions = NO_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
+    recompute: Fraction | None = None,
     processes: int | None = None,
     progress: Progress = silent,
     schedules: Path | None = None,
@@ -188,13 +190,13 @@ def compare(
     on both cores. ``schedules`` is a folder as :func:`npu_testbed.frontiers.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
-    have ratios of energies by that table.
+    have ratios of energies by that table. ``recompute`` is as :func:`npu_testbed.frontiers.frontier` has it.
 
     Our arenas and those of the sweep have at most the bytes that the memory mode grants, which Vela takes as a wish.
     """
     require_one_memory(memory.memory_system())
     bound = memory.arena_bound()
-    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, progress=progress)
     system_config, memory_mode = memory.vela_names
     model, _ = without_constant_outputs(with_own_shapes(load_model(source).data))
     vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)

@@ -11,6 +11,7 @@ from npu_testbed.comparisons.verdicts import verdicts
 from npu_testbed.energy.report import caveat
 from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.reports.frontier import bounds_text, frontier_json
+from npu_testbed.reports.macs import share_again
 from npu_testbed.timing import timing_clause
 from validation.fvp.undecided import NAMES, undecided
 from validation.layout import filled, grid
@@ -33,12 +34,13 @@ def _ratio(value: float | None) -> str:
 def _answer_cells(answer: Answer) -> tuple[str, ...]:
     ours = answer.ours
     if ours is None:
-        return (answer.condition, "none", "none", "-", "-", "-")
+        return (answer.condition, "none", "none", "-", "-", "-", "-")
     assert answer.cycles_ratio is not None  # noqa: S101  # there is a point of ours
     return (
         answer.condition,
         f"{ours.memory:,}",
         f"{ours.cycles:,}",
+        share_again(ours.macs, ours.macs_again),
         _ratio(answer.memory_ratio),
         _ratio(answer.cycles_ratio),
         cycles_verdict(answer.cycles_ratio),
@@ -58,6 +60,7 @@ def _sweep_cells(row: SweepRow) -> tuple[str, ...]:
         "-" if vela is None else f"{vela.cycles:,}",
         "-" if ours is None else f"{ours.memory:,}",
         "-" if ours is None else f"{ours.cycles:,}",
+        "-" if ours is None else share_again(ours.macs, ours.macs_again),
         _ratio(row.cycles_ratio),
         "-" if row.cycles_ratio is None else cycles_verdict(row.cycles_ratio),
     )
@@ -71,12 +74,12 @@ def comparison_text(comparison: Comparison) -> str:
         printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400),
         _table(("Vela's schedules", "bytes", "cycles"), [_vela_cells(point) for point in plain]),
         _table(
-            ("ours", "bytes", "cycles", "bytes / Vela's", "cycles / Vela's", "faster"),
+            ("ours", "bytes", "cycles", "MACs again", "bytes / Vela's", "cycles / Vela's", "faster"),
             [_answer_cells(answer) for answer in comparison.answers],
         ),
         *_energy_sections(comparison),
         _table(
-            ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "ours / Vela", "faster"),
+            ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "MACs again", "ours / Vela", "faster"),
             [_sweep_cells(row) for row in comparison.sweep],
             left=0,
         ),
@@ -162,7 +165,11 @@ def _vela_json(point: VelaPoint | None) -> dict[str, Any] | None:
 
 
 def _ours_json(point: FrontierPoint | None) -> dict[str, Any] | None:
-    return None if point is None else {"memory_bytes": point.memory, "cycles": point.cycles, "schedule_sha256": point.digest}
+    return (
+        None
+        if point is None
+        else {"memory_bytes": point.memory, "cycles": point.cycles, "macs_again": point.macs_again, "schedule_sha256": point.digest}
+    )
 
 
 def _verdicts_json(comparison: Comparison) -> dict[str, Any]:

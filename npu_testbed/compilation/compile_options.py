@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -24,7 +26,7 @@ class CompileOptions:
 
     ``aim`` is one of :data:`AIMS`. ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
     ``cpu_tensor_alignment`` is that of the tensors that operators on the CPU and the custom operators have, in bytes. With ``legacy`` it is
-    Vela's Python core that ours is held to.
+    Vela's Python core that ours is held to. ``recompute`` bounds the multiply-accumulates, as :func:`npu_testbed.scheduling.schedule` has it.
     """
 
     accelerator: str = DEFAULT_ACCELERATOR
@@ -32,6 +34,7 @@ class CompileOptions:
     optimise: str = DEFAULT_OPTIMISE
     cascade: bool = True
     effort: str = DEFAULT_EFFORT
+    recompute: Fraction | None = None
     memory: MemoryOptions = NO_OPTIONS
     ignore_ops: tuple[str, ...] = ()
     processes: int | None = None

@@ -112,7 +112,15 @@ def _require_aligned(simulation: Simulation, alignment: int) -> None:
 
 def _ours(model: Model, source: str, options: CompileOptions, vela: Figures | None, bound: int | None, progress: Progress) -> _Ours:
     """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
-    task = load_task(source, options.accelerator, options.memory, timing=options.timing, ignore_ops=options.ignore_ops, progress=progress)
+    task = load_task(
+        source,
+        options.accelerator,
+        options.memory,
+        timing=options.timing,
+        recompute=options.recompute,
+        ignore_ops=options.ignore_ops,
+        progress=progress,
+    )
     if options.cascade:
         plan = best_schedule(task, options, vela, bound, progress)
     else:

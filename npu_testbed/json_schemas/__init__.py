@@ -12,9 +12,9 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 7,
-    "compile": 5,
-    "schedule": 10,
+    "compare": 8,
+    "compile": 6,
+    "schedule": 11,
     "simulate schedule": 13,
     "simulate vela": 12,
     "validate fvp": 4,
@@ -22,8 +22,8 @@ _VERSIONS = {
     "verify": 3,
     "device run": 2,
     "diff": 2,
-    "frontier": 3,
-    "validate vela": 2,
+    "frontier": 4,
+    "validate vela": 3,
     "validate all": 2,
     "validate portfolio": 2,
     "validate fvp --live": 2,

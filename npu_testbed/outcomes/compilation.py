@@ -12,6 +12,7 @@ from npu_testbed.compilation.vela_summary import vela_summary_text
 from npu_testbed.compilation.verdict import verdict_json, verdict_text
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import summary_json, summary_text
 from npu_testbed.reports.tables import layers_json, layers_text
 
@@ -47,6 +48,7 @@ class CompilationOutcome(Outcome):
         """The figures, the layers, the promise and the files."""
         simulation = self.compilation.simulation
         document = summary_json(simulation) | {"layers": layers_json(simulation.replay), "promise": verdict_json(self.compilation.verdict)}
+        document["macs_again"] = 0 if self.compilation.schedule is None else self.compilation.schedule.network.macs_again
         if self.cpu_operations:
             document["cpu_operations"] = cpu_operators_json(simulation.network)
         return document | {"files": dict(self.files)}
@@ -56,6 +58,7 @@ class CompilationOutcome(Outcome):
         simulation, reports = self.compilation.simulation, self.compilation.reports
         lines = vela_summary_text(reports.summary, reports.layers, cycles=self.layers, operators=self.cpu_operations)
         sections = [verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
+        sections += [] if self.compilation.schedule is None else [macs_text(self.compilation.schedule.network)]
         if self.layers:
             sections.append(layers_text(simulation.replay))
         if self.cpu_operations:

@@ -17,6 +17,7 @@ from npu_testbed.reports.bounds import bounds_json, bounds_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.macs import macs_json, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
@@ -93,7 +94,7 @@ class ScheduleOutcome(Outcome):
         }
         on_cpu = {"cpu_operations": cpu_operators_json(self.simulation.network)} if self.cpu_operations else {}
         advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
-        return facts | bounds_json(self.choice) | on_cpu | advice
+        return facts | macs_json(plan.network) | bounds_json(self.choice) | on_cpu | advice
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""
@@ -118,6 +119,7 @@ class ScheduleOutcome(Outcome):
             said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
         if remark := legaliser_remark(plan.provenance.tools):
             said.append(remark)
+        said.append(macs_text(plan.network))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []
         if self.stopped:
             said.append(f"The search was ended by {self.stopped}: another run may find another schedule.")

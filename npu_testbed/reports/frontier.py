@@ -6,11 +6,12 @@ from typing import Any
 
 from npu_model.printable import printable
 from npu_testbed.frontiers import Frontier, FrontierPoint
+from npu_testbed.reports.macs import share_again
 from npu_testbed.timing import timing_clause, timing_json
 from npu_testbed.versions import legaliser_remark
 from validation.layout import filled, grid
 
-_HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "expected - replay")
+_HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "MACs again", "expected - replay")
 
 
 def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
@@ -21,6 +22,7 @@ def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
         f"{point.jobs:,}",
         f"{point.groups:,}",
         f"{point.staged_bytes:,}",
+        share_again(point.macs, point.macs_again),
         f"{point.estimate_error:+.1%}",
     )
 
@@ -57,6 +59,8 @@ def point_json(point: FrontierPoint) -> dict[str, Any]:
         "stripe_jobs": point.jobs,
         "groups": point.groups,
         "staged_bytes": point.staged_bytes,
+        "macs": point.macs,
+        "macs_again": point.macs_again,
         "schedule_sha256": point.digest,
     }
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Generic, Protocol, TypeVar
 
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.homes import Wanted
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.rewrites.columns import column_stripes
@@ -175,13 +176,13 @@ class _Maker:
         flat = _flat_forms(base, self.device, self.options)[:1]
         return flat or [self.coarse(base, coarse, self.options.layouts[-1]), *(self.pieces(made, size) for size in fine[:1])]
 
-    def recomputed(self, plain: Network, coarse: int, fine: Sequence[int]) -> list[Network]:
+    def recomputed(self, plain: Network, coarse: int, fine: Sequence[int], homes: Sequence[Wanted]) -> list[Network]:
         """The forms in tiles and with skips made again; the one that holds fewest bytes in the largest finer pieces, too."""
         if self.options.recompute <= 1 or is_flat(plain) or len(plain.graph.parts) > _MOST_PARTS:
             return []
         streamed = with_streamed_pools(plain, self.device, self.staged) if self.options.streamed_pools else plain
-        base = min((plain, streamed), key=planned_bytes)
-        found = recomputed(base, self.options.recompute, self.device, self.staged)
+        base = min((plain, streamed), key=lambda form: planned_bytes(form, homes))
+        found = recomputed(base, self.options.recompute, self.device, self.staged, homes)
         made = [self.coarse(self.base(form), coarse, self.options.layouts[-1]) for form in found]
         return made + [self.pieces(form, size) for form in found[:1] for size in fine[:1]]
 
@@ -242,10 +243,12 @@ def forms(  # a network is rewritten for a device, its memories and its timing
     options: CascadeOptions = DEFAULT_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
     spread: Spread = one_by_one,
+    homes: Sequence[Wanted] = (),
 ) -> Forms:
     """The network as it is searched: once per layout, axis and size of slices, those left out that do not differ from others.
 
-    ``spread`` makes those forms that take the most time; no form depends on it.
+    ``spread`` makes those forms that take the most time; no form depends on it. All tensors are in the arena; forms that are there for
+    their bytes are those for tensors that live where ``homes`` want them.
     """
     make = _Maker(find_accelerator(accelerator), Sources.staged(system, timing), Sources.direct(system, timing), options)
     copying = without_copies(network, shifted=True) if options.spare_copies else network
@@ -265,7 +268,7 @@ def forms(  # a network is rewritten for a device, its memories and its timing
     # Another order of the parts saves memory only, as do copies that turn a tensor: the densest layout and coarse pieces do for both.
     others = (ordered(network) if options.order else network, copying)
     always = _each(found + [make.coarse(make.base(make.plain(other)), coarse, options.layouts[-1]) for other in others if other != network])
-    smaller = (*make.streamed(plain, coarse, fine), *make.recomputed(plain, coarse, fine))
+    smaller = (*make.streamed(plain, coarse, fine), *make.recomputed(plain, coarse, fine, homes))
     return Forms(always, tuple(form for form in smaller if form not in always))
 
 

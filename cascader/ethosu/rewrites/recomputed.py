@@ -7,10 +7,11 @@ before it leaves as little: any other does more again and holds more.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.homes import Wanted, homed_forms
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.rewrites.column_spans import Segment, segment
@@ -50,9 +51,13 @@ class _NoCosts:
 _BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
 
 
-def planned_bytes(network: Network) -> int:
-    """Bytes that some plans of a network hold at least, of few rows and without copies of constants."""
-    return smallest_limit(Planner(DepthFirstScheduler(row_graph(network)), _NoCosts(), _BY_BYTES).table())
+def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
+    """Bytes of the arena that some plans of a network hold at least, of few rows and without copies of constants.
+
+    Its tensors live where ``homes`` want them.
+    """
+    placed = next(homed_forms([network], homes), network)
+    return smallest_limit(Planner(DepthFirstScheduler(row_graph(placed)), _NoCosts(), _BY_BYTES).table())
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,9 @@ class _Found:
 class _Tiler:
     """Cuts one network into tiles that do at most ``most`` multiply-accumulates."""
 
-    def __init__(self, network: Network, most: int, accelerator: Accelerator, sources: Sources) -> None:
-        self.network, self.most = network, most
+    def __init__(self, network: Network, most: int, homes: Sequence[Wanted], accelerator: Accelerator, sources: Sources) -> None:
+        self.network, self.most, self._homes = network, most, homes
+        self._outside = {home.tensor for placed in homed_forms([network], homes) for home in placed.homes}
         self._device = accelerator, sources
         self._macs = network.macs
 
@@ -86,7 +92,7 @@ class _Tiler:
             if cut is None or not cut.inside:
                 continue
             again = self._again(cut, 2)
-            size = sum(self.network.graph.tensor(name).size for name in cut.results)
+            size = sum(self.network.graph.tensor(name).size for name in cut.results if name not in self._outside)
             if again is not None and again <= self.most and size <= fewest:
                 left[size] = cut
                 fewest = size
@@ -96,11 +102,11 @@ class _Tiler:
         """A segment in some tiles; None if that does too much again, or is not possible."""
         again = self._again(cut, count)
         made = tiled(self.network, cut, count, *self._device) if again is not None and again <= self.most else None
-        return None if made is None else _Found(planned_bytes(made), made.macs, made)
+        return None if made is None else _Found(planned_bytes(made, self._homes), made.macs, made)
 
 
 def _smallest(found: Iterable[_Found | None]) -> list[_Found]:
-    """What was found, by its bytes and then by what it does."""
+    """Sort what was found by its bytes, and then by what it does."""
     return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
 
 
@@ -113,17 +119,18 @@ def _in_tiles(tiler: _Tiler, least: int) -> list[_Found]:
     return [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
 
 
-def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources) -> list[Network]:
+def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources, homes: Sequence[Wanted] = ()) -> list[Network]:
     """The forms that do at most ``most`` times the multiply-accumulates of a network and hold less than it: three at most.
 
-    The skips that save most made again, the network or that in two tiles, and in more.
+    The skips that save most made again, the network or that in two tiles, and in more. The network lies in the arena; its forms are
+    chosen for tensors that live where ``homes`` want them.
     """
-    bound, least = int(network.macs * most), planned_bytes(network)
-    again = _smallest(_Found(planned_bytes(one), one.macs, one) for one in skips_again(network) if one.macs <= bound)
+    bound, least = int(network.macs * most), planned_bytes(network, homes)
+    again = _smallest(_Found(planned_bytes(one, homes), one.macs, one) for one in skips_again(network) if one.macs <= bound)
     skip = [one for one in again[:1] if one.size < least * WORTHWHILE]
     found = list(skip)
     for base in (network, *(one.network for one in skip)):
-        found += _in_tiles(_Tiler(base, bound, accelerator, sources), least)
+        found += _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
     kept = _smallest(found)
     chosen = kept[:1] + [one for one in _smallest(skip) if one is not kept[0]]
     chosen += sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)[:1]

@@ -113,7 +113,7 @@ class Task:
     def _forms(self, origin: Origin, spread: Spread) -> Iterator[Origin]:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
         network = in_arena(origin.network)
-        made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread)
+        made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes)
         always = tuple(homed_forms(made.always, self.homes)) or (origin.network,)
         yield from (replace(origin, network=form) for form in always)
         placed = self._placed(always, spread) if is_flat(origin.network) else None
