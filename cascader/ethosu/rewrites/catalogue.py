@@ -236,7 +236,7 @@ class Forms:
     smaller: tuple[Network, ...] = ()
 
 
-def forms(  # a network is rewritten for a device, its memories and its timing
+def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories and its timing, and tensors live somewhere
     network: Network,
     accelerator: str,
     system: MemorySystem,
