@@ -26,7 +26,7 @@ class CompileOptions:
 
     ``aim`` is one of :data:`AIMS`. ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
     ``cpu_tensor_alignment`` is that of the tensors that operators on the CPU and the custom operators have, in bytes. With ``legacy`` it is
-    Vela's Python core that ours is held to. ``recompute`` bounds the multiply-accumulates, as :func:`npu_testbed.scheduling.schedule` has it.
+    Vela's Python core that ours is held to. ``recompute`` is as :func:`npu_testbed.scheduling.schedule` has it.
     """
 
     accelerator: str = DEFAULT_ACCELERATOR
