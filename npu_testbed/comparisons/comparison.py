@@ -14,7 +14,7 @@ from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.errors import InputError
+from npu_model.errors import InputError, LimitError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -157,7 +157,10 @@ class NoPeerError(InputError):
 
 
 def nothing_beside(failures: Sequence[VelaFailure]) -> InputError:
-    """The error for a network of which no core of Vela makes a stream for Size, or for Performance."""
+    """The error for a network of which no core of Vela makes a stream for Size, or for Performance; a limit of ours is said as such."""
+    limit = next((failure for failure in failures if failure.limit), None)
+    if limit is not None:
+        return LimitError(limit.reason)
     message = f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}"
     return NoPeerError(message) if all(failure.ended for failure in failures) else InputError(message)
 

@@ -11,7 +11,7 @@ from typing import Any
 from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, CompilerOptions, VelaResult, checked_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
-from npu_model.errors import InputError, UnfinishedError
+from npu_model.errors import InputError, LimitError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
@@ -62,12 +62,13 @@ class VelaPoint:
 class VelaFailure:
     """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason.
 
-    ``ended`` is False if Vela was ended or not started: another time it may do better.
+    ``ended`` is False if Vela was ended or not started: another time it may do better. With ``limit`` the reason is a limit of ours.
     """
 
     run: VelaRun
     reason: str
     ended: bool = True
+    limit: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +159,7 @@ def _outcome(task: VelaTask, run: VelaRun, result: VelaResult | InputError) -> O
     try:
         memory, cycles, on_cpu = _figures(task, result)
     except InputError as error:
-        return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError))
+        return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError), limit=isinstance(error, LimitError))
     return Outcome(VelaPoint(run, memory, cycles), on_cpu)
 
 
