@@ -141,15 +141,18 @@ def _add_vela_options(parser: Parser) -> None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> CompilationOutcome:
     """Compile, and write all files or none."""
-    from npu_testbed.compilation.compiler import compile_model, debug_files
+    from npu_testbed.compilation.compiler import compile_model, debug_files, network_name
     from npu_testbed.endings import say
-    from npu_testbed.files import make_folder, require_makeable
+    from npu_testbed.files import make_folder, require_makeable, require_writable
     from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.pipeline import write_files
 
     said = list(notes(arguments))
     with _as_vela():
         require_makeable(arguments.output_dir)
+        if arguments.output_dir.is_dir():
+            ending = "tflite" if arguments.output_format == "tflite" else "npz"
+            require_writable(arguments.output_dir / f"{network_name(arguments.model)}_vela.{ending}", arguments.model)
     options = _options(arguments)
     for sentence in said:
         say("note", sentence)

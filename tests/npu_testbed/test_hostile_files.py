@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 import time
 import tracemalloc
 from dataclasses import replace
@@ -54,6 +57,49 @@ def test_a_pipe_that_nobody_writes_to_is_not_waited_for(words: tuple[str, ...], 
     pipe = tmp_path / "pipe.toml"
     os.mkfifo(pipe)
     assert "no regular file" in refusal(*(word.replace("{}", str(pipe)) for word in words))
+
+
+OUTPUTS = [
+    ("schedule", "zoo:tiny_conv", "-o", "{}"),
+    ("schedule", "zoo:tiny_conv", "-o", "s.json", "--csv", "{}"),
+    ("frontier", "zoo:tiny_conv", "-o", "{}"),
+    ("simulate", "vela", "zoo:tiny_conv", "--trace", "{}"),
+    ("compile", "zoo:tiny_conv", "--output-dir", "{}"),
+]
+
+
+@pytest.fixture
+def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever reads a model fails: nothing has begun when an output is refused."""
+
+    def fail(source: str) -> None:
+        raise AssertionError(f"{source} is read")
+
+    for name in ("npu_testbed.legalise", "npu_testbed.simulation", "npu_testbed.compilation.compiler"):
+        monkeypatch.setattr(f"{name}.load_model", fail)
+
+
+@pytest.mark.usefixtures("no_search")
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="this system has no named pipes")
+@pytest.mark.parametrize("words", OUTPUTS, ids=" ".join)
+def test_a_place_that_takes_no_file_is_refused_before_anything_is_done(words: tuple[str, ...], tmp_path: Path) -> None:
+    pipe, folder = tmp_path / "pipe", tmp_path / "folder"
+    os.mkfifo(pipe)
+    folder.mkdir()
+    (folder / "tiny_conv_vela.tflite").mkdir()
+    for place in (pipe, folder, tmp_path / "file" / "below"):
+        (tmp_path / "file").write_bytes(b"")
+        outcome = call(*(word.replace("{}", str(place)) for word in words))
+        assert outcome.status in (1, 2), outcome
+        assert re.search("named pipe|is no directory|directory: give|a directory", outcome.errors), outcome.errors
+
+
+def test_what_standard_output_is_takes_a_schedule_even_if_it_is_a_pipe() -> None:
+    command = [sys.executable, "-m", "npu_testbed", "schedule", "zoo:tiny_conv", "--no-cascade", "--no-advice", "-o", "/dev/stdout"]
+    if not Path("/dev/stdout").exists():
+        pytest.skip("this system has no /dev/stdout")
+    done = subprocess.run(command, capture_output=True, check=True)
+    assert b'"digest"' in done.stdout
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")

@@ -63,7 +63,8 @@ RULES = (
     Rule("STRIDED_SLICE", "stride", "step forwards, and over rows and columns alone"),
     Rule("MAXIMUM|MINIMUM|CONCATENATION", "quantization", "give the inputs and the output one scale and zero point"),
     Rule(".*", "[Pp]er-axis", "quantise the tensor as a whole, not by channels"),
-    Rule(".*", "greater than 4D|[Rr]ank|at most 4", "use tensors of at most four dimensions"),
+    Rule("TRANSPOSE", "permutation|transpose", "keep one order of axes: export the network in NHWC"),
+    Rule(".*", r"greater than 4D|Rank not supported|rank exceeds|<= 8", "use tensors of at most four dimensions"),
     Rule(".*", "(32|64)-bit feature-maps|DataType (Int32|Int64|Bool)|of type int32", "use INT8, UINT8 or INT16 for feature maps"),
     Rule(".*", "must be constant|non-constant|constant", "make that operand a constant"),
 )
