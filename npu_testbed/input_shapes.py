@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from math import prod
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
@@ -11,6 +12,9 @@ from npu_model.values import dataclass
 
 MAX_EXTENT = 1 << 16
 """Largest extent: a feature map's registers count 16 bits."""
+
+MAX_ELEMENTS = 1 << 24
+"""Most elements of an input: a picture of 2,300 x 2,300 pixels in three colours."""
 
 _EXTENTS = re.compile(r"[0-9]{1,6}(,[0-9]{1,6})*", re.ASCII)
 
@@ -33,6 +37,8 @@ class InputShape:
         if not _EXTENTS.fullmatch(extents):
             raise InputError(f"{shown(text)} is no NAME=EXTENT,EXTENT,..., write it as in image=1,224,224,3.")
         shape = tuple(map(int, extents.split(",")))
+        if prod(shape) > MAX_ELEMENTS:
+            raise InputError(f"{shown(text)} has {prod(shape)} elements, give {MAX_ELEMENTS} at most.")
         for extent in shape:
             if not 1 <= extent <= MAX_EXTENT:
                 raise InputError(f"{shown(text)} has an extent of {extent}, give 1 to {MAX_EXTENT}.")

@@ -12,11 +12,11 @@ from math import prod
 import tflite
 
 from npu_model.compiled.resource_variable import ASSIGN, COPIES_OF_STATE, READ, ResourceVariable
-from npu_model.errors import LimitError
+from npu_model.errors import InputError, LimitError
 from npu_model.printable import printable
 from npu_model.program import DataType
 from npu_model.tflite.known_values import known_values
-from npu_model.tflite.model import TfliteTensor
+from npu_model.tflite.model import TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
 
 HANDLE, ONCE = "VAR_HANDLE", "CALL_ONCE"
@@ -32,7 +32,7 @@ def handles(reader: RecordReader) -> dict[int, str]:
     """The names of resource variables by the tensors that are handles of them, of the reader's subgraph."""
     found = {}
     for number, operator in enumerate(reader.model.operators):
-        if operator.code == HANDLE and operator.outputs:
+        if operator.code == HANDLE and operator.outputs and operator.outputs[0] >= 0:
             fields = _fields(reader, number)
             names = [str(fields.get(key) or "") for key in ("Container", "SharedName")]
             found[operator.outputs[0]] = "/".join(filter(None, names)) or f"handle {operator.outputs[0]}"
@@ -51,7 +51,10 @@ def _first_contents(reader: RecordReader) -> dict[str, bytes]:
         init = reader.of_subgraph(index)
         names, known = handles(init), known_values(init)
         for one in init.model.operators:
-            if one.code != ASSIGN or len(one.inputs) != 2 or one.inputs[0] not in names:  # a handle and a value
+            if one.code != ASSIGN:
+                continue
+            require_whole(one)
+            if one.inputs[0] not in names:
                 continue
             value = init.model.tensors[one.inputs[1]].data or known.get(one.inputs[1])
             if value is None:
@@ -74,6 +77,18 @@ def _require_in_first(reader: RecordReader) -> None:
             )
 
 
+def require_whole(operator: TfliteOperator) -> None:
+    """InputError if an operator that copies state lacks its handle, or the tensor that it copies from or to."""
+    wanted = {READ: (1, 1), ASSIGN: (2, 0)}.get(operator.code)
+    if wanted is None:
+        return
+    found = len(operator.inputs), len(operator.outputs)
+    if found != wanted or any(index < 0 for index in (*operator.inputs, *operator.outputs)):
+        raise InputError(
+            f"{operator.code} has {found[0]} inputs and {found[1]} outputs, not {wanted[0]} and {wanted[1]}: the file is damaged."
+        )
+
+
 def uses_resources(codes: Iterable[str]) -> bool:
     """Whether one of the operators, by their codes, is of resource variables."""
     return any(code in OPERATORS for code in codes)
@@ -88,9 +103,11 @@ def resource_variables(
     or one is read in another size than it has.
     """
     _require_in_first(reader)
+    for operator in reader.model.operators:
+        require_whole(operator)
     names, contents = handles(reader), _first_contents(reader)
     for operator in reader.model.operators:
-        if operator.code not in COPIES_OF_STATE or not operator.inputs or operator.inputs[0] not in names:
+        if operator.code not in COPIES_OF_STATE or operator.inputs[0] not in names:
             continue
         index = operator.outputs[0] if operator.code == READ else operator.inputs[1]
         name, size = names[operator.inputs[0]], _size(reader.model.tensors[index], types)

@@ -127,6 +127,19 @@ _SUMS: dict[str, _Kernel] = {
 """Kernels of integers that have no quantisation."""
 
 
+_GROWING = ("FILL", "TILE", "BROADCAST_TO", "RANGE")
+"""Operators whose result has as many elements as the values of their operands say, whatever the model says of it."""
+
+
+def _elements(code: str, operands: Sequence[Array]) -> int:
+    """Elements of the result of an operator that grows."""
+    if code == "RANGE":
+        start, stop, step = (_axis(one) for one in operands)
+        return max(0, -(-(stop - start) // step))
+    times = operands[0 if code == "FILL" else 1].reshape(-1).tolist()
+    return prod(times) * (operands[0].size if code == "TILE" else 1) if all(extent >= 0 for extent in times) else -1
+
+
 def _array(tensor: TfliteTensor, data: bytes) -> Array:
     return np.frombuffer(data, _TYPES[tensor.dtype]).reshape(tensor.shape)
 
@@ -156,6 +169,8 @@ def _made(reader: RecordReader, operator: OperatorRecord, code: str, known: Mapp
     if code in _SUMS and any(tensors[index].dtype not in _INDICES or tensors[index].scales for index in operator.inputs):
         return None
     operands = [_array(tensors[index], value) for index, value in zip(operator.inputs, values, strict=True)]
+    if code in _GROWING and _elements(code, operands) != prod(made.shape):
+        return None
     found = np.asarray(kernel(operands, dict(operator.fields), made))
     same = found.size == prod(made.shape) and (code in _SUMS or found.dtype == operands[-1 if code == "FILL" else 0].dtype)
     return np.ascontiguousarray(found).astype(_TYPES[made.dtype]).tobytes() if same else None

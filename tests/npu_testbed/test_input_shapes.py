@@ -149,6 +149,7 @@ def test_a_network_of_known_shape_may_be_given_another_one() -> None:
         ("1,0,2,3", "has an extent of 0"),
         (f"1,{MAX_EXTENT + 1}", f"give 1 to {MAX_EXTENT}"),
         ("1,²,2", "write it as"),
+        ("1,65536,65536,4", "elements, give 16777216 at most"),
     ],
 )
 def test_a_text_that_is_no_shape_is_refused(text: str, said: str, source: Path) -> None:

@@ -13,7 +13,7 @@ import tflite
 from cascader.frontends.vela.model_changes import Rewriter, rewritten
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.compiled.resource_variable import ASSIGN, READ
-from npu_model.compiled.resources import handles, uses_resources
+from npu_model.compiled.resources import handles, require_whole, uses_resources
 from npu_model.errors import InputError
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import OperatorRecord
@@ -30,6 +30,8 @@ def with_states_read_first(model: bytes) -> bytes:
     with suppress(InputError):
         names = handles(RecordReader(model))
         held: dict[str, int] = {}
+        for one in parsed.operators:
+            require_whole(one)
         kept = {names[one.inputs[0]]: one.inputs for one in parsed.operators if one.code == ASSIGN and one.inputs[0] in names}
 
         def in_turn(made: Rewriter, operator: OperatorRecord) -> bool:

@@ -202,3 +202,17 @@ def test_a_file_that_writes_the_newer_field_of_operator_codes_alone_is_read() ->
         if place:
             model[code._tab.Pos + place] = 0  # the same
     assert [operator.code for operator in read_tflite(bytes(model)).operators] == expected
+
+
+@pytest.mark.parametrize("kind", ["FILL", "TILE", "BROADCAST_TO", "RANGE"])
+def test_a_damaged_file_that_asks_for_a_huge_value_gets_none(kind: str) -> None:
+    graph = Graph()
+    x, huge, few = graph.tensor("image", (1, 4, 4, 8)), [1 << 30, 1 << 20], graph.tensor("few", (4,), "int32", None)
+    operands = {
+        "FILL": [huge, 1],
+        "TILE": [[[1, 2]], huge],
+        "BROADCAST_TO": [[1], huge],
+        "RANGE": [0, 1 << 30, 1],
+    }[kind]
+    graph.operator(kind, [graph.constant(f"c{number}", value) for number, value in enumerate(operands)], (few,))
+    assert known_values(RecordReader(graph.finish([x], [few]))) == {}

@@ -208,3 +208,16 @@ def test_what_is_not_known_of_a_state_is_said_as_a_limit_of_ours(how: str, said:
     sentence = refusal("schedule", source, "--no-cascade", "-o", tmp_path / "s.json")
     assert said in sentence
     assert "wrong stream" not in sentence
+
+
+@pytest.mark.parametrize("number", range(3))
+def test_an_operator_of_state_without_its_tensors_is_refused_as_damaged(number: int, tmp_path: Path) -> None:
+    from npu_model.tflite.record_reader import read_records  # noqa: PLC0415  # of this test alone
+
+    records = read_records(of("ra"))
+    codes = (tflite.BuiltinOperator.READ_VARIABLE, tflite.BuiltinOperator.ASSIGN_VARIABLE)
+    changes: tuple[dict[str, Any], ...] = ({"inputs": ()}, {"outputs": ()}, {"inputs": (-1, -1)})
+    operators = tuple(replace(one, **changes[number]) if one.code in codes else one for one in records.operators)
+    source = tmp_path / "net.tflite"
+    source.write_bytes(write_tflite(replace(records, operators=operators)))
+    assert refusal("schedule", source, "--no-cascade", "-o", tmp_path / "s.json")
