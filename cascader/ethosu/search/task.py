@@ -114,9 +114,11 @@ class Task:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
         network = in_arena(origin.network)
         made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes)
-        always = tuple(homed_forms(made.always, self.homes)) or (origin.network,)
+        always = tuple(homed_forms(made.always, self.homes))
+        if not always and origin.network is self.network:
+            always = (self.network,)  # each rewrite has lost a tensor that is named
         yield from (replace(origin, network=form) for form in always)
-        placed = self._placed(always, spread) if is_flat(origin.network) else None
+        placed = self._placed(always, spread) if always and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed)
         yield from (replace(origin, network=form, smaller=True) for form in homed_forms(made.smaller, self.homes))
