@@ -13,6 +13,7 @@ from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.fast_scratch import in_fast_scratch
+from npu_testbed.streaming import cut_for_stream
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:
@@ -55,25 +56,8 @@ def _check_model(schedule: Schedule, model: bytes) -> None:
         )
 
 
-def export(
-    source: Schedule | CompiledNetwork,
-    file_format: str = "tflite",
-    *,
-    name: str = "network",
-    model: bytes | None = None,
-    cop_format: str = COP_FORMATS[0],
-    fast_scratch: bool = False,
-) -> dict[str, bytes]:
-    """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
-
-    ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
-    .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
-    constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
-    payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. With ``fast_scratch`` the arena is region 2 and
-    what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them.
-
-    InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
-    """
+def _check_asked(source: Schedule | CompiledNetwork, file_format: str, cop_format: str, stream: str, *, fast_scratch: bool) -> None:
+    """InputError if the format is unknown, or not the one of an option."""
     if file_format not in (*FORMATS, TIR_C):
         raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join((*FORMATS, TIR_C))}.")
     if cop_format != COP_FORMATS[0] and file_format not in ("tflite", "raw"):
@@ -82,6 +66,32 @@ def export(
         )
     if fast_scratch and file_format != "tflite":
         raise InputError(f"--fast-scratch is of format tflite alone, whose operator names one, and not of {file_format}: drop one of them.")
+    if stream and (file_format != "c" or not isinstance(source, Schedule)):
+        raise InputError(f"--stream {stream} is of schedules in format c, whose jobs the firmware starts one by one: give --format c.")
+
+
+def export(
+    source: Schedule | CompiledNetwork,
+    file_format: str = "tflite",
+    *,
+    name: str = "network",
+    model: bytes | None = None,
+    cop_format: str = COP_FORMATS[0],
+    fast_scratch: bool = False,
+    stream: str = "",
+) -> dict[str, bytes]:
+    """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
+
+    ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
+    .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
+    constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
+    payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. With ``fast_scratch`` the arena is region 2 and
+    what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. ``stream`` names an input that arrives row by
+    row: the C sources of a schedule then have a job for every few rows, each with the rows that it waits for.
+
+    InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
+    """
+    _check_asked(source, file_format, cop_format, stream, fast_scratch=fast_scratch)
     if isinstance(source, Schedule):
         if model is not None:
             _check_model(source, model)
@@ -89,6 +99,9 @@ def export(
             from cascader.tensorir.c_source import schedule_c  # noqa: PLC0415  # the other formats have no use for TVM
 
             return schedule_c(source, c_identifier(name))
+        if stream:
+            cut, rows = cut_for_stream(source, stream)
+            return {file: text.encode("ascii") for file, text in export_c(cut, c_identifier(name), rows).items()}
         source = lower(source)
     if fast_scratch:
         source = in_fast_scratch(source)

@@ -88,13 +88,14 @@ def export_files(
     model: str | None = None,
     cop_format: str = "COP1",
     fast_scratch: bool = False,
+    stream: str = "",
     progress: Progress = silent,
 ) -> dict[Path, bytes]:
     """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.exports.FORMATS`: what is to be written, by path.
 
-    ``cop_format`` and ``fast_scratch`` are those of :func:`npu_testbed.exports.export`. One of the files is ``output``, whose name names
-    the others. InputError if its name does not suit the format, the network
-    needs ``model`` and has it not, or it cannot be exported.
+    ``cop_format``, ``fast_scratch`` and ``stream`` are those of :func:`npu_testbed.exports.export`. One of the files is ``output``,
+    whose name names the others. InputError if its name does not suit the format, the network needs ``model`` and has it not, or it
+    cannot be exported.
     """
     from npu_testbed.exports import export  # noqa: PLC0415  # a replay alone does not need the writers
 
@@ -106,7 +107,13 @@ def export_files(
     target = Path(output)
     progress(f"Encoding {target.name}")
     files = export(
-        read.plan or read.network, file_format, name=target.stem, model=original, cop_format=cop_format, fast_scratch=fast_scratch
+        read.plan or read.network,
+        file_format,
+        name=target.stem,
+        model=original,
+        cop_format=cop_format,
+        fast_scratch=fast_scratch,
+        stream=stream,
     )
     if target.name not in files:
         raise InputError(

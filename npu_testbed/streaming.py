@@ -107,25 +107,39 @@ def streamed_input(
     InputError if there is no such input, it is no image, it lives in the arena, or a piece would read a row before it has arrived.
     """
     port, home = _port(plan, name)
+    lowered, spans = _cut(plan, port, home)
+    replay = counted_network(lowered, system, timing)
+    pieces = tuple(Piece(*span, one.cycles) for span, one in zip(spans, replay.replays, strict=True))
     rows = port.shape[-_IMAGE]
-    row_bytes = port.size // rows
-    reads = _reads(plan, port, row_bytes)
+    return StreamedInput(port.name, rows, port.size // rows, cycles_per_row, pieces)
+
+
+def cut_for_stream(plan: Schedule, name: str) -> tuple[CompiledNetwork, tuple[int, ...]]:
+    """The schedule in several command streams, and the rows of an input that must have arrived when each of them begins.
+
+    InputError as :func:`streamed_input` raises it.
+    """
+    lowered, spans = _cut(plan, *_port(plan, name))
+    return lowered, tuple(until for _, until in spans)
+
+
+def _cut(plan: Schedule, port: Port, home: Home) -> tuple[CompiledNetwork, tuple[tuple[int, int], ...]]:
+    """The schedule cut before every job that reads a new row; of each piece the first row that it reads, and those that it waits for."""
+    rows = port.shape[-_IMAGE]
+    reads = _reads(plan, port, port.size // rows)
     cuts, until = [], 0
     for job, (_, end) in reads.items():
         if end > until:
             cuts.append(job)
             until = end
     lowered = lower(plan, cuts=cuts[1:])
-    replay = counted_network(lowered, system, timing)
-    borders = [0, *cuts[1:], len(plan.jobs)]
-    pieces, until = [], 0
-    for one, (start, end) in zip(replay.replays, pairwise(borders), strict=True):
+    spans, until = [], 0
+    for start, end in pairwise([0, *cuts[1:], len(plan.jobs)]):
         own = [span for job, span in reads.items() if start <= job < end]
-        until = max(until, *(last for _, last in own)) if own else until
-        pieces.append(Piece(min((first for first, _ in own), default=rows), until, one.cycles))
-    found = StreamedInput(port.name, rows, row_bytes, cycles_per_row, tuple(pieces))
-    _check(lowered, home, port, found)
-    return found
+        until = max([until, *(last for _, last in own)])
+        spans.append((min((first for first, _ in own), default=rows), until))
+    _check(lowered, home, port, [until for _, until in spans])
+    return lowered, tuple(spans)
 
 
 def _port(plan: Schedule, name: str) -> tuple[Port, Home]:
@@ -168,13 +182,14 @@ def _operands(part: EthosuPart, rows: tuple[int, int] | None, places: dict[str, 
     return [[(span.start, span.end) for span in one.byte_ranges()] for name, one in maps if name == tensor and one is not None]
 
 
-def _check(lowered: CompiledNetwork, home: Home, port: Port, found: StreamedInput) -> None:
-    """InputError if an operation of a piece reads a byte of the input that has not arrived when the piece may begin."""
-    for number, (program, piece) in enumerate(zip(lowered.programs, found.pieces, strict=True)):
+def _check(lowered: CompiledNetwork, home: Home, port: Port, arrived: Sequence[int]) -> None:
+    """InputError if an operation of a piece reads a byte of the input that has not ``arrived`` when the piece may begin."""
+    row_bytes = port.size // port.shape[-_IMAGE]
+    for number, (program, rows) in enumerate(zip(lowered.programs, arrived, strict=True)):
         last = max(_ends(program, home.region), default=0) - home.address - port.offset
-        if last > piece.until * found.row_bytes:
+        if last > rows * row_bytes:
             raise InputError(
-                f"Command stream {number} reads byte {last - 1} of input {shown(port.name)} when {piece.until} rows of {found.row_bytes} "
+                f"Command stream {number} reads byte {last - 1} of input {shown(port.name)} when {rows} rows of {row_bytes} "
                 "bytes have arrived: the cuts are wrong; schedule the network again."
             )
 

@@ -33,7 +33,7 @@ _HEADER = """\
  *     uint64_t base[{upper}_REGIONS];
  *     size_t size[{upper}_REGIONS];
  *     for (size_t job = 0; job < {upper}_JOBS; ++job) {{
- *         {name}_bind(job, arena, {homes_handed}base, size);
+{wait_told} *         {name}_bind(job, arena, {homes_handed}base, size);
  *         ethosu_invoke_v3(driver, {name}_jobs[job].payload, (int){name}_jobs[job].payload_size,
  *                          base, size, {upper}_REGIONS, NULL);
  *     }}
@@ -69,7 +69,7 @@ typedef struct {{
     size_t payload_size;
     const uint8_t *constants;
     size_t constants_size;
-}} {name}_job;
+{wait_field}}} {name}_job;
 
 /* An input or output: an array of {max_rank} dimensions or fewer, dense and row-major, at a byte offset in the arena{in_region}.
  * real = scale * (value - zero_point); a scale of 0 says that the array is not quantised. */
@@ -225,8 +225,8 @@ def check_whole(network: CompiledNetwork, file_kind: str) -> None:
         )
 
 
-def _arrays(name: str, programs: tuple[Program, ...]) -> tuple[list[str], str]:
-    """The array definitions, and the table of jobs; programs of one compilation share their constants."""
+def _arrays(name: str, programs: tuple[Program, ...], rows: tuple[int, ...]) -> tuple[list[str], str]:
+    """The array definitions, and the table of jobs, each with the rows that it waits for; programs of one compilation share constants."""
     placement = f"{name.upper()}_PLACEMENT"
     contents = list(dict.fromkeys(constants_of(program) for program in programs))
     arrays = [_array(f"constants_{number}", placement, content) for number, content in enumerate(contents)]
@@ -234,7 +234,8 @@ def _arrays(name: str, programs: tuple[Program, ...]) -> tuple[list[str], str]:
     for job, program in enumerate(programs):
         payload, constants = payload_of(program), constants_of(program)
         arrays.append(_array(f"payload_{job}", placement, payload))
-        jobs.append(f"    {{payload_{job}, {len(payload)}u, constants_{contents.index(constants)}, {len(constants)}u}},\n")
+        waits = f", {rows[job]}u" if rows else ""
+        jobs.append(f"    {{payload_{job}, {len(payload)}u, constants_{contents.index(constants)}, {len(constants)}u{waits}}},\n")
     return arrays, "".join(jobs)
 
 
@@ -248,8 +249,10 @@ def _reset(name: str, variables: tuple[Binding, ...]) -> tuple[str, str]:
     return declared, _RESET_DEFINED.format(name=name, loops=loops)
 
 
-def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
+def export_c(network: CompiledNetwork, name: str, rows: tuple[int, ...] = ()) -> dict[str, str]:
     """``name.h`` and ``name.c``, by file name. ``name`` begins all names in them.
+
+    ``rows`` are those of an input that arrives row by row which must be there when each job begins (empty: no input does).
 
     The sources compile without a warning as C99 with ``gcc -Wall -Wextra``, and as C++. InputError if ``name`` is no C identifier,
     or the network has CPU operators or breaks a rule of its accelerator.
@@ -257,10 +260,12 @@ def export_c(network: CompiledNetwork, name: str) -> dict[str, str]:
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise InputError(f"{name!r} cannot name things in C: give a letter followed by letters, digits and underscores.")
     check_whole(network, "the C format")
-    arrays, jobs = _arrays(name, network.programs)
+    arrays, jobs = _arrays(name, network.programs, rows)
     declared, defined = _reset(name, network.variables)
     sizes = home_sizes(network)
-    homes = _home_texts(name.upper(), sizes)
+    told = f" *         wait_for_rows({name}_jobs[job].rows);   (yours: of the input that arrives row by row)\n"
+    field = "    size_t rows; /* of the input that arrives row by row: those that must be there */\n"
+    homes = _home_texts(name.upper(), sizes) | {"wait_told": told if rows else "", "wait_field": field if rows else ""}
     header = _HEADER.format(
         **homes,
         reset=declared,

@@ -50,6 +50,11 @@ def add(commands: Any) -> None:
         action="store_true",
         help="write the arena as the fast scratch, and what lives outside it as the arena: for runtimes of the memory mode Dedicated_Sram",
     )
+    parser.add_argument(
+        "--stream",
+        metavar="NAME",
+        help='cut a schedule into jobs that each wait for rows of this input ("input": the only one), which arrive one by one (format c)',
+    )
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 
@@ -69,6 +74,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         model=arguments.model,
         cop_format=arguments.cop_format,
         fast_scratch=arguments.fast_scratch,
+        stream=arguments.stream or "",
         progress=show,
     )
     write_files(files, arguments.file, *filter(None, (arguments.model,)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shutil
+import subprocess
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
@@ -18,6 +20,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.program import DmaWait
+from npu_testbed.exports import export
 from npu_testbed.json_schemas import json_schema
 from npu_testbed.scheduling import schedule, write_schedule
 from npu_testbed.simulation import simulate_schedule
@@ -122,3 +125,23 @@ def test_the_command_line_says_what_the_stream_does(tmp_path: Path) -> None:
     refused = call(*words[:3], "--stream", "image")
     assert refused.status == 2
     assert "is no stream" in refused.errors
+
+
+def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for(tmp_path: Path) -> None:
+    found = streamed(2000)
+    files = export(plan(), "c", name="net", stream="input")
+    header, source = files["net.h"].decode(), files["net.c"].decode()
+    assert f"#define NET_JOBS {len(found.pieces)}u" in header
+    assert "size_t rows;" in header
+    jobs = [line for line in source.splitlines() if line.startswith("    {payload_")]
+    assert [int(line.rpartition(" ")[2].rstrip("u},")) for line in jobs] == [piece.until for piece in found.pieces]
+    assert b"rows" not in export(plan(), "c", name="net")["net.h"].replace(b"rows.", b"")
+    compiler = shutil.which("gcc")
+    if compiler is None:
+        pytest.skip("gcc is not installed, so that the exported sources cannot be compiled")
+    for name, text in files.items():
+        (tmp_path / name).write_bytes(text)
+    command = [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "net.c", "-o", "net.o"]
+    assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0  # the compiler that was found
+    with pytest.raises(InputError, match="is of schedules in format c"):
+        export(plan(), "tflite", stream="input")
