@@ -1,5 +1,6 @@
 """The compiled cores: a package that has a folder ``native`` gets one small C module. Without a compiler its Python forms run."""
 
+import os
 import sys
 from pathlib import Path
 
@@ -10,6 +11,9 @@ ABI3 = sys.version_info >= (3, 11)
 ROOT = Path(__file__).parent
 FOLDERS = [folder for package in ("cascader", "npu_model", "sim") for folder in sorted((ROOT / package).glob("**/native"))]
 HEADERS = sorted(str(path.relative_to(ROOT)) for folder in FOLDERS for path in folder.glob("*.h"))
+# `tox -e sanitize` builds cores that end at the first access or arithmetic that C does not define.
+SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"]
+SANITIZED = SANITIZE if os.environ.get("NPU_TESTBED_SANITIZE") else []
 # What a core calls of another package's is built into both.
 BORROWED = {"cascader/ethosu": ("npu_model/native/block_work.c", "npu_model/native/shram.c")}
 
@@ -24,7 +28,8 @@ def core(folder: Path) -> Extension:
         depends=["npu_model/flat.h", *HEADERS],
         define_macros=[("Py_LIMITED_API", "0x030B0000")] if ABI3 else [],
         # Fused multiply-adds would round otherwise than the Python forms do.
-        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fvisibility=hidden"],
+        extra_compile_args=[] if sys.platform == "win32" else ["-O3", "-ffp-contract=off", "-fvisibility=hidden", *SANITIZED],
+        extra_link_args=SANITIZED,
         py_limited_api=ABI3,
         optional=True,
     )

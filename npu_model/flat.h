@@ -53,6 +53,14 @@ static inline int flat_all(PyObject *const *arguments, Flat *flats, int count, i
     return 0;
 }
 
+/* Whether an array has at least so many integers; else an exception is set. */
+static inline int flat_has(const Flat *flat, Py_ssize_t least)
+{
+    if (flat->length >= least) return 1;
+    PyErr_Format(PyExc_ValueError, "an array of %zd integers was given where %zd or more are needed", flat->length, least);
+    return 0;
+}
+
 /* A growing array of integers; `failed` once memory ran out, which is looked at in the end. */
 typedef struct {
     i64 *at;
@@ -91,7 +99,7 @@ static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 most(i64 a, i64 b) { return a > b ? a : b; }
 
 /* Version of the compiled cores, which npu_model/native.py expects: raise both with every change of what Python and C hand to each other. */
-#define CORE_VERSION 28
+#define CORE_VERSION 29
 
 /* The module of a compiled core, which says its version. */
 static inline PyObject *core_module(PyModuleDef *definition)

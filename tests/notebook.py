@@ -1,6 +1,6 @@
 """The notebook examples/tutorial.ipynb executed: what it prints is what it shows. ``python tests/notebook.py --write`` writes it anew.
 
-It needs nbclient and ipykernel; ``tox -e notebook`` has them.
+It needs nbclient and ipykernel; ``tox -e measured`` has them.
 """
 
 from __future__ import annotations

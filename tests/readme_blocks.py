@@ -1,12 +1,16 @@
-"""The measured parts of README.md: made by running what they quote; ``PYTHONPATH=. python tests/readme_blocks.py`` writes them anew."""
+"""The measured parts of README.md: made by running what they quote, and held to what the README has.
+
+``tox -e measured`` checks them, and the notebook of the tutorial; ``tox -e measured -- --write`` writes both anew.
+"""
 
 from __future__ import annotations
 
 import json
 import os
 import re
+import sys
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 
 from command_line import call
@@ -126,14 +130,20 @@ def quoted(name: str) -> str:
     return match[2]
 
 
-def write() -> None:
-    """Measure every part and write it into the README."""
-    text = README.read_text(encoding="utf-8")
+def main(words: Sequence[str]) -> int:
+    """Measure every part, and compare it with the README's or write it there (``--write``); the exit status."""
+    text = before = README.read_text(encoding="utf-8")
     for name, measure in BLOCKS.items():
         measured = measure()
+        if measured != quoted(name):
+            sys.stdout.write(f"README.md has as {name}\n{quoted(name)}\nand measured is\n{measured}\n")
         text = _pattern(name).sub(lambda match, measured=measured: f"{match[1]}{measured}{match[3]}", text)
-    README.write_text(text, encoding="utf-8")
+    if list(words) == ["--write"]:
+        README.write_text(text, encoding="utf-8")
+        return 0
+    sys.stdout.write(f"{len(BLOCKS)} parts of README.md {'are measured' if text == before else 'are not all measured'} so today\n")
+    return 0 if text == before else 1
 
 
 if __name__ == "__main__":
-    write()
+    raise SystemExit(main(sys.argv[1:]))

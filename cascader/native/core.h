@@ -36,8 +36,14 @@ static inline const i64 *high_of(const Extents *e, i64 i) { return e->data + e->
 static inline int extents_get(const Flat *flats, Extents *e)
 {
     Extents found = {flats[0].at, flats[1].at, flats[2].at, flats[3].at, flats[0].length};
+    int fits = flats[1].length == found.count && flats[2].length == found.count;
     *e = found;
-    if (flats[1].length == e->count && flats[2].length == e->count) return 0;
+    for (i64 i = 0; i < found.count && fits; i++) {
+        fits = found.starts[i] > -FAR && found.ends[i] >= found.starts[i] && found.ends[i] < FAR;
+        i64 steps = fits ? found.ends[i] - found.starts[i] : 0;
+        fits = fits && steps <= flats[3].length / 2 && found.offsets[i] >= 0 && found.offsets[i] <= flats[3].length - 2 * steps;
+    }
+    if (fits) return 0;
     PyErr_SetString(PyExc_ValueError, "extents are starts, ends, offsets and data");
     return -1;
 }

@@ -89,7 +89,7 @@ PyObject *native_depth_first(PyObject *module, PyObject *const *arguments, Py_ss
     Graph graph;
     Growing jobs = {0};
     if (count != 2 || flat_all(arguments, flats, 2, 2) < 0) return count == 2 ? NULL : PyErr_Format(PyExc_TypeError, "depth_first(graph, group)");
-    if (graph_get(&flats[0], &graph) < 0) {
+    if (graph_get(&flats[0], &graph) < 0 || !flat_has(&flats[1], 4) || !parts_fit(&graph, flats[1].at[0], flats[1].at[1])) {
         flat_release(flats, 2);
         return NULL;
     }
@@ -108,7 +108,7 @@ PyObject *native_distances(PyObject *module, PyObject *const *arguments, Py_ssiz
     Growing out = {0};
     if (count != 2) return PyErr_Format(PyExc_TypeError, "distances(graph, jobs)");
     if (flat_all(arguments, flats, 2, 2) < 0) return NULL;
-    if (graph_get(&flats[0], g) < 0) {
+    if (graph_get(&flats[0], g) < 0 || !jobs_fit(g, &flats[1])) {
         flat_release(flats, 2);
         return NULL;
     }

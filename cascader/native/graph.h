@@ -19,11 +19,39 @@ typedef struct {
 static inline int graph_get(const Flat *flat, Graph *graph)
 {
     const i64 **sections = (const i64 **)graph;
-    if (flat->length < SECTIONS) {
-        PyErr_SetString(PyExc_ValueError, "a flat graph has 13 sections");
-        return -1;
+    i64 is_ours = flat->length > SECTIONS && flat->at[0] == SECTIONS;
+    for (int i = 0; i < SECTIONS && is_ours; i++) {
+        i64 next = i + 1 < SECTIONS ? flat->at[i + 1] : flat->length;
+        is_ours = flat->at[i] <= next && next <= flat->length;
+        sections[i] = flat->at + flat->at[i];
     }
-    for (int i = 0; i < SECTIONS; i++) sections[i] = flat->at + flat->at[i];
+    is_ours = is_ours && flat->at[1] - flat->at[0] == 2;
+    for (int i = 0; i < 2 && is_ours; i++) is_ours = graph->sizes[i] >= 0 && graph->sizes[i] <= flat->length;
+    /* What follows of the numbers of parts and tensors; their items are the Python form's. */
+    is_ours = is_ours && flat->at[2] - flat->at[1] == graph->sizes[0] * PART_FIELDS && flat->length - flat->at[12] == graph->sizes[1] * TENSOR_FIELDS;
+    for (int i = 2; i < 12 && is_ours; i += 2) {
+        i64 count = flat->at[i + 1] - flat->at[i];
+        is_ours = count == 1 + graph->sizes[i < 8 ? 0 : 1];
+    }
+    if (is_ours) return 0;
+    PyErr_SetString(PyExc_ValueError, "this is no flat graph: it has 13 sections, those of the parts and of the tensors as long as there are of them");
+    return -1;
+}
+
+/* Whether the rows of three integers are jobs of parts of the graph; else an exception is set. */
+static inline int jobs_fit(const Graph *graph, const Flat *jobs)
+{
+    int fits = jobs->length % 3 == 0;
+    for (Py_ssize_t i = 0; i < jobs->length && fits; i += 3) fits = jobs->at[i] >= 0 && jobs->at[i] < graph->sizes[0];
+    if (!fits) PyErr_SetString(PyExc_ValueError, "jobs are three integers each, of a part of the graph");
+    return fits;
+}
+
+/* Whether `first` to `last` are parts of the graph; else an exception is set. */
+static inline int parts_fit(const Graph *graph, i64 first, i64 last)
+{
+    if (0 <= first && first <= last && last < graph->sizes[0]) return 1;
+    PyErr_SetString(PyExc_ValueError, "the group has parts that the graph has not");
     return 0;
 }
 

@@ -253,7 +253,8 @@ PyObject *native_group_bytes(PyObject *module, PyObject *const *arguments, Py_ss
     Growing out = {0};
     if (count != 3) return PyErr_Format(PyExc_TypeError, "group_bytes(graph, jobs, group)");
     if (flat_all(arguments, flats, 3, 3) < 0) return NULL;
-    if (graph_get(&flats[0], &graph) < 0) {
+    if (graph_get(&flats[0], &graph) < 0 || !jobs_fit(&graph, &flats[1]) || !flat_has(&flats[2], 3) ||
+        !parts_fit(&graph, flats[2].at[0], flats[2].at[1])) {
         flat_release(flats, 3);
         return NULL;
     }

@@ -255,6 +255,14 @@ i64 find_addresses(const Extents *extents, i64 alignment, i64 moves, uint64_t se
     return peak;
 }
 
+/* Whether addresses can be multiples of a number; else an exception is set. */
+static int aligned(i64 alignment)
+{
+    if (0 < alignment && alignment < FAR) return 1;
+    PyErr_SetString(PyExc_ValueError, "an alignment is a positive number of bytes");
+    return 0;
+}
+
 /* allocate(starts, ends, offsets, data, [alignment, moves, seed], addresses) -> peak */
 PyObject *native_allocate(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -264,7 +272,7 @@ PyObject *native_allocate(PyObject *module, PyObject *const *arguments, Py_ssize
     i64 peak = -1;
     if (count != 6) return PyErr_Format(PyExc_TypeError, "allocate takes 6 arrays");
     if (flat_all(arguments, flats, 6, 5) < 0) return NULL;
-    if (extents_get(flats, &e) == 0) {
+    if (extents_get(flats, &e) == 0 && flat_has(&flats[4], 3) && flat_has(&flats[5], (Py_ssize_t)e.count) && aligned(flats[4].at[0])) {
         const i64 *how = flats[4].at;
         peak = find_addresses(&e, how[0], how[1], (uint64_t)how[2], flats[5].at);
         if (peak < 0) PyErr_NoMemory();
@@ -302,7 +310,7 @@ PyObject *native_placements(PyObject *module, PyObject *const *arguments, Py_ssi
     Growing out = {0};
     if (count != 5) return PyErr_Format(PyExc_TypeError, "placements takes 5 arrays");
     if (flat_all(arguments, flats, 5, 5) < 0) return NULL;
-    if (extents_get(flats, &e) < 0) {
+    if (extents_get(flats, &e) < 0 || !flat_has(&flats[4], 3) || !aligned(flats[4].at[0])) {
         flat_release(flats, 5);
         return NULL;
     }

@@ -260,7 +260,8 @@ PyObject *native_plans(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     Growing out = {0};
     if (count != 8) return PyErr_Format(PyExc_TypeError, "plans(graph, parts, costs, staging, rows, inner, how, ask)");
     if (flat_all(arguments, f, 7, 7) < 0) return NULL;
-    if (graph_get(&f[0], &graph) < 0) {
+    if (graph_get(&f[0], &graph) < 0 || !flat_has(&f[1], (Py_ssize_t)(3 * part_count(&graph))) || !flat_has(&f[6], 4) ||
+        !parts_fit(&graph, f[6].at[1], f[6].at[0])) {
         flat_release(f, 7);
         return NULL;
     }

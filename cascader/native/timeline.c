@@ -562,6 +562,25 @@ i64 fewest_cycles(const Copying *copying, const Extents *extents, const i64 *add
     return run.failed ? -1 : best.cycles;
 }
 
+/* Whether the arrays of `copies` fit each other; else an exception is set. */
+static int copies_fit(const Flat *f, const Extents *extents)
+{
+    if (!flat_has(&f[11], 6) || !flat_has(&f[9], (Py_ssize_t)extents->count)) return 0;
+    const i64 *how = f[11].at, steps = f[0].length / 2, copies = f[4].length / COPY_FIELDS, kinds = f[1].length / TIME_FIELDS;
+    int fits = how[0] >= 0 && how[0] < FAR && how[1] > 0 && how[1] < FAR && how[2] > 0 && how[2] < FAR && how[3] > 0 && how[3] < FAR;
+    if (!fits) {
+        PyErr_SetString(PyExc_ValueError, "copies need a budget, an alignment and units above 0");
+        return 0;
+    }
+    fits = f[0].length == 2 * steps && f[4].length == copies * COPY_FIELDS && f[10].length >= copies && f[2].length >= steps;
+    for (i64 i = 0; i < steps && fits; i++)
+        fits = f[0].at[i] >= 0 && f[0].at[i] < how[0] && f[0].at[steps + i] >= 0 && f[0].at[steps + i] < kinds &&
+               (!i || (f[2].at[i] >= 0 && f[2].at[i] < f[3].length / 4));
+    for (i64 i = 0; i < copies && fits; i++) fits = f[4].at[i * COPY_FIELDS] >= 0 && f[4].at[i * COPY_FIELDS] < how[0];
+    if (!fits) PyErr_SetString(PyExc_ValueError, "copies are of parts that have jobs, whose kinds and pairs have times");
+    return fits;
+}
+
 /* copies(jobs, kinds, pairs, pair costs, copies, extents: starts, ends, offsets, data, addresses, sets,
    [parts, budget, alignment, most units, whether to improve, and how at both ends], shared)
    -> [cycles, then copy, step, start and address of every issue].
@@ -575,7 +594,7 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
     Growing out = {0};
     if (count != 13) return PyErr_Format(PyExc_TypeError, "copies takes 13 arguments");
     if (flat_all(arguments, f, 12, 12) < 0) return NULL;
-    if (extents_get(f + 5, &extents) < 0) {
+    if (extents_get(f + 5, &extents) < 0 || !copies_fit(f, &extents)) {
         flat_release(f, 12);
         return NULL;
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from npu_model.compiled.containers import read_container, unpacked
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
@@ -29,6 +30,13 @@ class Side:
 
 def _is_schedule(source: str) -> bool:
     return not source.startswith(BUILT) and read_file(source, "File")[:64].lstrip()[:1] == b"{"
+
+
+def is_scheduled(source: str) -> bool:
+    """Whether a source is a schedule file or a compiled network; InputError if it cannot be read."""
+    if source.startswith(BUILT):
+        return False
+    return _is_schedule(source) or read_container(unpacked(read_file(source, "File"))) is not None
 
 
 def replay_side(side: Side, progress: Progress = silent) -> Simulation:

@@ -23,6 +23,9 @@ from npu_testbed.pipeline import VelaOptions, export_files, write_files
 MODEL = "zoo:ds_cnn"
 
 
+ON_128 = ("--accelerator-config", "ethos-u55-128", "--effort", "quick", "--jobs", "1")
+
+
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("plan") / "s.json"
@@ -149,14 +152,38 @@ def test_a_bar_is_met_by_its_very_figure_and_missed_by_one_more(plan: Path) -> N
     assert call("check", plan, "--max-cycles", cycles, "--max-bytes", size).status == 0
     assert call("check", plan, "--max-cycles", cycles - 1, "--max-bytes", size).status == 1
     assert call("check", plan, "--max-cycles", cycles, "--max-bytes", size - 1).status == 1
-    assert call("check", plan).status == 0
+
+
+def test_a_check_without_a_bar_is_refused(plan: Path) -> None:
+    for words in ((plan,), (MODEL,), (plan, "--markdown"), (plan, "--accelerator-config", "ethos-u55-64")):
+        assert "No bar was given: give --max-cycles" in refusal("check", *words)
+
+
+TINY = "zoo:tiny_conv"
+OPTIONS = ("--effort", "quick", "--jobs", "1")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [(), ("--accelerator-config", "ethos-u55-64"), ("--optimise", "Size"), ("--arena-cache-size", "6000"), ("--memory-mode", "Sram_Only")],
+    ids=" ".join,
+)
+def test_a_check_of_a_network_measures_what_compile_makes_with_the_same_options(words: tuple[str, ...], tmp_path: Path) -> None:
+    made = json.loads(call("compile", TINY, *OPTIONS, *words, "--output-dir", tmp_path, "--json").output)
+    checked = call("check", TINY, *OPTIONS, *words, "--json")
+    subject = json.loads(checked.output)["subject"]
+    assert (subject["cycles"], subject["arena_bytes"]) == (made["summary"]["cycles"], made["summary"]["arena_bytes"])
+    assert subject["accelerator"] == (words[1] if words[:1] == ("--accelerator-config",) else "ethos-u55-256")
+    said = call("check", TINY, *OPTIONS, *words, "--max-cycles", subject["cycles"], "--max-bytes", subject["arena_bytes"])
+    assert (said.status, f" on {subject['accelerator']}, " in said.output) == (0, True)
+    assert call("check", TINY, *OPTIONS, *words, "--max-cycles", subject["cycles"] - 1).status == 1
 
 
 def test_a_schedule_keeps_to_its_own_baseline_and_another_one_does_not(plan: Path, baseline: Path) -> None:
     own = call("check", plan, "--against", baseline)
     assert own.status == 0
     assert "Every layer takes the cycles of the baseline." in own.output
-    other = call("check", MODEL, "--arena-cache-size", "4000", "--against", baseline)
+    other = call("check", MODEL, *ON_128, "--optimise", "Size", "--against", baseline)
     assert other.status == 1
     assert "MISSED" in other.output
 
@@ -190,7 +217,7 @@ def test_a_tolerance_is_a_part_of_the_baselines_figure(plan: Path, baseline: Pat
 
 
 def test_the_summary_for_a_pull_request_is_markdown_of_one_page(baseline: Path) -> None:
-    outcome = call("check", MODEL, "--against", baseline, "--max-bytes", "1", "--markdown")
+    outcome = call("check", MODEL, *ON_128, "--against", baseline, "--max-bytes", "1", "--markdown")
     lines = outcome.output.splitlines()
     assert outcome.status == 1
     assert lines[0].startswith("### zoo:ds\\_cnn: ")
@@ -200,7 +227,7 @@ def test_the_summary_for_a_pull_request_is_markdown_of_one_page(baseline: Path) 
 
 
 def test_a_baseline_of_another_network_is_named_as_such(baseline: Path) -> None:
-    outcome = call("check", "zoo:tiny_conv", "--against", baseline)
+    outcome = call("check", "zoo:tiny_conv", *ON_128, "--against", baseline)
     assert "None of the baseline's layers is among these by name: it may be of another network." in " ".join(outcome.output.split())
 
 
@@ -258,6 +285,6 @@ def shown() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("number", range(3))
 def test_the_page_shows_what_is_printed(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "baseline.json").write_text(call("check", "zoo:resnet8", "--json").output)
+    (tmp_path / "baseline.json").write_text(call("check", "zoo:resnet8", "--effort", "quick", "--json").output)
     command, output = shown()[number]
     assert call(*command.split()).output == output, "put what is printed now into docs/diff.md"

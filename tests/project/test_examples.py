@@ -76,7 +76,7 @@ def test_the_keyword_spotter_from_keras_runs_on_the_npu_as_a_whole() -> None:
 
 
 def test_the_notebook_shows_the_output_of_every_cell() -> None:
-    """`tox -e notebook` holds them to what the cells print."""
+    """`tox -e measured` holds them to what the cells print."""
     notebook = json.loads((ROOT / "examples" / "tutorial.ipynb").read_text(encoding="utf-8"))
     code = [cell for cell in notebook["cells"] if cell["cell_type"] == "code"]
     assert [cell["execution_count"] for cell in code] == list(range(1, len(code) + 1))

@@ -22,8 +22,8 @@ def test_every_command_line_of_the_readme_parses() -> None:
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_measured_parts_of_the_readme_are_what_is_measured_today(name: str) -> None:
     if name == "questions" and os.environ.get("NPU_TESTBED_ALL") != "1":
-        pytest.skip("a frontier and a comparison take half a minute: `tox -e laws` runs them")
-    assert quoted(name) == BLOCKS[name](), "measured anew by `PYTHONPATH=. python tests/readme_blocks.py`"
+        pytest.skip("a frontier and a comparison take half a minute: `tox -e measured` runs them")
+    assert quoted(name) == BLOCKS[name](), "measured anew by `tox -e measured -- --write`"
 
 
 def test_the_readme_is_short() -> None:
