@@ -62,6 +62,8 @@ def add(commands: Any) -> None:
     parser.set_defaults(run=run)
 
 
+_NO_BAR = "No bar was given: give --max-cycles, --max-bytes or --against, or --json for a baseline to hold others to."
+
 _COMPILING = ("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops")
 """Options that only a network that is not compiled yet has a use for."""
 
@@ -89,7 +91,9 @@ def percent(text: str) -> Fraction:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay, compare and report; the exit status."""
+    from npu_testbed.commands.choices import memory_options
     from npu_testbed.differences.bars import bars, check_json, read_baseline, require_comparable
+    from npu_testbed.differences.sides import is_scheduled
     from npu_testbed.differences.summary import check_markdown, check_text
     from npu_testbed.progress import progress
 
@@ -98,13 +102,17 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.tolerance is not None and arguments.against is None:
         raise InputError("--tolerance was given without --against, whose baseline it is for: give both, or leave it out.")
     baseline = None if arguments.against is None else read_baseline(arguments.against)
-    if not arguments.json and arguments.max_cycles is None and arguments.max_bytes is None and baseline is None:
-        raise InputError("No bar was given: give --max-cycles, --max-bytes or --against, or --json for a baseline to hold others to.")
+    wants_bar = not arguments.json and arguments.max_cycles is None and arguments.max_bytes is None and baseline is None
+    if wants_bar and not is_scheduled(arguments.file) and memory_options(arguments).arena_bound(arguments.arena_cache_size) is None:
+        # It is said before the network is compiled.
+        raise InputError(_NO_BAR)
     with progress() as show:
         simulation = _replayed(arguments, show)
     if baseline is not None:
         require_comparable(baseline, simulation, arguments.against)
     found = bars(simulation, arguments.max_cycles, arguments.max_bytes, baseline, arguments.tolerance or Fraction(0))
+    if wants_bar and not found:
+        raise InputError(_NO_BAR)
     if arguments.json:
         print_json("check", check_json(simulation, found))
     else:

@@ -155,7 +155,7 @@ def test_a_bar_is_met_by_its_very_figure_and_missed_by_one_more(plan: Path) -> N
 
 
 def test_a_check_without_a_bar_is_refused(plan: Path) -> None:
-    for words in ((plan,), (MODEL,), (plan, "--markdown"), (plan, "--accelerator-config", "ethos-u55-64")):
+    for words in ((plan,), (MODEL,), (plan, "--markdown"), (MODEL, "--accelerator-config", "ethos-u55-64")):
         assert "No bar was given: give --max-cycles" in refusal("check", *words)
 
 
@@ -172,7 +172,7 @@ def test_a_check_of_a_network_measures_what_compile_makes_with_the_same_options(
     made = json.loads(call("compile", TINY, *OPTIONS, *words, "--output-dir", tmp_path, "--json").output)
     checked = call("check", TINY, *OPTIONS, *words, "--json")
     subject = json.loads(checked.output)["subject"]
-    assert (subject["cycles"], subject["arena_bytes"]) == (made["summary"]["cycles"], made["summary"]["arena_bytes"])
+    assert (subject["cycles"], subject["arena_bytes"]) == (made["summary"]["cycles"], made["summary"]["planned_bytes"])
     assert subject["accelerator"] == (words[1] if words[:1] == ("--accelerator-config",) else "ethos-u55-256")
     said = call("check", TINY, *OPTIONS, *words, "--max-cycles", subject["cycles"], "--max-bytes", subject["arena_bytes"])
     assert (said.status, f" on {subject['accelerator']}, " in said.output) == (0, True)
@@ -285,6 +285,6 @@ def shown() -> list[tuple[str, str]]:
 @pytest.mark.parametrize("number", range(3))
 def test_the_page_shows_what_is_printed(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "baseline.json").write_text(call("check", "zoo:resnet8", "--effort", "quick", "--json").output)
+    (tmp_path / "baseline.json").write_text(call("check", "zoo:tiny_residual", "--json").output)
     command, output = shown()[number]
     assert call(*command.split()).output == output, "put what is printed now into docs/diff.md"
