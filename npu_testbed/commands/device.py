@@ -43,7 +43,11 @@ def _add_run(ways: Any) -> None:
     )
     parser.add_argument("firmware", metavar="FIRMWARE.elf", help="what the linker wrote for a Cortex-M (.elf, .axf)")
     parser.add_argument(
-        "--chip", metavar="NAME|FILE.toml", default="corstone-300", help="core, memories, NPU and UART (default: corstone-300)"
+        "--chip",
+        metavar="NAME|FILE.toml",
+        dest="board",
+        default="corstone-300",
+        help="core, memories, NPU and UART (default: corstone-300)",
     )
     parser.add_argument(
         "--data",
@@ -111,7 +115,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from npu_testbed.timing import load_timing
 
     data = [_placed(text) for text in arguments.data]
-    chip, timing = load_chip(arguments.chip), load_timing(arguments.timing)
+    chip, timing = load_chip(arguments.board), load_timing(arguments.timing)
     show(f"Running {arguments.firmware} on {chip.name}")
     result = run_firmware(arguments.firmware, chip, Fraction(arguments.time_limit), data, timing)
     return PlainOutcome("device run", result, lambda: run_json(result), lambda: run_text(result), passed=result.passed)

@@ -63,7 +63,9 @@ class Parser(argparse.ArgumentParser):
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """As argparse has it, but of arguments that are unknown to a command its own parser complains, which knows its help."""
-        if "--chip" in self._option_string_actions:
+        chip = self._option_string_actions.get("--chip")
+        # That of `device run` is a whole system, with addresses.
+        if chip is not None and chip.dest == "chip":
             self._take_chip(sys.argv[1:] if args is None else args)
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:

@@ -12,8 +12,10 @@ from typing import Any
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
+from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.values import dataclass
+from npu_testbed.chips import load_chip as load_named_chip
 from npu_testbed.configs import load_memory_system, load_timing_adapter
 from validation.reading import read_configuration
 
@@ -167,15 +169,25 @@ def _system(table: _Table) -> MemorySystem:
     file = table.text("config", default="")
     if adapter:
         return load_timing_adapter(adapter)
-    return load_memory_system(config, mode or "Shared_Sram", Path(file) if file else None)
+    return load_memory_system(config, mode or DEFAULT_MEMORY_MODE, Path(file) if file else None)
+
+
+def _named(name: str) -> tuple[str, MemorySystem]:
+    """Accelerator and memory system of a chip that other commands know by this name."""
+    chip = load_named_chip(name)
+    if chip.timing_adapter is not None:
+        return chip.accelerator, load_timing_adapter(chip.timing_adapter)
+    config, mode = chip.system_config or DEFAULT_SYSTEM_CONFIG, chip.memory_mode or DEFAULT_MEMORY_MODE
+    return chip.accelerator, load_memory_system(config, mode, chip.config)
 
 
 def _npu(where: str, values: Any) -> NpuBlock:
     table = _Table(where, values)
-    name = accelerator(table.text("accelerator")).name
+    known = table.text("chip", default="")
+    name, system = _named(known) if known else (accelerator(table.text("accelerator")).name, _system(table))
     addresses = table.addresses(REGISTER_BYTES)
     number = table.number("interrupt", 0, _MOST_INTERRUPTS - 1)
-    block = NpuBlock(name, addresses, number, table.number("clock_hz", 1, _MOST_HZ), _system(table))
+    block = NpuBlock(name, addresses, number, table.number("clock_hz", 1, _MOST_HZ), system)
     table.done()
     return block
 

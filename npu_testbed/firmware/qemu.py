@@ -131,8 +131,8 @@ class QemuMachine:
         connection.settimeout(_START_SECONDS)
         try:
             return GdbStub(connection)
-        except StubError as error:
-            raise InputError(f"QEMU does not start with this firmware ({error}): give an ELF file and a chip that fit.") from None
+        except StubError:
+            raise InputError(f"QEMU does not start with this firmware ({self._complaint()}): give an ELF file and a chip that fit.") from None
 
     def _listen(self) -> None:
         stream = self._process.stdout

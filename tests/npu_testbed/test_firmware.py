@@ -339,6 +339,13 @@ def test_an_unknown_chip_is_refused_with_the_known_ones(tmp_path: Path) -> None:
     )
 
 
+def test_a_chip_by_name_gives_its_accelerator_and_its_memories() -> None:
+    text = CHIP.read_text().replace('accelerator = "ethos-u55-128"', 'chip = "alif-e7-hp"').replace('timing_adapter = "u55_high_end"', "")
+    (npu,) = parse_chip("other", text).npus
+    assert npu.accelerator == "ethos-u55-256"
+    assert "Alif_E7_HP" in npu.memory_system.name
+
+
 def test_a_pl011_and_vela_configurations_are_read() -> None:
     text = CHIP.read_text().replace('kind = "cmsdk"', 'kind = "pl011"')
     system = 'system_config = "Ethos_U55_Deep_Embedded"\nmemory_mode = "Sram_Only"'
