@@ -35,6 +35,10 @@ _PENDING = 0xE000_E200
 _START_SECONDS = 20
 
 
+class NotStartedError(InputError):
+    """QEMU has ended, or does not answer, before the firmware's first instruction."""
+
+
 class _StubBus:
     """The NPU's way to QEMU's memory: that of the chip which it reaches."""
 
@@ -125,14 +129,16 @@ class QemuMachine:
         connection.close()
         self._ended = True
         self._reader.join(1)
-        raise InputError(f"QEMU does not start with this firmware ({self._complaint()}): give an ELF file and a chip that fit.")
+        raise NotStartedError(f"QEMU does not start with this firmware ({self._complaint()}): give an ELF file and a chip that fit.")
 
     def _opened(self, connection: socket.socket) -> GdbStub:
         connection.settimeout(_START_SECONDS)
         try:
             return GdbStub(connection)
         except StubError:
-            raise InputError(f"QEMU does not start with this firmware ({self._complaint()}): give an ELF file and a chip that fit.") from None
+            raise NotStartedError(
+                f"QEMU does not start with this firmware ({self._complaint()}): give an ELF file and a chip that fit."
+            ) from None
 
     def _listen(self) -> None:
         stream = self._process.stdout

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
@@ -13,10 +14,11 @@ from npu_testbed.firmware.chip import Chip
 from npu_testbed.firmware.core import StoppedError
 from npu_testbed.firmware.elf import Firmware, read_elf
 from npu_testbed.firmware.machine import Machine
-from npu_testbed.firmware.qemu import QemuMachine
+from npu_testbed.firmware.qemu import NotStartedError, QemuMachine
 from validation.reading import read_file
 
 MAX_SECONDS = 3600
+_TRIES = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,4 +92,8 @@ def _unicorn(chip: Chip, firmware: Firmware, data: Sequence[tuple[int, bytes]], 
 
 
 def _qemu(chip: Chip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> QemuMachine:
+    for _ in range(_TRIES - 1):
+        # On a busy machine QEMU 7.2 now and then fails to load a file that it loads the next time.
+        with suppress(NotStartedError):
+            return QemuMachine(chip, firmware, data, timing)
     return QemuMachine(chip, firmware, data, timing)
