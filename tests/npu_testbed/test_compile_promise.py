@@ -85,7 +85,7 @@ def test_the_smallest_that_is_no_slower_is_smaller_than_the_fastest_and_larger_t
 @pytest.mark.parametrize("where", ["option", "ini"])
 def test_an_arena_size_is_the_budget_and_is_refused_below_the_smallest(where: str, tmp_path: Path) -> None:
     memory = ""
-    for bound in (12288, 64):
+    for bound in (12288, 4096):
         if where == "ini":
             ini = tmp_path / f"{bound}.ini"
             ini.write_text(board_ini(bound))
@@ -94,10 +94,10 @@ def test_an_arena_size_is_the_budget_and_is_refused_below_the_smallest(where: st
             given = ("--arena-cache-size", bound)
         words = ("compile", "zoo:ds_cnn", "--output-dir", tmp_path / str(bound), "--jobs", "1", *given)
         outcome = call(*words)
-        if bound == 64:
+        if bound == 4096:
             assert outcome.status == 2
             assert "bytes are the smallest arena reached" in outcome.errors
-            assert not (tmp_path / "64").exists()
+            assert not (tmp_path / "4096").exists()
         else:
             memory = outcome.output
             assert arena_bytes(read_compiled((tmp_path / str(bound) / "ds_cnn_vela.tflite").read_bytes())) <= bound
@@ -133,6 +133,19 @@ def test_a_wrong_stream_of_velas_is_nothing_to_compare_with(monkeypatch: pytest.
     monkeypatch.setattr(compiler, "vela_peer", wrong)
     verdict = compile_model("zoo:tiny_conv", SERIAL).verdict
     assert (verdict.written, verdict.vela, verdict.without_vela) == ("ours", None, "Vela's stream is wrong.")
+
+
+def test_in_dedicated_sram_ours_is_in_the_fast_scratch_and_its_file_replays_there_as_was_said(tmp_path: Path) -> None:
+    text = board_ini(65536).replace("axi1_port=OffChipFlash", "axi1_port=Dram").replace("OffChipFlash_", "Dram_")
+    (tmp_path / "board.ini").write_text(text)
+    given = ("--config", tmp_path / "board.ini", "--system-config", "My_Sys_Cfg", "--memory-mode", "Parted")
+    words = ("compile", "zoo:tiny_residual", "--output-dir", tmp_path, *given, "--jobs", "1", "--json")
+    found = json.loads(call(*words).output)["promise"]
+    assert found["written"] == "ours"
+    assert found["ours"]["bytes"] <= 65536
+    assert found["ours"]["cycles"] <= found["vela"]["cycles"]
+    replayed = json.loads(call("simulate", "vela", tmp_path / "tiny_residual_vela.tflite", *given, "--json").output)["summary"]
+    assert (replayed["planned_bytes"], replayed["cycles"]) == (found["ours"]["bytes"], found["ours"]["cycles"])
 
 
 def test_two_aims_at_once_are_refused(tmp_path: Path) -> None:
