@@ -27,7 +27,7 @@ TESTS = (
 """Tests of the four cores beside their Python forms."""
 
 ALONE = "import os, sys; del os.environ['LD_PRELOAD'];"
-"""What is started from here, such as Vela, has bounds of its address space, in which a sanitiser finds no room."""
+"""Programs that are started from here, such as Vela, have bounds of its address space, in which a sanitiser finds no room."""
 
 DAMAGED = f"{ALONE} import damage; print([damage.outcome(damage.damaged_stream, seed) for seed in range(int(sys.argv[1]))])"
 PYTEST = f"{ALONE} import pytest; raise SystemExit(pytest.main(sys.argv[1:]))"

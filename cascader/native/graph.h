@@ -27,7 +27,7 @@ static inline int graph_get(const Flat *flat, Graph *graph)
     }
     is_ours = is_ours && flat->at[1] - flat->at[0] == 2;
     for (int i = 0; i < 2 && is_ours; i++) is_ours = graph->sizes[i] >= 0 && graph->sizes[i] <= flat->length;
-    /* What follows of the numbers of parts and tensors; their items are the Python form's. */
+    /* Sections are as long as the numbers of parts and tensors say; the items of the others are the Python form's. */
     is_ours = is_ours && flat->at[2] - flat->at[1] == graph->sizes[0] * PART_FIELDS && flat->length - flat->at[12] == graph->sizes[1] * TENSOR_FIELDS;
     for (int i = 2; i < 12 && is_ours; i += 2) {
         i64 count = flat->at[i + 1] - flat->at[i];
