@@ -101,6 +101,22 @@ def damaged_stream(rng: random.Random) -> None:
     finish(read_compiled(bytes(data)))
 
 
+def extreme_registers(rng: random.Random) -> None:
+    """A compiled file some of whose registers have the largest or smallest values: windows, strides and maps that no device has."""
+    data = bytearray(exported(rng.randrange(2)))
+    start = data.index(MAGIC.to_bytes(4, "little"))
+    end = start + int.from_bytes(data[start - 4 : start], "little")
+    words = range(start, end - 4, 4)
+    # The two bits above the number of a command say whether a word of 32 bits follows.
+    sets = [at for at in words if int.from_bytes(data[at : at + 2], "little") >> 8 in (0x01, 0x41)]
+    for at in rng.sample(sets, min(len(sets), rng.randint(2, 8))):
+        if data[at + 1] == 0x01:
+            data[at + 2 : at + 4] = rng.choice((0, 1, 0x7FFF, 0xFFFF)).to_bytes(2, "little")
+        else:
+            data[at + 4 : at + 8] = rng.choice((0, 0, 1, 16, 1 << 20, 1 << 31)).to_bytes(4, "little")
+    finish(read_compiled(bytes(data)))
+
+
 def damaged_file(rng: random.Random) -> None:
     """A compiled file with damaged or missing bytes anywhere."""
     data = bytearray(exported(rng.randrange(2)))
@@ -187,7 +203,14 @@ def to_text(index: int) -> bytes:
     return to_json(subjects()[index]).encode("ascii")
 
 
-KINDS: tuple[Callable[[random.Random], None], ...] = (damaged_stream, damaged_file, damaged_network, damaged_decisions, damaged_text)
+KINDS: tuple[Callable[[random.Random], None], ...] = (
+    damaged_stream,
+    extreme_registers,
+    damaged_file,
+    damaged_network,
+    damaged_decisions,
+    damaged_text,
+)
 
 
 def outcome(kind: Callable[[random.Random], None], seed: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import base64
+import gzip
 import io
 import json
 import os
@@ -134,6 +135,7 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
         "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
         "profile": (PROFILE.read_bytes(),),
         "measured": _measurements(),
+        "trace": tuple(gzip.compress(one, mtime=0) for one in _measurements() if one.startswith(b"{")),
         "energy": ((ROOT / "npu_testbed" / "energy" / "illustrative.toml").read_bytes(),),
         "csv": (b"model,NPU_ACTIVE,timing_adapter,network,use\n{model},15000,off,a,\n{model},16000,u55_high_end,b,test\n",),
     }
@@ -149,6 +151,7 @@ COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "toml": ("t.toml", (("simulate", "vela", "{model}", "--timing-adapter", "{}"),)),
     "profile": ("p.toml", (("calibrate", "check", "{}", "{csv}"),)),
     "measured": ("m.csv", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
+    "trace": ("t.json.gz", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
     "energy": ("e.toml", (("diff", "{model}", "--timing-adapter", "u55_high_end,off", "--energy", "{}"),)),
     "csv": ("c.csv", (("calibrate", "check", "{profile}", "{}"), ("calibrate", "fit", "{}", "-o", "f.toml"))),
 }
@@ -164,7 +167,7 @@ def case_of(kind: str, seed: int) -> Case:
     rng = random.Random(f"{kind} {seed}")
     name, commands = COMMANDS[kind]
     data = rng.choice(_seeds()[kind])
-    if kind in ("network", "compiled", "executorch"):
+    if kind in ("network", "compiled", "executorch", "trace"):
         copy = bytearray(data)
         damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)

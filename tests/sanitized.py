@@ -60,7 +60,7 @@ def main() -> int:
     parser.add_argument("folder", type=Path, help="where the copy is made")
     parser.add_argument("--cases", type=int, default=100, help="damaged streams (default: 100)")
     parser.add_argument("tests", nargs="*", help="what pytest runs (default: the tests of each core)")
-    arguments = parser.parse_args()
+    arguments = parser.parse_intermixed_args()
     copy = build(arguments.checkout.resolve(), arguments.folder.resolve())
     environment = os.environ | {
         "LD_PRELOAD": f"{library('libasan.so')} {library('libubsan.so')}",

@@ -15,6 +15,7 @@ from damage import (
     damaged_network,
     damaged_stream,
     damaged_text,
+    extreme_registers,
     outcome,
     reread,
     subjects,
@@ -25,6 +26,7 @@ from npu_model.errors import InputError
 
 CASES: dict[Callable[[random.Random], None], int] = {
     damaged_stream: 200,
+    extreme_registers: 60,
     damaged_file: 75,
     damaged_network: 75,
     damaged_decisions: 125,
