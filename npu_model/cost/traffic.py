@@ -78,6 +78,19 @@ def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs
     return _pixel_runs(feature_map, box, box.c1 - box.c0, word)
 
 
+def read_starts(feature_map: FeatureMap, box: Box) -> tuple[int, ...]:
+    """Addresses, in bytes, at which the runs of :func:`read_runs` begin, in their order."""
+    if box.is_empty:
+        return ()
+    rows = range(box.y0, box.y1)
+    if feature_map.layout is Layout.NHCWB16:
+        first = box.c0 - box.c0 % BRICK
+        return tuple(feature_map.address(y, box.x0, c) for y in rows for c in range(first, box.c1, BRICK))
+    if _is_dense(feature_map, box):
+        return tuple(feature_map.address(y, box.x0, 0) for y in rows)
+    return tuple(pixel + box.c0 * feature_map.dtype.bytes for pixel in _pixel_addresses(feature_map, box))
+
+
 def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES, cores: int = 1) -> Runs:
     """Runs that write ``box`` over a port of ``word`` bytes; none for an empty box.
 

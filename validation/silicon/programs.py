@@ -18,8 +18,12 @@ from validation.silicon.records import ACCELERATOR
 CONSTANTS, ARENA, INPUT = 0, 1, 5
 """Regions: the copy's source, where it goes to and where the result lies, and the input."""
 
-WEIGHTS_AT = 1024
-"""Where the weights are copied to in the arena; not stated, and of no consequence but for the borders of transactions."""
+CONSTANTS_AT = 1024
+"""Where biases and then weights are copied to in the arena: a multiple of 64 bytes. Not stated, and of no consequence but for the borders
+of transactions, whose counts decide for this order."""
+
+INPUT_BEHIND = 48
+"""Bytes behind a multiple of 64, and behind as many as the outputs are, at which the input lies: what the counts of transactions decide."""
 
 
 @cache
@@ -32,11 +36,11 @@ def vela_api() -> Any:
     return api
 
 
-def _map(api: Any, region: int, depth: int) -> Any:
+def _map(api: Any, region: int, depth: int, address: int = 0) -> Any:
     """One pixel of ``depth`` int8 channels."""
     feature_map = api.NpuFeatureMap()
     feature_map.data_type, feature_map.region, feature_map.layout = api.NpuDataType.INT8, region, api.NpuLayout.NHWC
-    feature_map.shape, feature_map.tiles = api.NpuShape3D(1, 1, depth), api.NpuTileBox(1, 0, 1, [0, 0, 0, 0])
+    feature_map.shape, feature_map.tiles = api.NpuShape3D(1, 1, depth), api.NpuTileBox(1, 0, 1, [address, 0, 0, 0])
     feature_map.quantization = api.NpuQuantization(1.0, 0)
     return feature_map
 
@@ -61,20 +65,21 @@ def program(inputs: int, outputs: int) -> Program:
 def _program(api: Any, inputs: int, outputs: int) -> Program:
     device = api.NpuAccelerator.Ethos_U55_256
     kernel = api.NpuConv2DOperation()
-    kernel.ifm, kernel.ofm, kernel.kernel = _map(api, INPUT, inputs), _map(api, ARENA, outputs), api.NpuKernel(1, 1)
+    before = (outputs + INPUT_BEHIND) % 64
+    kernel.ifm, kernel.ofm, kernel.kernel = _map(api, INPUT, inputs, before), _map(api, ARENA, outputs), api.NpuKernel(1, 1)
     kernel.padding, kernel.block_traversal = api.NpuPadding(0, 0, 0, 0), api.NpuBlockTraversal.DEPTH_FIRST
     # The search for blocks wants constants, of whatever length.
     kernel.weights, kernel.biases = [api.NpuAddressRange(ARENA, 0, 16)], [api.NpuAddressRange(ARENA, 16, 16)]
     kernel.block_config = api.npu_find_block_configs(kernel, device)[-1]
     weights, biases = _constants(api, inputs, outputs, kernel.block_config.depth)
-    kernel.weights = [api.NpuAddressRange(ARENA, WEIGHTS_AT, len(weights))]
-    kernel.biases = [api.NpuAddressRange(ARENA, WEIGHTS_AT + len(weights), len(biases))]
+    kernel.biases = [api.NpuAddressRange(ARENA, CONSTANTS_AT, len(biases))]
+    kernel.weights = [api.NpuAddressRange(ARENA, CONSTANTS_AT + len(biases), len(weights))]
     size = len(weights) + len(biases)
-    copy = api.NpuDmaOperation(api.NpuAddressRange(CONSTANTS, 0, size), api.NpuAddressRange(ARENA, WEIGHTS_AT, size))
+    copy = api.NpuDmaOperation(api.NpuAddressRange(CONSTANTS, 0, size), api.NpuAddressRange(ARENA, CONSTANTS_AT, size))
     operations, words = decode_words(tuple(api.npu_generate_register_command_stream([copy, kernel], device)))
     regions = (
-        Region(CONSTANTS, RegionRole.CONSTANTS, size, weights + biases),
-        Region(ARENA, RegionRole.ARENA, WEIGHTS_AT + size),
-        Region(INPUT, RegionRole.UNUSED, inputs),
+        Region(CONSTANTS, RegionRole.CONSTANTS, size, biases + weights),
+        Region(ARENA, RegionRole.ARENA, CONSTANTS_AT + size),
+        Region(INPUT, RegionRole.UNUSED, before + inputs),
     )
     return Program(ACCELERATOR, operations, words, regions)
