@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import PHASES, BlockJob, Read, program_jobs
@@ -45,42 +45,57 @@ def _areas(op: KernelOperation, job: BlockJob) -> Iterator[tuple[FeatureMap, Box
             yield op.ifm, ifm_box(op, job.box, part, channels)
 
 
+class _Reads:
+    """Read transactions of both ports, counted one read after the other."""
+
+    def __init__(self, device: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
+        self._device, self._system, self._timing = device, system, timing
+        self._word = device.port_bytes_per_cycle
+        self.found = [0, 0]
+
+    def constants(self, read: Read, channel: Channel, *, goes_on: bool = False) -> None:
+        """A read whose transactions end at multiples of their length; ``goes_on`` says that the one before has begun its first."""
+        port = self._system.port_of(read.region)
+        burst = burst_beats(self._system.ports[port], channel, self._device, self._timing)
+        self.found[port] += len(transactions(read.runs, burst, read.phase)) - (goes_on and read.phase % burst > 0)
+
+    def ifm(self, feature_map: FeatureMap, box: Box) -> None:
+        """A box of an IFM, whose transactions do not cross a multiple of the driver's burst."""
+        port = self._system.port_of(feature_map.region)
+        memory = self._system.ports[port]
+        burst = burst_beats(memory, Channel.IFM, self._device, self._timing)
+        line = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // self._word)
+        for start, words in zip(read_starts(feature_map, box), read_runs(feature_map, box, self._word), strict=True):
+            is_cut = self._timing.aligned_bursts
+            self.found[port] += pieces(start // self._word, words, burst, line) if is_cut else ceil_div(words, burst)
+
+    def kernel(self, op: KernelOperation, jobs: Iterable[BlockJob]) -> None:
+        """All that a kernel reads: a weight stream goes on where the step before has ended."""
+        ends: dict[int, int] = {}
+        for job in jobs:
+            for scale in job.scales:
+                self.constants(scale, Channel.SCALES)
+            for step in job.steps:
+                for core, weight in enumerate(step.weights):
+                    self.constants(weight, Channel.WEIGHTS, goes_on=ends.get(core) == weight.phase)
+                    ends[core] = (weight.phase + sum(weight.runs)) % PHASES
+            for feature_map, box in _areas(op, job):
+                self.ifm(feature_map, box)
+
+
 def read_transactions(program: Program, device: Accelerator, system: MemorySystem, timing: TimingParameters) -> tuple[int, int]:
     """Transactions that read through AXI0 and AXI1: kernels, transfers and the command fetch.
 
     A weight stream is one across steps: where a step ends inside a transaction, the next one goes on with it. No transaction crosses a
     multiple of the driver's burst, those of the IFM neither.
     """
-    found, word = [0, 0], device.port_bytes_per_cycle
-
-    def count(read: Read, channel: Channel, *, goes_on: bool = False) -> None:
-        port = system.port_of(read.region)
-        burst = burst_beats(system.ports[port], channel, device, timing)
-        found[port] += len(transactions(read.runs, burst, read.phase)) - (goes_on and read.phase % burst > 0)
-
-    def count_ifm(feature_map: FeatureMap, box: Box) -> None:
-        port = system.port_of(feature_map.region)
-        memory = system.ports[port]
-        burst = burst_beats(memory, Channel.IFM, device, timing)
-        line = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // word)
-        for start, words in zip(read_starts(feature_map, box), read_runs(feature_map, box, word), strict=True):
-            found[port] += pieces(start // word, words, burst, line if timing.aligned_bursts else burst + words + start)
-
+    reads = _Reads(device, system, timing)
     for index, jobs in program_jobs(program, device, timing).items():
         op = program.operations[index]
         assert isinstance(op, KernelOperation)  # noqa: S101  # it has jobs
-        ends: dict[int, int] = {}
-        for job in jobs:
-            for scale in job.scales:
-                count(scale, Channel.SCALES)
-            for step in job.steps:
-                for core, weight in enumerate(step.weights):
-                    count(weight, Channel.WEIGHTS, goes_on=ends.get(core) == weight.phase)
-                    ends[core] = (weight.phase + sum(weight.runs)) % PHASES
-            for feature_map, box in _areas(op, job):
-                count_ifm(feature_map, box)
+        reads.kernel(op, jobs)
     for transfer in program.transfers:
-        for start, _, beats in copy_chunks(transfer, word, aligned=timing.aligned_bursts):
-            count(Read(transfer.source.region, (beats,), start), Channel.MEM2MEM)
-    found[system.command_port] += ceil_div(sum(program.words), fetch_words(device))
-    return found[0], found[1]
+        for start, _, beats in copy_chunks(transfer, device.port_bytes_per_cycle, aligned=timing.aligned_bursts):
+            reads.constants(Read(transfer.source.region, (beats,), start), Channel.MEM2MEM)
+    reads.found[system.command_port] += ceil_div(sum(program.words), fetch_words(device))
+    return reads.found[0], reads.found[1]

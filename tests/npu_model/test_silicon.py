@@ -10,28 +10,42 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from reference_data import shared_data
 
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.shapes import ceil_div
 from sim import replay
+from sim.engine.transactions import pieces
 from validation.fvp.scores import mean_error
 from validation.silicon.programs import program
-from validation.silicon.records import runs
-from validation.silicon.scores import APART, IFM_BLOCK, STEADY, Difference, counters_missed, differences, is_high, jitter, slopes
+from validation.silicon.records import odd_runs, runs
+from validation.silicon.scores import (
+    APART,
+    IFM_BLOCK,
+    STEADY,
+    Difference,
+    counters_missed,
+    differences,
+    is_high,
+    jitter,
+    reads_off,
+    slopes,
+)
 
 pytest.importorskip("ethosu.vela.api", reason="the package ethos-u-vela is not installed")
 
 
 def test_the_records_are_those_that_were_published() -> None:
-    path = shared_data() / "silicon" / "alif_e7_fully_connected.csv"
-    if not path.is_file():
-        pytest.skip(f"the counters of silicon, {path.name}, are not among the reference data")
     names = "in_channels", "out_channels", "CCNTR", "MAC_ACTIVE", "MAC_DPU_ACTIVE", "AXI0_RD_TRANSACTIONS"
-    with path.open(encoding="utf-8", newline="") as file:
-        published = [tuple(int(row[name]) for name in names) for row in csv.DictReader(file)]
-    ours = [(run.inputs, run.outputs, run.cycles, run.mac_active, run.mac_dpu_active, run.axi0_reads) for run in runs()]
-    assert ours == published
+    for name, stored in (("alif_e7_fully_connected.csv", runs()), ("alif_e7_fully_connected_odd.csv", odd_runs())):
+        path = shared_data() / "silicon" / name
+        if not path.is_file():
+            pytest.skip(f"the counters of silicon, {name}, are not among the reference data")
+        with path.open(encoding="utf-8", newline="") as file:
+            published = sorted(tuple(int(row[name]) for name in names) for row in csv.DictReader(file))
+        assert [(run.inputs, run.outputs, run.cycles, run.mac_active, run.mac_dpu_active, run.axi0_reads) for run in stored] == published
 
 
 def test_mac_active_and_mac_dpu_active_are_those_of_silicon_in_all_289_runs() -> None:
@@ -47,17 +61,35 @@ def one_port() -> MemorySystem:
     return MemorySystem("silicon", 1, (memory, memory), (0,) * 8, 0)
 
 
-def test_axi0_reads_are_at_most_five_more_or_two_fewer_than_on_silicon() -> None:
-    """Every second run. Copies and weights in 64 bytes, the IFM in 32, and the commands: mean difference of all runs 0.5."""
-    off = []
-    for row in runs()[::2]:
+def test_mac_counters_of_every_third_run_are_those_of_silicon_in_a_replay() -> None:
+    for row in runs()[::3]:
         pmu = replay(program(row.inputs, row.outputs), one_port()).pmu()
         assert (pmu["MAC_ACTIVE"], pmu["MAC_DPU_ACTIVE"]) == (row.mac_active, row.mac_dpu_active)
         assert pmu["MAC_ACTIVE"] + pmu["MAC_STALLED_BY_WD"] + pmu["MAC_STALLED_BY_IB"] <= pmu["NPU_ACTIVE"]
-        off.append(pmu["AXI0_RD_TRANS_ACCEPTED"] - row.axi0_reads)
-    assert min(off) >= -2
-    assert max(off) <= 5
-    assert abs(sum(off) / len(off)) < 1
+
+
+def test_axi0_reads_are_within_five_of_silicons_where_inputs_and_outputs_are_an_odd_number_of_bricks_too() -> None:
+    """Copies and weights in 64 bytes, the IFM in 32 that do not cross a multiple of 64, and the commands."""
+    off = reads_off()
+    assert len(off) == 289 + 272
+    assert (min(off), max(off)) == (-5, 3)
+    assert (min(off[:289]), max(off[:289])) == (-2, 1)
+    assert sum(off) / len(off) == pytest.approx(-1.1, abs=0.1)
+
+
+def test_every_second_read_of_32_bytes_crosses_a_multiple_of_64_where_the_ifm_begins_16_behind_one() -> None:
+    assert [pieces(2 + 4 * block, 4, burst=4, line=8) for block in range(6)] == [1, 2, 1, 2, 1, 2]
+    assert [pieces(4 * block, 4, burst=4, line=8) for block in range(6)] == [1] * 6
+
+
+@given(st.integers(0, 40), st.integers(0, 40), st.integers(1, 12), st.integers(1, 20))
+def test_pieces_are_those_that_are_found_word_by_word(start: int, words: int, burst: int, line: int) -> None:
+    found = left = 0
+    for at in range(start, start + words):
+        if not left or at % line == 0:
+            found, left = found + 1, burst
+        left -= 1
+    assert pieces(start, words, burst, line) == found
 
 
 def errors(found: tuple[Difference, ...], least: int = 0) -> list[float]:
