@@ -1,0 +1,75 @@
+"""What bears each rule of the timing model: the networks whose measured cycles are missed by more without it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
+from validation.fvp.ablation import ABLATIONS
+from validation.fvp.references.records import points, u65_points, whole_runs
+from validation.fvp.scorecard import quick_score_point, score_whole_run
+from validation.fvp.scores import mean_error
+from validation.fvp.u65_rules import RULES, bearers, without
+from validation.tables import Table
+
+NOTICEABLE = 0.001
+"""Growth of a network's mean absolute error from which on it bears a rule: a tenth of a percentage point."""
+
+_NOTE = (
+    "A network bears a rule if its mean absolute error grows by 0.1 points or more without it (Ethos-U65: by 0.3 points), and speaks "
+    "against it if that shrinks by as much. U55: adapters on and off, all configurations; tinycnn is the class of small kernels. The "
+    "networks are independent of each other; the accelerators and adapters of one network are not. A rule that one network bears is a "
+    "fit, whatever else speaks for it; one that none bears is kept for what documents, beats or silicon say "
+    "(docs/decisions/0003-timing-model.md)."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Bearers:
+    """A rule by what is changed without it, the networks that bear it, and those that speak against it."""
+
+    name: str
+    bear: tuple[str, ...]
+    against: tuple[str, ...]
+
+    @property
+    def verdict(self) -> str:
+        """How far the measured cycles carry the rule."""
+        return ("none", "a fit")[len(self.bear)] if len(self.bear) < 2 else f"{len(self.bear)} networks"
+
+
+def network_errors(timing: TimingParameters) -> dict[str, float]:
+    """Mean absolute error of each network on the U55, and of the small kernels."""
+    errors: dict[str, list[float]] = {}
+    for point in points():
+        errors.setdefault(point.network, []).append(quick_score_point(point, timing).error)
+    errors["tinycnn"] = [score_whole_run(run, timing).error for run in whole_runs()]
+    return {network: mean_error(found) for network, found in errors.items()}
+
+
+def u55_bearers(changes: Sequence[tuple[str, TimingParameters]] = ABLATIONS[1:]) -> tuple[Bearers, ...]:
+    """Every ablation of the decision record, or some ``changes``, network by network."""
+    full, found = network_errors(DEFAULT_TIMING), []
+    for name, timing in changes:
+        less = network_errors(timing)
+        bear = tuple(network for network in full if less[network] - full[network] >= NOTICEABLE)
+        against = tuple(network for network in full if full[network] - less[network] >= NOTICEABLE)
+        found.append(Bearers(name, bear, against))
+    return tuple(found)
+
+
+def u65_bearers() -> tuple[Bearers, ...]:
+    """Every rule of the U65 alone."""
+    scores = [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES]
+    found = []
+    for score in scores[1:]:
+        bear, _, against = bearers(scores[0], score).partition("; against: ")
+        found.append(Bearers(f"U65: {score.name}", tuple(filter(None, bear.split(", "))), tuple(filter(None, against.split(", ")))))
+    return tuple(found)
+
+
+def bearers_table(rows: Sequence[Bearers]) -> Table:
+    """The rules beside the networks that bear them."""
+    cells = tuple((row.name, row.verdict, ", ".join(row.bear), ", ".join(row.against)) for row in rows)
+    return Table("Networks that bear each rule", ("changed", "borne by", "networks", "against"), cells, (_NOTE,))
