@@ -1,4 +1,4 @@
-"""What bears each rule of the timing model: the networks whose measured cycles are missed by more without it."""
+"""Networks that bear each rule of the timing model: those whose measured cycles are missed by more without it."""
 
 from __future__ import annotations
 
