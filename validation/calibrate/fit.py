@@ -180,7 +180,7 @@ def _equals(problem: Problem, notches: Notches) -> Iterator[Notches]:
 
 
 def _ends(points: Sequence[Notches]) -> list[Notches]:
-    """Of equal points those with the least and the most of each parameter: they tell how far any of them goes."""
+    """Those of equal points with the least and the most of each parameter, which tell how far any of them goes."""
     found = []
     for axis in range(len(points[0]) if points else 0):
         ordered = sorted(points, key=itemgetter(axis))

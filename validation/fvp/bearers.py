@@ -35,7 +35,7 @@ class Bearers:
 
     @property
     def verdict(self) -> str:
-        """How far the measured cycles carry the rule."""
+        """Number of independent networks in words; one makes a fit."""
         return ("none", "a fit")[len(self.bear)] if len(self.bear) < 2 else f"{len(self.bear)} networks"
 
 
