@@ -17,7 +17,7 @@ _VERSIONS = {
     "schedule": 11,
     "simulate schedule": 13,
     "simulate vela": 12,
-    "validate fvp": 4,
+    "validate fvp": 5,
     "calibrate fit": 2,
     "verify": 3,
     "device run": 2,
