@@ -18,7 +18,7 @@ from cascader.ethosu.rewrites.long_steps import with_long_steps
 from cascader.ethosu.rewrites.ordered import ordered
 from cascader.ethosu.rewrites.phases import in_phases
 from cascader.ethosu.rewrites.reblock import reblocked, recoded
-from cascader.ethosu.rewrites.recomputed import planned_bytes, recomputed
+from cascader.ethosu.rewrites.recomputed import MOST_PARTS, planned_bytes, recomputed
 from cascader.ethosu.rewrites.row_shapes import in_row_shapes
 from cascader.ethosu.rewrites.slices import LARGEST, sliced
 from cascader.ethosu.rewrites.spared_copies import with_transfers, without_copies
@@ -46,8 +46,6 @@ _SMALL = 12_000
 """Parts times rows of all parts up to which a network is small."""
 _PIECES_OF_LARGE = (40, 100)
 """As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
-_MOST_PARTS = 256
-"""Parts above which a network is not searched in tiles: to plan it once for each way to cut it would take long."""
 _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
@@ -178,7 +176,7 @@ class _Maker:
 
     def recomputed(self, plain: Network, coarse: int, fine: Sequence[int], homes: Sequence[Wanted]) -> list[Network]:
         """The forms in tiles and with skips made again; the one that holds fewest bytes in the largest finer pieces, too."""
-        if self.options.recompute <= 1 or is_flat(plain) or len(plain.graph.parts) > _MOST_PARTS:
+        if self.options.recompute <= 1 or is_flat(plain) or len(plain.graph.parts) > MOST_PARTS:
             return []
         streamed = with_streamed_pools(plain, self.device, self.staged) if self.options.streamed_pools else plain
         base = min((plain, streamed), key=lambda form: planned_bytes(form, homes))

@@ -24,10 +24,12 @@ from cascader.plan.proposals import smallest_limit
 from npu_model.accelerator import Accelerator
 from npu_model.values import dataclass
 
-_MORE_TILES = (3, 4, 6, 8)
+_MORE_TILES = (3, 4)
 """Numbers of tiles that are tried beside two."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
+MOST_PARTS = 256
+"""Parts of a form at most: to plan one for each way to cut a network would take long."""
 WORTHWHILE = Fraction(99, 100)
 """Part of the bytes of a network that a form of it may hold at most."""
 
@@ -99,8 +101,9 @@ class _Tiler:
         yield from left.values()
 
     def found(self, cut: Segment, count: int) -> _Found | None:
-        """A segment in some tiles; None if that does too much again, or is not possible."""
-        again = self._again(cut, count)
+        """A segment in some tiles; None if that does too much again, has too many parts, or is not possible."""
+        parts = len(self.network.graph.parts) + (cut.last - cut.first + 1) * (count - 1)
+        again = self._again(cut, count) if parts <= MOST_PARTS else None
         made = tiled(self.network, cut, count, *self._device) if again is not None and again <= self.most else None
         return None if made is None else _Found(planned_bytes(made, self._homes), made.macs, made)
 
