@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
-    BAR_MISSED,
     Parser,
     add_accelerator_option,
     add_jobs_option,
@@ -19,10 +18,11 @@ from npu_testbed.commands.options import (
     byte_count,
     cycle_count,
     example,
-    print_json,
 )
+from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
     from npu_testbed.simulation import Simulation
 
@@ -59,7 +59,7 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
     add_timing_option(parser, "of a schedule that which it was made for, else the model's own")
     add_json_option(parser)
-    parser.set_defaults(run=run)
+    parser.set_defaults(run=Printed(answer))
 
 
 _NO_BAR = "No bar was given: give --max-cycles, --max-bytes or --against, or --json for a baseline to hold others to."
@@ -89,13 +89,13 @@ def percent(text: str) -> Fraction:
     return value / 100
 
 
-def run(arguments: argparse.Namespace) -> int:
-    """Replay, compare and report; the exit status."""
+def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
+    """Replay and compare; status 1 if a bar is missed."""
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.differences.bars import bars, check_json, read_baseline, require_comparable
     from npu_testbed.differences.sides import is_scheduled
     from npu_testbed.differences.summary import check_markdown, check_text
-    from npu_testbed.progress import progress
+    from npu_testbed.outcomes import PlainOutcome
 
     if arguments.json and arguments.markdown:
         raise InputError("--json was given together with --markdown, and one document is printed: leave one of them out.")
@@ -106,18 +106,20 @@ def run(arguments: argparse.Namespace) -> int:
     if wants_bar and not is_scheduled(arguments.file) and memory_options(arguments).arena_bound(arguments.arena_cache_size) is None:
         # It is said before the network is compiled.
         raise InputError(_NO_BAR)
-    with progress() as show:
-        simulation = _replayed(arguments, show)
+    simulation = _replayed(arguments, show)
     if baseline is not None:
         require_comparable(baseline, simulation, arguments.against)
     found = bars(simulation, arguments.max_cycles, arguments.max_bytes, baseline, arguments.tolerance or Fraction(0))
     if wants_bar and not found:
         raise InputError(_NO_BAR)
-    if arguments.json:
-        print_json("check", check_json(simulation, found))
-    else:
-        print((check_markdown if arguments.markdown else check_text)(simulation, found, baseline))
-    return 0 if all(bar.is_met for bar in found) else BAR_MISSED
+    shown = check_markdown if arguments.markdown else check_text
+    return PlainOutcome(
+        "check",
+        simulation,
+        lambda: check_json(simulation, found),
+        lambda: shown(simulation, found, baseline),
+        passed=all(bar.is_met for bar in found),
+    )
 
 
 def _replayed(arguments: argparse.Namespace, show: Progress) -> Simulation:
