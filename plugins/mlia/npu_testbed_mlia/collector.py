@@ -9,20 +9,15 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import click
 import mlia
 from mlia.core import output_schema as schema
 from mlia.core.common import AdviceCategory
 from mlia.core.data_collection import ContextAwareDataCollector
-from mlia.core.errors import ConfigurationError
 
 import npu_testbed
 from npu_testbed_mlia import NAME
+from npu_testbed_mlia.refusal import RefusedError
 from npu_testbed_mlia.results import compatibility, performance
-
-
-class RefusedError(ConfigurationError, click.ClickException):  # type: ignore[misc]  # the package has no types
-    """Refuses a model or an option in npu-testbed's own sentence; the command line prints that alone, with exit status 1."""
 
 
 @dataclass(frozen=True)

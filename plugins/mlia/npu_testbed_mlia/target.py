@@ -6,13 +6,13 @@ from pathlib import Path
 from typing import Any
 
 from mlia.core.advisor import DefaultInferenceAdvisor
-from mlia.core.errors import ConfigurationError
 from mlia.plugins.plugins import TargetPlugin
 from mlia.target.config import TargetInfo, TargetProfile
 
 from npu_testbed_mlia import NAME
 from npu_testbed_mlia.backend import OPTIONS
 from npu_testbed_mlia.collector import ReplayCollector, Task
+from npu_testbed_mlia.refusal import RefusedError
 
 
 class NpuTestbedProfile(TargetProfile):  # type: ignore[misc]  # the package has no types
@@ -30,12 +30,12 @@ class NpuTestbedProfile(TargetProfile):  # type: ignore[misc]  # the package has
         return dict(self.backend_config.get(NAME, {}))
 
     def verify(self) -> None:
-        """Raise ValueError for a profile that names no device or an unknown option."""
+        """Raise RefusedError for a profile that names no device or an unknown option."""
         super().verify()
         if not self.device:
-            raise ValueError(f"Target profile {self.profile_name!r} has neither accelerator_config nor chip: give one of them.")
+            raise RefusedError(f"Target profile {self.profile_name!r} has neither accelerator_config nor chip: give one of them.")
         if unknown := sorted(self.options.keys() - OPTIONS.keys()):
-            raise ValueError(f"Backend {NAME} has no option {unknown[0]!r}: choose among {', '.join(OPTIONS)}.")
+            raise RefusedError(f"Backend {NAME} has no option {unknown[0]!r}: choose among {', '.join(OPTIONS)}.")
 
 
 class NpuTestbedAdvisor(DefaultInferenceAdvisor):  # type: ignore[misc]  # the package has no types
@@ -63,9 +63,9 @@ class NpuTestbedAdvisor(DefaultInferenceAdvisor):  # type: ignore[misc]  # the p
 
 
 def make_advisor(_context: Any, target_profile: str | Path, model: str | Path | None, **extra: Any) -> NpuTestbedAdvisor:
-    """Make the advisor that ``mlia check`` runs; ConfigurationError for what no replay is made of."""
+    """Make the advisor that ``mlia check`` runs; RefusedError for what no replay is made of."""
     if not isinstance(model, str | Path):
-        raise ConfigurationError(f"Backend {NAME} replays files: give a .tflite, a compiled *_vela.tflite or a .pte.")
+        raise RefusedError(f"Backend {NAME} replays files: give a .tflite, a compiled *_vela.tflite or a .pte.")
     profile = NpuTestbedProfile.load_profile(target_profile, extra.get("backend_options") or {})
     return NpuTestbedAdvisor(Task(Path(model), profile.profile_name, profile.description, profile.device, profile.options))
 
