@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 from fractions import Fraction
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
@@ -18,10 +19,12 @@ from npu_testbed.commands.options import (
     byte_count,
     cycle_count,
     example,
+    json_text,
 )
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
+    from npu_testbed.differences.bars import Baseline
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
     from npu_testbed.simulation import Simulation
@@ -41,7 +44,7 @@ def add(commands: Any) -> None:
         ),
         epilog=example(
             "npu-testbed check network.json --max-cycles 100000 --max-bytes 65536",
-            "npu-testbed check network.json --json > baseline.json",
+            "npu-testbed check network.json --against baseline.json --update",
             "npu-testbed check network.json --against baseline.json --tolerance 1 --markdown",
         ),
     )
@@ -54,6 +57,10 @@ def add(commands: Any) -> None:
         "--against", metavar="BASELINE.json", help="what `check --json` printed before: no more cycles and bytes than there"
     )
     parser.add_argument("--tolerance", metavar="PERCENT", type=percent, help="how much more than the baseline's is allowed (default: 0)")
+    parser.add_argument(
+        "--update", action="store_true", help="write the file of --against anew, from what is found now: what was there is no bar"
+    )
+    parser.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     parser.add_argument("--markdown", action="store_true", help="print a summary in Markdown, for a pull request")
     _add_compile_options(parser)
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
@@ -92,34 +99,91 @@ def percent(text: str) -> Fraction:
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay and compare; status 1 if a bar is missed."""
     from npu_testbed.commands.choices import memory_options
-    from npu_testbed.differences.bars import bars, check_json, read_baseline, require_comparable
+    from npu_testbed.differences.bars import bars, check_json
     from npu_testbed.differences.sides import is_scheduled
-    from npu_testbed.differences.summary import check_markdown, check_text
+    from npu_testbed.differences.summary import check_markdown, check_text, update_text
     from npu_testbed.outcomes import PlainOutcome
 
-    if arguments.json and arguments.markdown:
-        raise InputError("--json was given together with --markdown, and one document is printed: leave one of them out.")
-    if arguments.tolerance is not None and arguments.against is None:
-        raise InputError("--tolerance was given without --against, whose baseline it is for: give both, or leave it out.")
-    baseline = None if arguments.against is None else read_baseline(arguments.against)
-    wants_bar = not arguments.json and arguments.max_cycles is None and arguments.max_bytes is None and baseline is None
+    _require_together(arguments)
+    baseline = _baseline(arguments)
+    unasked = arguments.json or arguments.update
+    wants_bar = not unasked and arguments.max_cycles is None and arguments.max_bytes is None and baseline is None
     if wants_bar and not is_scheduled(arguments.file) and memory_options(arguments).arena_bound(arguments.arena_cache_size) is None:
         # It is said before the network is compiled.
         raise InputError(_NO_BAR)
     simulation = _replayed(arguments, show)
-    if baseline is not None:
-        require_comparable(baseline, simulation, arguments.against)
-    found = bars(simulation, arguments.max_cycles, arguments.max_bytes, baseline, arguments.tolerance or Fraction(0))
+    baseline = _comparable(arguments, baseline, simulation)
+    held = None if arguments.update else baseline
+    found = bars(simulation, arguments.max_cycles, arguments.max_bytes, held, arguments.tolerance or Fraction(0))
     if wants_bar and not found:
         raise InputError(_NO_BAR)
     shown = check_markdown if arguments.markdown else check_text
-    return PlainOutcome(
+    said = update_text(arguments.against, simulation, baseline) if arguments.update else ""
+    outcome = PlainOutcome(
         "check",
         simulation,
         lambda: check_json(simulation, found),
-        lambda: shown(simulation, found, baseline),
+        lambda: "\n\n".join(filter(None, [shown(simulation, found, baseline), said])),
         passed=all(bar.is_met for bar in found),
     )
+    _write(arguments, outcome, simulation)
+    return outcome
+
+
+def _require_together(arguments: argparse.Namespace) -> None:
+    """InputError for options of which one has no use for the other, or without it, and for places that cannot be written to."""
+    from npu_testbed.files import require_picture, require_writable
+
+    if arguments.json and arguments.markdown:
+        raise InputError("--json was given together with --markdown, and one document is printed: leave one of them out.")
+    for option in ("tolerance", "update"):
+        if getattr(arguments, option) not in (None, False) and arguments.against is None:
+            raise InputError(f"--{option} was given without --against, whose baseline it is for: give both, or leave it out.")
+    if arguments.update and arguments.tolerance is not None:
+        raise InputError("--tolerance was given together with --update, which holds nothing to the baseline: leave one of them out.")
+    if arguments.update:
+        require_writable(arguments.against, arguments.file)
+    if arguments.sram_map is not None:
+        require_picture(arguments.sram_map, arguments.file, *([] if arguments.against is None else [arguments.against]))
+
+
+def _baseline(arguments: argparse.Namespace) -> Baseline | None:
+    """The baseline that is given; with --update None for one that is not there, or of another version."""
+    from npu_testbed.differences.bars import earlier_baseline, read_baseline
+
+    if arguments.against is None:
+        return None
+    return earlier_baseline(arguments.against) if arguments.update else read_baseline(arguments.against)
+
+
+def _comparable(arguments: argparse.Namespace, baseline: Baseline | None, simulation: Simulation) -> Baseline | None:
+    """The baseline if it is of the same accelerator, memory system and timing; InputError if not, but None with --update."""
+    from npu_testbed.differences.bars import require_comparable
+
+    if baseline is None:
+        return None
+    try:
+        require_comparable(baseline, simulation, arguments.against)
+    except InputError:
+        if arguments.update:
+            return None
+        raise
+    return baseline
+
+
+def _write(arguments: argparse.Namespace, outcome: Outcome, simulation: Simulation) -> None:
+    """Write the files that are asked for, all or none."""
+    from npu_testbed.files import write_files
+    from npu_testbed.views.program_map import program_map
+    from npu_testbed.views.sram_map import sram_map_svg
+
+    files: dict[Path, bytes] = {}
+    if arguments.update:
+        files[Path(arguments.against)] = json_text("check", outcome.document()).encode("utf-8")
+    if arguments.sram_map is not None:
+        files[Path(arguments.sram_map)] = sram_map_svg(program_map(simulation)).encode("utf-8")
+    if files:
+        write_files(files)
 
 
 def _replayed(arguments: argparse.Namespace, show: Progress) -> Simulation:

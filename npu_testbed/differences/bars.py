@@ -80,6 +80,25 @@ def read_baseline(path: str) -> Baseline:
     )
 
 
+def earlier_baseline(path: str) -> Baseline | None:
+    """The baseline that is to be written anew, None if there is none yet or another version printed it.
+
+    InputError if the file is none that a check printed: it is not overwritten.
+    """
+    if not Path(path).exists():
+        return None
+    try:
+        return read_baseline(path)
+    except InputError as error:
+        try:
+            document = json.loads(read_text(path, "Baseline"))
+        except (ValueError, RecursionError):
+            document = None
+        if isinstance(document, dict) and document.get("command") == COMMAND:
+            return None
+        raise InputError(f"Baseline {path!r} was not printed by `npu-testbed check`, and is not overwritten: give another file.") from error
+
+
 def require_comparable(baseline: Baseline, simulation: Simulation, path: str) -> None:
     """InputError unless both are of one accelerator, memory system and timing: else a difference would say nothing of the schedule."""
     now = side_json(simulation)

@@ -92,3 +92,15 @@ def check_markdown(simulation: Simulation, bars: Sequence[Bar], baseline: Baseli
         sections += [_table(_LAYERS, rows, (0,))] if rows else []
         sections += [rest] if rest else []
     return "\n\n".join(sections)
+
+
+def update_text(path: str, simulation: Simulation, baseline: Baseline | None) -> str:
+    """A sentence on a baseline that was written anew, with the figures that it had."""
+    name = printable(path)
+    if baseline is None:
+        return f"Baseline {name} was written: there was none of this accelerator and memory system."
+    cycles, arena = simulation.replay.cycles, simulation.planned_bytes
+    return (
+        f"Baseline {name} was written anew: {baseline.cycles:,} to {cycles:,} NPU cycles, "
+        f"{baseline.arena_bytes:,} to {arena:,} bytes of {simulation.memory_name}."
+    )

@@ -288,3 +288,41 @@ def test_the_page_shows_what_is_printed(number: int, tmp_path: Path, monkeypatch
     (tmp_path / "baseline.json").write_text(call("check", "zoo:tiny_residual", "--json").output)
     command, output = shown()[number]
     assert call(*command.split()).output == output, "put what is printed now into docs/diff.md"
+
+
+def test_a_baseline_is_written_anew_and_is_what_a_check_prints(plan: Path, tmp_path: Path) -> None:
+    path, picture = tmp_path / "kept.json", tmp_path / "arena.svg"
+    first = call("check", plan, "--against", path, "--update", "--sram-map", picture)
+    assert first.status == 0
+    assert "was written: there was none" in first.output
+    assert picture.read_text(encoding="utf-8").startswith("<svg")
+    assert path.read_text() == call("check", plan, "--json").output
+    document = json.loads(path.read_text())
+    cycles = document["subject"]["cycles"]
+    document["subject"]["cycles"] = cycles - 1
+    document["layers"][0]["cycles"] -= 1
+    path.write_text(json.dumps(document))
+    assert call("check", plan, "--against", path).status == 1
+    again = call("check", plan, "--against", path, "--update")
+    assert again.status == 0
+    assert f"{cycles - 1:,} to {cycles:,} NPU cycles" in again.output
+    assert re.search(r"\+1$", again.output, re.MULTILINE)
+    assert call("check", plan, "--against", path).status == 0
+    assert call("check", plan, "--against", path, "--update", "--max-cycles", cycles - 1).status == 1
+
+
+def test_a_baseline_of_another_version_or_memory_is_written_anew_and_another_file_is_not_overwritten(plan: Path, tmp_path: Path) -> None:
+    path = tmp_path / "kept.json"
+    path.write_text(json.dumps({"command": "check", "schema": 0}))
+    assert call("check", plan, "--against", path, "--update").status == 0
+    assert "is for another memory system" in refusal("check", plan, "--timing-adapter", "off", "--against", path)
+    assert call("check", plan, "--timing-adapter", "off", "--against", path, "--update").status == 0
+    assert call("check", plan, "--timing-adapter", "off", "--against", path).status == 0
+    for text in ("noise", "[]", json.dumps({"command": "diff"})):
+        path.write_text(text)
+        assert "is not overwritten: give another file" in refusal("check", plan, "--against", path, "--update")
+        assert path.read_text() == text
+    assert "it would be overwritten" in refusal("check", plan, "--against", plan, "--update")
+    assert "without --against" in refusal("check", plan, "--update")
+    assert "together with --update" in refusal("check", plan, "--against", tmp_path / "none.json", "--update", "--tolerance", "1")
+    assert "does not end in .svg" in refusal("check", plan, "--max-cycles", "1", "--sram-map", tmp_path / "arena.png")
