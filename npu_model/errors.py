@@ -27,5 +27,5 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     >>> did_you_mean("tiny_con", ["vgg", "tiny_conv"]), did_you_mean("x", ["vgg"])
     (' (did you mean tiny_conv?)', '')
     """
-    near = get_close_matches(name, names, 1)
+    near = get_close_matches(name, names, 1, 0.75)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -318,7 +318,7 @@ def add_memory_options(parser: argparse.ArgumentParser, default: str, *, config_
     group.add_argument(
         "--timing-adapter",
         metavar="NAME|FILE",
-        help="timing-adapter profile: u55_high_end or off, for a U65 u65_high_end or off, or a .toml file",
+        help="timing-adapter profile: u55_high_end or off, for a U65 u65_high_end or u65_off, or a .toml file",
     )
     group.add_argument(
         "--system-config", metavar="NAME", help="system config of Vela's configuration (its default: Ethos_U55_High_End_Embedded)"

@@ -119,8 +119,10 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     if arguments.report is not None:
         require_page(arguments.report, arguments.model, *written)
     ending = _ending(arguments, show)
-    # What reads a schedule takes long to import: it is imported while Vela runs.
+    # Vela has run by now: what reads its answers is imported beside it.
     from npu_testbed.outcomes.schedule import ScheduleOutcome
+
+    # What reads a schedule takes long to import: it is imported while Vela runs.
     from npu_testbed.scheduling import schedule_file
 
     plan = ending.choice.point.schedule

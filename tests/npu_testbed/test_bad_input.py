@@ -136,7 +136,7 @@ def test_a_float_network_is_told_to_be_quantised(tmp_path: Path, empty: Path) ->
         (("--timing-adapter", "off", "--memory-mode", "Shared_Sram"), ("--timing-adapter off", "choose one kind")),
         (("--arena-cache-size", "0"), ("'0'", "from 1 to 1099511627776")),
         (("--arena-cache-size", "-5"), ("-5", "from 1 to")),
-        (("--arena-cache-size", "256KiB"), ("256KiB", "from 1 to")),
+        (("--arena-cache-size", "256KB"), ("256KB", "from 1 to")),
         (("--arena-cache-size", "1099511627777"), ("'1099511627777'", "from 1 to")),
         (("--arena-cache-size", "9" * 5000), ("from 1 to",)),
         (("--arena-cache", "5"), ("--arena-cache",)),
