@@ -8,7 +8,7 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from npu_model.errors import InputError, did_you_mean
+from npu_model.errors import InputError
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.values import dataclass
 
@@ -157,6 +157,6 @@ def require_schedulable(name: str) -> None:
 def accelerator(name: str = DEFAULT_ACCELERATOR) -> Accelerator:
     """The accelerator of this Vela name (``ethos-u55-128``); InputError if there is none."""
     if name not in _all_names():
-        raise InputError(f"Accelerator {name!r} is unknown{did_you_mean(name, _all_names())}: choose one of {', '.join(_all_names())}.")
+        raise InputError(f"Accelerator {name!r} is unknown: choose one of {', '.join(_all_names())}.")
     text = (resources.files("npu_model") / "data" / "accelerators" / f"{name}.toml").read_text(encoding="utf-8")
     return _parse(name, tomllib.loads(text))

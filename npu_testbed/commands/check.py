@@ -11,6 +11,7 @@ from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
@@ -65,13 +66,14 @@ def add(commands: Any) -> None:
     _add_compile_options(parser)
     add_memory_options(parser, "of a schedule the one that it was made for, else the timing adapter u55_high_end")
     add_timing_option(parser, "of a schedule that which it was made for, else the model's own")
+    add_input_shape_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 
 
 _NO_BAR = "No bar was given: give --max-cycles, --max-bytes or --against, or --json for a baseline to hold others to."
 
-_COMPILING = ("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops")
+_COMPILING = ("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "input_shape")
 """Options that only a network that is not compiled yet has a use for."""
 
 

@@ -18,7 +18,7 @@ _VERSIONS = {
     "simulate schedule": 13,
     "simulate vela": 12,
     "validate fvp": 5,
-    "calibrate fit": 2,
+    "calibrate fit": 3,
     "verify": 3,
     "device run": 2,
     "diff": 2,

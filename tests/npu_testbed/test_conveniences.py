@@ -53,7 +53,7 @@ def test_the_operators_that_stay_on_the_cpu_are_named(tmp_path: Path) -> None:
     split.write_bytes(cpu_split_network())
     for words in (("schedule", split, "-o", plan), ("simulate", "schedule", plan), ("simulate", "vela", split)):
         said = call(*words, "--show-cpu-operations", "--no-advice").output
-        assert said.splitlines()[-1].split() == ["DEPTH_TO_SPACE", "before", "on_cpu"]
+        assert any(line.split()[:3] == ["DEPTH_TO_SPACE", "before", "on_cpu"] for line in said.splitlines()), said
         assert "operator on the CPU" not in call(*words).output
     assert "No operator stays on the CPU." in call("simulate", "vela", "zoo:tiny_conv", "--show-cpu-operations").output
 

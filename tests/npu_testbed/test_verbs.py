@@ -124,7 +124,7 @@ def test_what_is_wrong_is_one_error(ask: object, sentence: str) -> None:
         (("schedule", MODEL, "--arena-cache-siz=4", "-o", "x.json"), "did you mean --arena-cache-size?"),
         (("inspect", "portfolio:mnis"), ""),
         (("schedule", "portfolio:mnis", "-o", "x.json"), "did you mean mnist?"),
-        (("schedule", MODEL, "--accelerator-config", "ethos-u55-1288", "-o", "x.json"), "did you mean ethos-u55-128?"),
+        (("schedule", MODEL, "--chip", "alif-e7", "-o", "x.json"), "did you mean alif-e7-hp?"),
     ],
 )
 def test_a_misspelt_word_is_answered_with_the_right_one(words: tuple[str, ...], meant: str) -> None:

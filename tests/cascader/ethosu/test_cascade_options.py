@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import fields, replace
+from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
 from unittest.mock import patch
@@ -35,6 +36,7 @@ CASCADE: dict[str, tuple[object, object]] = {
     "layouts": ((0,), (0, 64)),
     "rungs": (2, 3),
     "fine_rows": ((), (3, 6)),
+    "recompute": (Fraction(1), Fraction(5, 4)),
 }
 PLANS: dict[str, tuple[object, object]] = {
     **{option.name: (False, True) for option in fields(PlanOptions) if option.type == "bool"},

@@ -247,7 +247,7 @@ def test_state_in_a_branch_is_refused() -> None:
 def test_state_in_a_resource_is_refused() -> None:
     records = read_records(compile_network(branched()).compiled)
     tensors = tuple(replace(tensor, dtype=tflite.TensorType.RESOURCE) if tensor.name == "n" else tensor for tensor in records.tensors)
-    with pytest.raises(InputError, match="Tensor 'n' has type RESOURCE: state that a runtime keeps outside all tensors"):
+    with pytest.raises(InputError, match="Tensor 'n' has type RESOURCE: of what a runtime keeps outside all tensors"):
         read_compiled(write_tflite(replace(records, tensors=tensors)))
 
 
