@@ -179,6 +179,8 @@ def _watch(parent: Connection) -> None:
     # Nobody is left to read an error message.
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
+        # A notebook's standard error is no file: what a forked process writes there comes to the cell.
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # open until the process is over
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
         time.sleep(GRACE_SECONDS)
