@@ -20,7 +20,6 @@ from npu_testbed.commands.options import (
     byte_count,
     cycle_count,
     example,
-    json_text,
 )
 from npu_testbed.commands.printing import Printed
 
@@ -181,7 +180,7 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, simulation: Simulati
 
     files: dict[Path, bytes] = {}
     if arguments.update:
-        files[Path(arguments.against)] = json_text("check", outcome.document()).encode("utf-8")
+        files[Path(arguments.against)] = outcome.to_json().encode("utf-8")
     if arguments.sram_map is not None:
         files[Path(arguments.sram_map)] = sram_map_svg(program_map(simulation)).encode("utf-8")
     if files:

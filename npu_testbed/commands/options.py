@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 import re
 import sys
 from collections.abc import Sequence
@@ -13,8 +12,6 @@ from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError, did_you_mean
-from npu_testbed import VERSION
-from npu_testbed.json_schemas import schema_version
 
 if TYPE_CHECKING:
     from fractions import Fraction
@@ -24,9 +21,6 @@ Options = argparse.ArgumentParser | argparse._ArgumentGroup  # noqa: SLF001  # a
 
 MOST_TIMES = 8
 """Largest multiple of a network's multiply-accumulates that a user may allow: no form is known that gains bytes by more."""
-
-BAR_MISSED = 1
-"""Exit status of a comparison that came out wrong."""
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
@@ -415,14 +409,3 @@ def add_cpu_operations_option(parser: Options) -> None:
 def add_json_option(parser: Options) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")
-
-
-def json_text(command: str, document: dict[str, Any]) -> str:
-    """The one JSON document of a command, with its schema's version (:mod:`npu_testbed.json_schemas`) and ours."""
-    about = {"schema": schema_version(command), "command": command, "version": VERSION}
-    return json.dumps(document | about, indent=1, sort_keys=True) + "\n"
-
-
-def print_json(command: str, document: dict[str, Any]) -> None:
-    """Print the one JSON document of a command."""
-    print(json_text(command, document), end="")

@@ -167,7 +167,7 @@ def test_every_document_that_a_command_prints_has_a_schema() -> None:
     printed = set()
     for folder in ("commands", "outcomes"):
         for path in (Path(npu_testbed.__file__).parent / folder).glob("*.py"):
-            found = r'(?:print_json|PlainOutcome)\(\s*"([^"]+)"|def command\(self\) -> str:\s+"""[^"]*"""\s+return f?"([^"]+)"'
+            found = r'PlainOutcome\(\s*"([^"]+)"|def command\(self\) -> str:\s+"""[^"]*"""\s+return f?"([^"]+)"'
             printed |= {first or second for first, second in re.findall(found, path.read_text(encoding="utf-8"))}
     commands = {name.replace("{self.kind}", kind) for name in printed for kind in ("schedule", "vela")}
     assert commands == set(schema_names())
