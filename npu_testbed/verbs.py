@@ -10,11 +10,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike, fspath
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_testbed.cli import build_parser
 from npu_testbed.endings import memory_sentence, system_sentence
@@ -82,17 +81,17 @@ def _words(name: str, action: argparse.Action, value: object) -> list[str]:
 @contextmanager
 def _files(sources: Sequence[Source]) -> Iterator[list[str]]:
     """The sources as a command line names them; what is at hand only lies in a file within."""
-    with TemporaryDirectory(prefix="npu-testbed-verb-") as folder:
+    with own_folder() as folder:
         names = []
         for number, source in enumerate(sources):
             if isinstance(source, (str, PathLike)):
                 names.append(fspath(source))
                 continue
             if isinstance(source, bytes):
-                path = Path(folder) / f"network{number}.tflite"
+                path = folder / f"network{number}.tflite"
                 path.write_bytes(source)
             else:
-                path = Path(folder) / f"schedule{number}.json"
+                path = folder / f"schedule{number}.json"
                 write_schedule(source if isinstance(source, Schedule) else source.schedule, path)
             names.append(str(path))
         yield names

@@ -16,8 +16,8 @@ import time
 from collections.abc import Sequence
 from fractions import Fraction
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
+from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -82,7 +82,7 @@ class QemuMachine:
         self.output = bytearray()
         self._ended = False
         with contextlib.ExitStack() as stack:
-            folder = Path(stack.enter_context(TemporaryDirectory(prefix="npu-testbed-")))
+            folder = stack.enter_context(own_folder())
             self._process = self._start(program, folder, chip, firmware, data)
             stack.callback(self._stop)
             self._reader = threading.Thread(target=self._listen, daemon=True)
