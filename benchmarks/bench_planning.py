@@ -20,8 +20,8 @@ from typing import TypeVar
 from tabulate import tabulate
 
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.forms import variants
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.rewrites import variants
 from cascader.ethosu.search.task import Task
 from cascader.plan.plans import Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names

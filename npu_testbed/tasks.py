@@ -6,11 +6,11 @@ from dataclasses import replace
 from fractions import Fraction
 
 from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.forms import is_flat, is_small
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rewrites import is_flat, is_small
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.bound import least_cycles

@@ -13,11 +13,11 @@ from cascader.ethosu.codegen.lowering import kernels
 from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
+from cascader.ethosu.forms import is_small
+from cascader.ethosu.forms.columns import column_counts
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
-from cascader.ethosu.rewrites import is_small
-from cascader.ethosu.rewrites.columns import column_counts
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule

@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.forms.trimmed import trimmed
 from cascader.ethosu.network.network import ARENA, Network, ethosu_part
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.rewrites.trimmed import trimmed
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.windows import spans
 from cascader.frontends.vela import import_network

@@ -8,9 +8,9 @@ from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.forms.catalogue import Thunk
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
-from cascader.ethosu.rewrites.catalogue import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound

@@ -8,13 +8,13 @@ from functools import partial
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.forms import forms, is_flat
+from cascader.ethosu.forms.catalogue import Spread, Thunk, one_by_one
+from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.result import Proof
-from cascader.ethosu.rewrites import forms, is_flat
-from cascader.ethosu.rewrites.catalogue import Spread, Thunk, one_by_one
-from cascader.ethosu.rewrites.constant_places import best_places
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.compiled.network import CompiledNetwork

@@ -16,8 +16,8 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.forms import catalogue, variants
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rewrites import catalogue, variants
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions

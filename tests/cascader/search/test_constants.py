@@ -13,7 +13,7 @@ import pytest
 from scheduling import DEFAULT
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.rewrites import variants
+from cascader.ethosu.forms import variants
 from cascader.frontends.vela import import_network
 from cascader.search import candidates, placement
 from npu_testbed.configs import load_timing_adapter

@@ -9,12 +9,12 @@ import pytest
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.forms import variants
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.proof import prove
 from cascader.ethosu.proof.result import Limits, Proof
-from cascader.ethosu.rewrites import variants
 from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Choice, Task

@@ -12,10 +12,10 @@ import pytest
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.forms import variants
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.rewrites import variants
 from cascader.ethosu.schedule.codec import from_plain, to_plain
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import Pace, least_cycles

@@ -1,0 +1,57 @@
+"""Layouts: tensors whose channels do not fill bricks of 16 are stored densely, as NHWC, where every access allows it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_form, in_forms
+from cascader.ethosu.forms.workbench import kernel_cycles
+from cascader.ethosu.network.network import Network
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, FeatureMap
+from npu_model.shapes import ceil_div
+
+
+def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int) -> bool:
+    """Whether a tensor gains by being dense, and all of its accesses are of whole pixels from the first one on."""
+    depth = bricks.depth
+    whole = all(m.base == 0 and m.shape.depth == depth for m in maps) and bricks.bricks == ceil_div(depth, BRICK)
+    return bricks.height > 1 and whole and depth % BRICK > 0 and depth <= largest_depth
+
+
+def _dense_forms(network: Network, largest_depth: int) -> dict[str, NhwcForm]:
+    """The dense forms of all tensors that have one."""
+    maps = {name: [feature_map for _, feature_map in found] for name, found in network.accesses().items()}
+    found = bricks_by_tensor(network).items()
+    return {name: bricks.dense for name, bricks in found if _may_be_dense(bricks, maps[name], largest_depth)}
+
+
+def dense_layouts(network: Network, largest_depth: int) -> Network:
+    """``network`` with every intermediate tensor of at most ``largest_depth`` channels, not a multiple of 16, as NHWC.
+
+    Bricks round 8 channels up to 16 and so double the memory; dense pixels cost part-beats instead. A tensor stays in
+    bricks if it is read or written in pieces, or in another shape.
+    """
+    return in_forms(network, _dense_forms(network, largest_depth))
+
+
+def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator, sources: Sources) -> Network:
+    """As :func:`dense_layouts`, but tensors stay in bricks where their kernels are estimated to be faster so.
+
+    A kernel that takes fewer channels at a time than a dense pixel has fetches each pixel apart. Tensors are looked at in their order, each
+    beside what was chosen for those before it and with those behind it dense.
+    """
+    forms = _dense_forms(network, largest_depth)
+    kernels = network.kernels
+    users = {tensor: [part.name for part in network.graph.parts if tensor in (*part.inputs, *part.outputs)] for tensor in forms}
+
+    def cycles(chosen: dict[str, NhwcForm], names: list[str]) -> float:
+        used = {name: in_form(kernels[name], chosen) for name in names if name in kernels}
+        return sum(kernel_cycles(used, accelerator, sources).values())
+
+    for name in tuple(forms):
+        bricks = {other: form for other, form in forms.items() if other != name}
+        if cycles(bricks, users[name]) < cycles(forms, users[name]):
+            forms = bricks
+    return in_forms(network, forms)

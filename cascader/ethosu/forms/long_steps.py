@@ -1,0 +1,170 @@
+"""Long steps: pools and convolutions that step over more than 3 elements, by a compiler a kernel a position, as few kernels.
+
+- Columns of a convolution: the pixels of a window's row lie together (NHWC), so that they are the channels of one pixel. A pixel of the
+  map is then where a window begins: the window is one column wide and steps from pixel to pixel.
+- Columns of a window of a single row, in one row: its columns are the rows of a map whose columns are the windows.
+- A maximum over windows that lie side by side is a maximum of maxima: of 8 x 8 in steps of 8, three of 2 x 2 in steps of 2.
+- Any other one is a kernel a column, of all its rows.
+
+Rows that step further than 3 stay as they are: such a kernel is run row by row, each of which steps nowhere
+(``RowPart.most_rows``). The same elements are summed, or compared, with the same factors, and the same bytes are written.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+from cascader.ethosu.codegen.feature_maps import dense_map
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.kernel_maker import KernelMaker
+from cascader.ethosu.forms.position_grids import PositionGrid, position_grids
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.graph.cascader_graph import Tensor, TensorKind
+from npu_model.accelerator import Accelerator
+from npu_model.program import (
+    LONGEST_STRIDE,
+    ActivationKind,
+    Kernel,
+    KernelOperation,
+    Layout,
+    OperationKind,
+    PoolKind,
+    Strides,
+)
+from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
+
+_DEEPEST = 1 << 16
+"""Channels that the registers of a feature map can count."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Made:
+    """Kernels that stand for a grid, each with the tensor that it reads and writes; ``tensors`` are new ones between them."""
+
+    kernels: tuple[EthosuPart, ...]
+    tensors: tuple[Tensor, ...] = ()
+
+
+def _is_far(operation: KernelOperation) -> bool:
+    """Whether its windows step further than the NPU's can, along any axis."""
+    return max(operation.kernel.stride_y, operation.kernel.stride_x) > LONGEST_STRIDE
+
+
+def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
+    """A convolution on pixels that are the rows of its windows; None if it is none, or these do not lie together."""
+    ifm, kernel, depth = operation.ifm, operation.kernel, operation.ifm.shape.depth
+    together = ifm.layout is Layout.NHWC and ifm.strides.x == depth * ifm.dtype.bytes and kernel.dilation_x == 1
+    one_each = len(operation.weights) == len(operation.scales) == 1
+    if operation.kind is not OperationKind.CONV_2D or not (together and one_each) or kernel.width * depth > _DEEPEST:
+        return None
+    shape = Shape3D(ifm.shape.height, operation.ofm.shape.width, kernel.width * depth)
+    strides = Strides(ifm.strides.y, kernel.stride_x * ifm.strides.x, ifm.strides.c)
+    made = replace(
+        operation,
+        ifm=replace(ifm.at(ifm.base, shape), strides=strides),
+        kernel=replace(kernel, width=1, stride_x=1),
+    )
+    return maker.encoded(position, made, (operation.ofm.shape.depth, kernel.height, 1, kernel.width * depth))
+
+
+def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
+    """The kernel of a window of one row, in one row, with the window's columns as rows; None if it has more rows."""
+    ifm, kernel, ofm = operation.ifm, operation.kernel, operation.ofm
+    flat = kernel.height == ofm.shape.height == 1 and ifm.layout is Layout.NHWC
+    if not flat or len(operation.weights) > 1 or len(operation.scales) > 1:
+        return None
+    shape = Shape3D(kernel.width, ofm.shape.width, ifm.shape.depth)
+    strides = Strides(kernel.dilation_x * ifm.strides.x, kernel.stride_x * ifm.strides.x, ifm.strides.c)
+    made = replace(operation, ifm=replace(ifm.at(ifm.base, shape), strides=strides), kernel=Kernel(height=kernel.width))
+    channels = 1 if operation.kind is OperationKind.DEPTHWISE else ifm.shape.depth
+    return maker.encoded(position, made, (ofm.shape.depth, kernel.width, 1, channels))
+
+
+def _factors(step: int) -> list[int] | None:
+    """Steps of at most 3 that come to ``step``, the longest first; None if there are none."""
+    found = []
+    for factor in range(LONGEST_STRIDE, 1, -1):
+        while step % factor == 0:
+            step //= factor
+            found.append(factor)
+    return found if step == 1 else None
+
+
+def _maxima(kernel: EthosuPart, name: str, maker: KernelMaker) -> _Made | None:
+    """A maximum over windows side by side as maxima of maxima; None if it is none, or its steps have no such factors."""
+    operation, window = kernel.operation, kernel.operation.kernel
+    ifm, ofm = operation.ifm, operation.ofm
+    side_by_side = (window.height, window.width, window.dilation_y, window.dilation_x) == (window.stride_y, window.stride_x, 1, 1)
+    same = ifm.dtype == ofm.dtype and ifm.zero_point == ofm.zero_point and operation.activation.kind is ActivationKind.NONE
+    down, right = _factors(window.height), _factors(window.width)
+    if operation.pool is not PoolKind.MAX or operation.kind is not OperationKind.POOL or not (side_by_side and same):
+        return None
+    if down is None or right is None:
+        return None
+    count = max(len(down), len(right))
+    steps = list(zip(down + [1] * (count - len(down)), right + [1] * (count - len(right)), strict=True))
+    source, read, kernels, tensors = kernel.ifm, ifm, list[EthosuPart](), list[Tensor]()
+    for number, (y, x) in enumerate(steps):
+        shape = Shape3D(read.shape.height // y, read.shape.width // x, ofm.shape.depth)
+        last = number == count - 1
+        target, written = (kernel.ofm, ofm) if last else (f"{name}/maxima{number}", dense_map(ifm, shape))
+        made = maker.in_block(replace(operation, ifm=read, ofm=written, kernel=Kernel(y, x, y, x)))
+        if made is None:
+            return None
+        kernels.append(replace(kernel, operation=made, ifm=source, ofm=target))
+        if not last:
+            extents = (1, shape.height, shape.width, shape.depth)
+            tensors.append(Tensor.dense(target, TensorKind.INTERMEDIATE, extents, ofm.dtype.bytes))
+        source, read = target, written
+    return _Made(tuple(kernels), tuple(tensors))
+
+
+def _columns(operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelOperation | None]:
+    """The operation as kernels of one column each; None for one that no block fits."""
+    ifm, ofm, kernel = operation.ifm, operation.ofm, operation.kernel
+    for column in range(ofm.shape.width):
+        read = Shape3D(ifm.shape.height, kernel.dilated_width, ifm.shape.depth)
+        written = Shape3D(ofm.shape.height, 1, ofm.shape.depth)
+        yield maker.in_block(
+            replace(
+                operation,
+                ifm=ifm.at(ifm.base + column * kernel.stride_x * Axis.COLUMNS.step(ifm), read),
+                ofm=ofm.at(ofm.base + column * Axis.COLUMNS.step(ofm), written),
+                kernel=replace(kernel, stride_x=1),
+            )
+        )
+
+
+def _made(grid: PositionGrid, position: KernelOperation, maker: KernelMaker) -> _Made | None:
+    """The fewest kernels that are known to stand for a grid; None for those that it has."""
+    kernel, operation = grid.kernel, grid.kernel.operation
+    if operation.kernel.stride_x <= LONGEST_STRIDE:
+        one = maker.in_block(operation)
+    else:
+        one = _with_deep_pixels(position, operation, maker) or _on_its_side(position, operation, maker)
+    if one is not None:
+        return _Made((replace(kernel, operation=one),))
+    columns = [made for made in _columns(operation, maker) if made is not None]
+    maxima = _maxima(kernel, grid.parts[0], maker)
+    if maxima is not None and maker.cycles(made.operation for made in maxima.kernels) < len(grid.parts) * maker.cycles([position]):
+        return maxima
+    if len(columns) < operation.ofm.shape.width or len(columns) == len(grid.parts):
+        return None
+    return _Made(tuple(replace(kernel, operation=made) for made in columns))
+
+
+def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with as few kernels as are known in place of those that compute one position each of a kernel with long steps."""
+    maker, kernels = KernelMaker(network, accelerator, sources), network.kernels
+    found: dict[str, Sequence[EthosuPart]] = {}
+    tensors: list[Tensor] = []
+    for grid in position_grids(network):
+        first = grid.parts[0]
+        made = _made(grid, kernels[first].operation, maker) if _is_far(grid.kernel.operation) else None
+        if made is not None:
+            found |= dict.fromkeys(grid.parts, ()) | {first: made.kernels}
+            tensors += made.tensors
+    return maker.replaced(found, tensors)

@@ -1,0 +1,161 @@
+"""Other block depths: weights encoded anew where another OFM block saves reading them, or the feature maps, again and again.
+
+A weight stream is encoded for one depth of the OFM block. A shallow block can be as high and wide as a small feature map,
+so that each weight is read once; a deep one is cut in the plane, and every piece reads its weights anew. But for every block
+the feature maps are read anew. Which of the two counts depends on where the weights are read from: that is decided later, so that
+the depth has to do for both.
+
+Blocks of unlike depths wait for each other: there are accumulators for two, so that a block begins when the output of the second one
+before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see
+that, so that such kernels are followed block by block, with what the decoder does for their weights.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+
+from cascader.ethosu.cost.block_choice import Ranking
+from cascader.ethosu.cost.kernel_flow import kernel_flow
+from cascader.ethosu.cost.kernel_load import operation_load
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.workbench import BestBlock, Weights, Workbench, fitted, in_best_block, of_depth
+from cascader.ethosu.network.network import Network
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, KernelOperation
+from npu_model.shapes import round_up
+from npu_model.values import dataclass
+from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.shares import decoding_cycles
+from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+from npu_model.weight_stream.work import operation_work
+
+GAIN = 0.95
+"""Largest share of the estimated cycles at which another depth is taken: less gain is not worth a new stream."""
+
+SMALLEST = 2048
+"""Bytes of weights below which a layer is left as it is, unless its blocks are of unlike depths."""
+
+
+FOLLOWED = 8
+"""Blocks of each depth that are followed, those of the least estimates."""
+
+
+def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
+    """Multiples of 16 below the OFM's depth, and the whole of a shallow OFM."""
+    deepest = min(accelerator.max_block.depth, round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth))
+    return sorted({depth for depth in (BRICK, 2 * BRICK, 3 * BRICK, 4 * BRICK, 6 * BRICK) if depth < deepest} | {deepest})
+
+
+def _is_uneven(channels: int, depth: int) -> bool:
+    return channels > depth and channels % depth > 0
+
+
+def is_uneven(operation: KernelOperation) -> bool:
+    """Whether the last block along the channels is shallower than those before it."""
+    return _is_uneven(operation.ofm.shape.depth, operation.block.depth)
+
+
+def _choices(
+    operation: KernelOperation, depths: Sequence[int], accelerator: Accelerator, sources: Sequence[Sources], decoding: int
+) -> list[BestBlock]:
+    """The operation in the best block of its own depth and of each of some others."""
+    others = (depth for depth in depths if depth != operation.block.depth)
+    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in others))
+    choices = (in_best_block(start, accelerator, sources, decoding) for start in starts)
+    return [choice for choice in choices if choice is not None]
+
+
+def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
+    """The choice that is best for all of the sources together; None if that of the ``own`` depth is good enough."""
+    least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
+    scores = [sum(some / best for some, best in zip(choice.cycles, least, strict=True)) for choice in found]
+    today = next((score for score, choice in zip(scores, found, strict=True) if choice.operation.block.depth == own), None)
+    score, best = min(zip(scores, found, strict=True), key=lambda entry: entry[0])
+    return None if today is not None and score > today * GAIN else best.operation
+
+
+@dataclass(frozen=True, slots=True)
+class _Followed:
+    """Operations with one weight stream in blocks of any depth, each block followed through the units of each of some sources."""
+
+    accelerator: Accelerator
+    sources: tuple[Sources, ...]
+
+    def best(self, operation: KernelOperation, weights: Weights) -> BestBlock | None:
+        """The operation in the block of its depth with the fewest cycles from all sources together; None if none fits."""
+        if fitted(operation, self.accelerator) is None:
+            return None
+        stream = encode_weights(weights, WeightFormat.of(operation), self.accelerator)
+        work = operation_work(operation, (stream,), self.accelerator)
+        ranking = Ranking(operation, self.accelerator, self.sources[0], decoding_cycles(work, self.sources[0].timing))
+        blocks = (operation.having(block=block) for block in (operation.block, *ranking.near(FOLLOWED)))
+        made = (fitted(one, self.accelerator) for one in blocks)
+        return min((BestBlock(one, self._cycles(one, work)) for one in made if one is not None), key=lambda best: sum(best.cycles))
+
+    def _cycles(self, operation: KernelOperation, work: tuple[DecoderWork, ...]) -> tuple[float, ...]:
+        loads = (operation_load(operation, self.accelerator, work, one.maps.burst, one.constants.burst, one.timing) for one in self.sources)
+        return tuple(kernel_flow(load, one).cycles for load, one in zip(loads, self.sources, strict=True))
+
+
+@lru_cache(maxsize=1024)
+def _estimated(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], decoding: int) -> KernelOperation | None:
+    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough.
+
+    ``decoding`` are the cycles in which the decoder passes all weights once. The forms of a network ask for the same layers again.
+    """
+    return _better(_choices(operation, _depths(operation, accelerator), accelerator, sources, decoding), operation.block.depth)
+
+
+@lru_cache(maxsize=256)
+def _even(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], stream: bytes) -> KernelOperation | None:
+    """The operation at the best depth that makes all of its blocks alike; None if the one it has is good enough.
+
+    ``stream`` are its weights.
+    """
+    weights = weights_from_stream(operation, stream, accelerator)
+    even = [depth for depth in _depths(operation, accelerator) if not _is_uneven(operation.ofm.shape.depth, depth)]
+    starts = (operation, *(of_depth(operation, depth, accelerator) for depth in even))
+    found = [_Followed(accelerator, sources).best(start, weights) for start in starts]
+    return _better([best for best in found if best is not None], operation.block.depth)
+
+
+def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
+    """``network`` with the block depths at which kernels are fastest, whichever of the ``sources`` their constants are read from.
+
+    The mathematics stay the same: the same weights in another order.
+    """
+    bench = Workbench(network, accelerator)
+
+    def chosen(operation: KernelOperation, stream: bytes) -> KernelOperation | None:
+        found = None
+        if len(stream) >= SMALLEST:
+            work = operation_work(operation, (stream,), accelerator)
+            found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
+        return _even(operation, accelerator, tuple(sources), stream) if found is None and is_uneven(operation) else found
+
+    def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
+        found = chosen(operation, bench.read(operation.weights[0])) if len(operation.weights) == 1 else None
+        return bench.with_weights(bench.with_scales_again(found), bench.weights(operation)) if found is not None else None
+
+    return bench.changed(deeper_or_shallower)
+
+
+def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
+    """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here.
+
+    Streams of more than ``most`` bytes stay as they are: those of layers that are cut are coded in pieces later.
+    """
+    bench = Workbench(network, accelerator)
+
+    def shorter(operation: KernelOperation) -> KernelOperation | None:
+        if len(operation.weights) != 1 or (most is not None and operation.weights[0].length > most):
+            return None
+        stream = bench.stream(operation, bench.weights(operation))
+        if len(stream) >= operation.weights[0].length:
+            return None
+        return replace(bench.with_scales_again(operation), weights=(bench.append(stream),))
+
+    return bench.changed(shorter)

@@ -1,0 +1,140 @@
+"""Recomputed forms: the few ways to cut a network into tiles, or to make its skips again, that hold fewest bytes.
+
+Which segment and how many tiles is asked of plans, by their bytes alone: a plan of the whole network takes some hundredths of a second
+if nobody asks for cycles. Segments begin at the network's first part. One is tried for each size of what it leaves behind, of which none
+before it leaves as little: any other does more again and holds more.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.column_spans import Segment, segment
+from cascader.ethosu.forms.skips_again import skips_again
+from cascader.ethosu.forms.tiles import tiled
+from cascader.ethosu.network.homes import Wanted, homed_forms
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.plan.depth_first import DepthFirstScheduler
+from cascader.plan.group_costs import JobTimes
+from cascader.plan.plans import Planner, PlanOptions
+from cascader.plan.proposals import smallest_limit
+from npu_model.accelerator import Accelerator
+from npu_model.values import dataclass
+
+_MORE_TILES = (3, 4)
+"""Numbers of tiles that are tried beside two."""
+_ENDS = 2
+"""Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
+MOST_PARTS = 256
+"""Parts of a form at most: to plan one for each way to cut a network would take long."""
+WORTHWHILE = Fraction(99, 100)
+"""Part of the bytes of a network that a form of it may hold at most."""
+
+
+class _NoCosts:
+    """A device on which nothing takes any time: plans of it differ in their bytes alone."""
+
+    def times(self, part: int, _start: int, _end: int) -> JobTimes:
+        return JobTimes(part, 1, 1, 0, 0, 1, 0, 0, 0)
+
+    def constant_bytes(self, _part: int) -> int:
+        return 0
+
+    def transfer_cycles(self, _part: int) -> int:
+        return 0
+
+    def same_constants(self, part: int) -> int:
+        return part
+
+
+_BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
+
+
+def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
+    """Bytes of the arena that some plans of a network hold at least, of few rows and without copies of constants.
+
+    Its tensors live where ``homes`` want them.
+    """
+    placed = next(homed_forms([network], homes), network)
+    return smallest_limit(Planner(DepthFirstScheduler(row_graph(placed)), _NoCosts(), _BY_BYTES).table())
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A form, the bytes that its plans hold, and its multiply-accumulates."""
+
+    size: int
+    macs: int
+    network: Network
+
+
+class _Tiler:
+    """Cuts one network into tiles that do at most ``most`` multiply-accumulates."""
+
+    def __init__(self, network: Network, most: int, homes: Sequence[Wanted], accelerator: Accelerator, sources: Sources) -> None:
+        self.network, self.most, self._homes = network, most, homes
+        self._outside = {home.tensor for placed in homed_forms([network], homes) for home in placed.homes}
+        self._device = accelerator, sources
+        self._macs = network.macs
+
+    def _again(self, cut: Segment, count: int) -> int | None:
+        """The multiply-accumulates with a segment in some tiles; None if it cannot be cut so."""
+        inside, whole = cut.macs(self.network, count), cut.macs(self.network, 1)
+        return None if inside is None or whole is None else self._macs - whole + inside
+
+    def segments(self, least: int) -> Iterator[Segment]:
+        """The segments worth a try, if plans of less than ``least`` bytes are looked for."""
+        left: dict[int, Segment] = {}
+        fewest = least
+        for last in range(1, len(self.network.graph.parts)):
+            cut = segment(self.network, 0, last)
+            if cut is None or not cut.inside:
+                continue
+            again = self._again(cut, 2)
+            size = sum(self.network.graph.tensor(name).size for name in cut.results if name not in self._outside)
+            if again is not None and again <= self.most and size <= fewest:
+                left[size] = cut
+                fewest = size
+        yield from left.values()
+
+    def found(self, cut: Segment, count: int) -> _Found | None:
+        """A segment in some tiles; None if that does too much again, has too many parts, or is not possible."""
+        parts = len(self.network.graph.parts) + (cut.last - cut.first + 1) * (count - 1)
+        again = self._again(cut, count) if parts <= MOST_PARTS else None
+        made = tiled(self.network, cut, count, *self._device) if again is not None and again <= self.most else None
+        return None if made is None else _Found(planned_bytes(made, self._homes), made.macs, made)
+
+
+def _smallest(found: Iterable[_Found | None]) -> list[_Found]:
+    """Sort what was found by its bytes, and then by what it does."""
+    return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
+
+
+def _in_tiles(tiler: _Tiler, least: int) -> list[_Found]:
+    """The form of fewest bytes in two tiles, and the one in any number of them."""
+    pairs = [(cut, tiler.found(cut, 2)) for cut in tiler.segments(least)]
+    good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one is not None and one.size < least * WORTHWHILE)
+    more = [tiler.found(pairs[number][0], count) for _, number in good[:_ENDS] for count in _MORE_TILES]
+    two = [one for _, number in good[:1] if (one := pairs[number][1]) is not None]
+    return [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
+
+
+def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources, homes: Sequence[Wanted] = ()) -> list[Network]:
+    """The forms that do at most ``most`` times the multiply-accumulates of a network and hold less than it: three at most.
+
+    The skips that save most made again, the network or that in two tiles, and in more. The network lies in the arena; its forms are
+    chosen for tensors that live where ``homes`` want them.
+    """
+    bound, least = int(network.macs * most), planned_bytes(network, homes)
+    again = _smallest(_Found(planned_bytes(one, homes), one.macs, one) for one in skips_again(network) if one.macs <= bound)
+    skip = [one for one in again[:1] if one.size < least * WORTHWHILE]
+    found = list(skip)
+    for base in (network, *(one.network for one in skip)):
+        found += _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
+    kept = _smallest(found)
+    chosen = kept[:1] + [one for one in _smallest(skip) if one is not kept[0]]
+    chosen += sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)[:1]
+    return [one.network for one in chosen]

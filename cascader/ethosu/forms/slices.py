@@ -1,0 +1,107 @@
+"""Slices: convolutions with many weights cut along their output channels, so that the pieces can be staged one by one.
+
+A copy of all of a layer's weights needs room for all of them at once, and nothing runs on them until the last byte is
+there. Pieces need less room, and the first can be used while the next is on its way.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+from cascader.ethosu.forms.workbench import Workbench, fitted
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
+from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.weight_stream.weights import RECORD_BYTES
+
+LARGEST = 96 * 1024
+"""Bytes of weights that a piece has at most, about: pieces are multiples of 16 channels."""
+
+ANY = 1 << 30
+"""No bound on the number of pieces."""
+
+
+def _channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
+    """Channels ``first`` to ``last`` of a feature map of one tile, ``first`` a multiple of 16."""
+    size = feature_map.dtype.bytes
+    offset = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * size
+    base, *others = feature_map.tiles.bases
+    shape = Shape3D(feature_map.shape.height, feature_map.shape.width, last - first)
+    return replace(feature_map, shape=shape, tiles=replace(feature_map.tiles, bases=(base + offset, others[0], others[1], others[2])))
+
+
+def _count(operation: KernelOperation, largest: int) -> int:
+    """Pieces that the weights need, at most one for every 16 channels."""
+    return min(ceil_div(sum(span.length for span in operation.weights), largest), ceil_div(operation.ofm.shape.depth, BRICK))
+
+
+def _cuts(operation: KernelOperation, largest: int, lead: int = 0) -> list[tuple[int, int]]:
+    """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last.
+
+    The first ``lead`` channels are a piece of their own.
+    """
+    depth = operation.ofm.shape.depth
+    step = round_up(ceil_div(depth, _count(operation, largest)), BRICK)
+    return ([(0, lead)] if lead else []) + [(first, min(depth, first + step)) for first in range(lead, depth, step)]
+
+
+def is_pointwise(operation: KernelOperation) -> bool:
+    """Whether an element of the OFM needs one pixel of the IFM."""
+    return operation.kernel.elements == 1
+
+
+def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
+    weights = sum(span.length for span in operation.weights)
+    one_each = len(operation.weights) == len(operation.scales) == 1
+    whole = operation.ofm.region == ARENA and operation.ofm.tiles.height0 >= operation.ofm.shape.height
+    return operation.kind is OperationKind.CONV_2D and one_each and whole and weights > largest
+
+
+def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
+    """The operation for some output channels, its weights and scales still the whole layer's; None if its block does not fit."""
+    ofm = _channels(operation.ofm, first, last)
+    depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
+    block = Shape3D(operation.block.height, operation.block.width, depth)
+    return fitted(replace(operation, ofm=ofm, block=block), accelerator)
+
+
+def _pieces(operation: KernelOperation, bench: Workbench, largest: int, lead: int) -> Iterator[KernelOperation]:
+    """The operation cut along its channels, with weights and scales of its own for each piece."""
+    weights, scales = bench.weights(operation), bench.read(operation.scales[0])
+    for first, last in _cuts(operation, largest, lead):
+        piece = _piece(operation, first, last, bench.accelerator)
+        if piece is None:
+            return
+        records = bench.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
+        yield bench.with_weights(replace(piece, scales=(records,)), weights[first:last])
+
+
+def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[EthosuPart]:
+    """The pieces of a kernel; none if it cannot be cut."""
+    operation, depth = kernel.operation, kernel.operation.ofm.shape.depth
+    if not _may_be_cut(operation, 0 if lead else largest):
+        return []
+    pieces = tuple(_pieces(operation, bench, largest, lead if lead < depth else 0))
+    whole = sum(piece.ofm.shape.depth for piece in pieces) == depth and len(pieces) > 1
+    return [replace(kernel, operation=piece) for piece in pieces] if whole else []
+
+
+def sliced(
+    network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True, early: bool = False
+) -> Network:
+    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
+
+    Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
+    parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of each NPU job's
+    first part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
+    """
+    leads = {segment.parts[0]: BRICK for segment in network.segments} if early else {}
+    bench = Workbench(network, accelerator)
+    cut = {
+        name: _cut(kernel, bench, largest, leads.get(name, 0))
+        for name, kernel in network.kernels.items()
+        if _count(kernel.operation, largest) <= most and (pointwise or not is_pointwise(kernel.operation))
+    }
+    return bench.replaced({name: pieces for name, pieces in cut.items() if pieces})

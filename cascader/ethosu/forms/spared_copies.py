@@ -1,0 +1,148 @@
+"""Spared copies: a tensor and its copy become one tensor where nobody needs both, or the DMA copies in place of a kernel.
+
+A compiler copies a tensor that is an output in another shape, too: the same bytes. The kernel before can write them where the output is,
+and whoever reads on can read them there. That takes no more bytes: the one tensor is no larger than either of the two, and lives while
+one of them did.
+
+Where both must be there, as of an output that is another output in another shape, a transfer within the arena copies beside the kernels:
+eight bytes a cycle, as Vela's Python core has it. Kernels that read the copy of an output read the output itself, so that they need not
+wait for the transfer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import replace
+
+from cascader.ethosu.codegen.transfers import copied_bytes, transfers
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.moved_maps import Move
+from cascader.ethosu.forms.wide_copies import copy_cycles, is_copy
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
+from npu_model.accelerator import Accelerator
+from npu_model.program import FeatureMap
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.values import dataclass
+
+
+def _bound(network: Network) -> set[str]:
+    """The tensors in which the application, another NPU job or a CPU operator finds an array."""
+    ports = (*network.inputs, *network.outputs, *network.variables, *network.handed_on)
+    return {port.tensor for port in ports}
+
+
+@dataclass(frozen=True, slots=True)
+class Copy:
+    """A part that copies tensor ``source`` to ``target``, by its kernel's maps."""
+
+    part: str
+    source: str
+    target: str
+    ifm: FeatureMap
+    ofm: FeatureMap
+
+
+def found_copy(network: Network, name: str) -> Copy | None:
+    """The part as a copy from one tensor to another; None if it is none, or all that its NPU job does."""
+    kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
+    if kernel is None or any(segment.parts == (name,) for segment in network.segments) or kernel.ifm == kernel.ofm:
+        return None
+    ifm, ofm = kernel.operation.ifm, kernel.operation.ofm
+    inside = ifm.region == ofm.region == ARENA and ifm.is_single_tile and ofm.is_single_tile
+    return Copy(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and is_copy(kernel.operation) else None
+
+
+def is_steady(graph: CascaderGraph, copy: Copy) -> bool:
+    """Whether the tensor and its copy hold the same bytes from the copy on: nobody else writes the copy, or the tensor later."""
+    at = graph.index(copy.part)
+    alone = graph.writers(copy.target) == (at,) and all(writer < at for writer in graph.writers(copy.source))
+    return alone and TensorKind.VARIABLE not in {graph.tensor(name).kind for name in (copy.source, copy.target)}
+
+
+@dataclass(frozen=True, slots=True)
+class Union:
+    """Tensor ``gone`` becomes a part of tensor ``kept``: its elements move there."""
+
+    gone: str
+    kept: str
+    move: Move
+
+    def _name(self, name: str) -> str:
+        return self.kept if name == self.gone else name
+
+    def part(self, part: Part) -> Part | None:
+        """The part of a kernel on the tensors that are left; None if one of its maps has no like there."""
+        kernel = part.payload
+        assert isinstance(kernel, EthosuPart)  # noqa: S101  # the tensors of CPU operators stay
+        moved = {m: self.move.feature_map(m) for name, m in kernel.maps if name == self.gone}
+        if None in moved.values():
+            return None
+        operation = kernel.on_maps(lambda name, feature_map: (moved[feature_map] or feature_map) if name == self.gone else feature_map)
+        ifm2 = None if kernel.ifm2 is None else self._name(kernel.ifm2)
+        payload = replace(kernel, operation=operation, ifm=self._name(kernel.ifm), ofm=self._name(kernel.ofm), ifm2=ifm2)
+        inputs = tuple(dict.fromkeys(map(self._name, part.inputs)))
+        return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
+
+
+def _unions(graph: CascaderGraph, copy: Copy, bound: Collection[str]) -> Iterator[Union]:
+    """The ways to do with one of the copy's tensors that is no larger than the other, which nobody outside looks for."""
+    source, target = graph.tensor(copy.source), graph.tensor(copy.target)
+    if source.name not in bound and target.size <= source.size:
+        yield Union(source.name, target.name, Move(copy.ifm, copy.ofm, source.size))
+    if target.name not in bound and source.size <= target.size:
+        yield Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
+
+
+def _joined(network: Network, copy: str, union: Union) -> Network | None:
+    """``network`` without the part ``copy`` and without one of its tensors; None if a kernel needs that one."""
+    graph = network.graph
+    made = {part.name: union.part(part) for part in graph.parts if union.gone in (*part.inputs, *part.outputs) and part.name != copy}
+    moved = {name: [part] for name, part in made.items() if part is not None}
+    if len(moved) < len(made):
+        return None
+    return network.with_parts({copy: (), **moved}, [tensor for tensor in graph.tensors if tensor.name != union.gone])
+
+
+def without_copies(network: Network, *, shifted: bool = False) -> Network:
+    """``network`` without the kernels that copy a tensor to another one, where one of the two does for both; itself if there are none.
+
+    ``shifted``: only those that leave all bytes side by side, not those that transpose a tensor or store it in another layout.
+    """
+    bound = _bound(network)
+    for name in network.kernels:
+        copy = found_copy(network, name)
+        if copy is not None and is_steady(network.graph, copy):
+            joined = (_joined(network, name, union) for union in _unions(network.graph, copy, bound) if union.move.shifts or not shifted)
+            network = next((one for one in joined if one is not None), network)
+    return network
+
+
+def _is_faster(kernel: EthosuPart, accelerator: Accelerator, sources: Sources) -> bool:
+    """Whether the DMA can copy any of its rows, and is expected to take fewer cycles for all of them than the fastest kernel."""
+    operation = kernel.operation
+    size, rows = copied_bytes(operation), operation.ofm.shape.height
+    if not transfers(operation) or (rows > 1 and size // rows % ALIGNMENT):
+        return False
+    least = copy_cycles(operation, accelerator, sources)
+    return least is not None and sources.maps.moving(size) + sources.maps.latency < least
+
+
+def _read_at_home(network: Network, copy: Copy) -> Network:
+    """``network`` with the kernels that read a copy on what was copied, if that stays to the end anyway."""
+    graph = network.graph
+    source, target = graph.tensor(copy.source), graph.tensor(copy.target)
+    if not (source.kind.stays_to_the_end and is_steady(graph, copy)):
+        return network
+    union = Union(target.name, source.name, Move(copy.ofm, copy.ifm, target.size))
+    readers = (part for part in graph.consumers(target.name) if isinstance(part.payload, EthosuPart))
+    return network.with_parts({part.name: [union.part(part) or part] for part in readers})
+
+
+def with_transfers(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with each kernel that only copies whole rows within the arena as a transfer, if that is expected to be faster."""
+    for name in network.kernels:
+        copy, kernel = found_copy(network, name), ethosu_part(network.graph.parts[network.graph.index(name)])
+        if copy is not None and kernel is not None and _is_faster(kernel, accelerator, sources):
+            network = _read_at_home(network.with_kernels({name: replace(kernel, transfer=True)}), copy)
+    return network

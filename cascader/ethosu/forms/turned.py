@@ -1,0 +1,170 @@
+"""Turning: kernels on feature maps whose height and width have changed places.
+
+The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2). So 25 x 5 elements cost as much as 25 x 6, and 5 x 25
+of them as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too. Tensors inside
+the network are stored in the new order. Those that others see keep theirs, and are addressed with the strides of the two axes exchanged
+(NHWC).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms, in_place, is_pixel, with_window_exchanged
+from cascader.ethosu.forms.workbench import Workbench, in_best_block, kernel_cycles, of_depth
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, tensor_maps
+from npu_model.accelerator import Accelerator
+from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout
+from npu_model.shapes import round_up
+from npu_model.values import dataclass
+
+WORTHWHILE = 0.99
+"""Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
+
+_TRIED = 4
+"""Number of kernels that are tried as the first one to be turned."""
+
+
+def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
+    """Whether whole ublocks cover fewer elements of the OFM if its axes are exchanged."""
+    (height, width), ublock = (operation.ofm.shape.height, operation.ofm.shape.width), accelerator.ofm_ublock
+    upright, turned_over = (round_up(a, ublock.height) * round_up(b, ublock.width) for a, b in ((height, width), (width, height)))
+    return turned_over < upright
+
+
+@dataclass(frozen=True, slots=True)
+class _Choice:
+    """A choice of parts to turn. ``tensors`` are stored turned; ``dense`` ones become NHWC, as not all of their parts are turned."""
+
+    parts: frozenset[str]
+    tensors: Mapping[str, Bricks]
+    dense: Mapping[str, NhwcForm]
+
+
+def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
+    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream.
+
+    A window that steps over more rows than the NPU's can runs row by row, and could not be run column by column.
+    """
+    steps_far = payload.operation.kernel.stride_y > LONGEST_STRIDE
+    if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1 or steps_far:
+        return False
+    for name, feature_map in payload.maps:
+        known = name in forms and feature_map.region == ARENA
+        if not known and not (feature_map.is_single_tile and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
+            return False
+    return True
+
+
+def _able(network: Network, forms: Mapping[str, Bricks]) -> tuple[str, ...]:
+    """The kernels that may be turned, in their order; ``forms`` are the network's tensors in bricks."""
+    return tuple(name for name, payload in network.kernels.items() if _may_be_turned(payload, forms))
+
+
+def _choice(network: Network, forms: Mapping[str, Bricks], parts: Collection[str]) -> _Choice:
+    """The choice of these parts, with the forms that their tensors get."""
+    parts = frozenset(parts)
+    users: dict[str, set[str]] = {}
+    for part, payload in network.kernels.items():
+        for name, _ in tensor_maps(payload):
+            users.setdefault(name, set()).add(part)
+    tensors = {name: form for name, form in forms.items() if users[name] <= parts}
+    mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
+    # Pixels of whole bricks: both kinds of kernels read them, and each begins at a word.
+    dense = {name: NhwcForm(form.height, form.width, form.bricks * BRICK * form.element, form.element) for name, form in mixed.items()}
+    return _Choice(parts, tensors, dense)
+
+
+def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
+    """The operation on turned maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
+
+    def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
+        form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
+        return form.turned(feature_map) if form is not None else in_place(feature_map)
+
+    operation = with_window_exchanged(payload.on_maps(moved))
+    depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
+    best = in_best_block(of_depth(operation, depth, accelerator), accelerator, (sources,))
+    return best.operation if best is not None else None
+
+
+def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
+    """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
+    dense, changed = in_forms(network, choice.dense), {}
+    for name, kernel in dense.kernels.items():
+        operation = _turned(kernel, choice, accelerator, sources) if name in choice.parts else kernel.operation
+        if operation is None:
+            return None
+        changed[name] = replace(kernel, operation=operation)
+    return dense.with_kernels(changed)
+
+
+def _best(network: Network, accelerator: Accelerator, sources: Sources) -> frozenset[str]:
+    """The kernels from one on, as far as they can be turned, with which the network is estimated to be fastest; none if it is not worth it.
+
+    Where to begin is told from the kernels' cycles in the network and in the one that is turned whole; the best places are tried.
+    """
+    forms, kernels = bricks_by_tensor(network), network.kernels
+    able = _able(network, forms)
+    if not any(_is_narrower_turned(kernels[name].operation, accelerator) for name in able):
+        return frozenset()
+
+    def cycles(parts: Collection[str]) -> dict[str, float] | None:
+        made = _made(network, _choice(network, forms, parts), accelerator, sources)
+        return kernel_cycles(made.kernels, accelerator, sources) if made is not None else None
+
+    before, after = kernel_cycles(kernels, accelerator, sources), cycles(able)
+    if after is None:
+        return frozenset()
+    saved = [before[name] - after[name] for name in able]
+    firsts = sorted(range(len(able)), key=lambda first: (-sum(saved[first:]), first))[:_TRIED]
+    best, least = frozenset[str](), WORTHWHILE * sum(before.values())
+    for first in firsts:
+        found = cycles(able[first:])
+        if found is not None and sum(found.values()) <= least:
+            best, least = frozenset(able[first:]), sum(found.values())
+    return best
+
+
+def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
+    """``changed`` with the weights of ``network``, encoded for turned windows where its parts are turned."""
+    bench, kernels, encoded = Workbench(changed, accelerator), network.kernels, dict[str, list[EthosuPart]]()
+    for name, kernel in changed.kernels.items():
+        before = kernels[name].operation
+        # A window of one element has no weights to turn.
+        turns = name in parts_turned and before.weights and before.kernel.elements > 1
+        operation = bench.with_weights(kernel.operation, bench.weights(before).swapaxes(1, 2)) if turns else kernel.operation
+        encoded[name] = [replace(kernel, operation=operation)]
+    return bench.replaced(encoded)
+
+
+def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with those of the named kernels turned that can be; itself if one of them has no block for it."""
+    forms = bricks_by_tensor(network)
+    parts = frozenset(names) & frozenset(_able(network, forms))
+    changed = _made(network, _choice(network, forms, parts), accelerator, sources) if parts else None
+    return network if changed is None else _with_weights(network, changed, parts, accelerator)
+
+
+def turned(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with its kernels turned from the first one on that it pays for; itself if it pays for none."""
+    return with_turned(network, _best(network, accelerator, sources), accelerator, sources)
+
+
+def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with all kernels turned that can be, on tensors that keep their rows; itself if a kernel has no block for it.
+
+    The tensors in bricks become NHWC, and stripes are cut along what are columns to the kernels: the rows of the tensors. So
+    stripes may be as low as ever, at the price of fetching pixel by pixel.
+    """
+    forms = bricks_by_tensor(network)
+    able, dense = _able(network, forms), {name: form.dense for name, form in forms.items()}
+    made = _made(network, _Choice(frozenset(able), {}, dense), accelerator, sources)
+    if made is None:
+        return network
+    kernels = made.kernels
+    along = made.with_kernels({name: replace(kernels[name], axis=Axis.COLUMNS) for name in able})
+    return _with_weights(network, along, able, accelerator)

@@ -1,0 +1,82 @@
+"""Places of constants in their bursts: the same kernels on the same bytes, and fewer cycles where layers wait for their weights."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cascader import frontier
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.forms import variants
+from cascader.ethosu.forms.constant_places import best_places, with_places
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.frontends.vela import import_network
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.program_files import verify
+from npu_testbed.scheduling import write_schedule
+from npu_testbed.verification import LITERT
+from sim import quick_cycles
+from validation.litert.judge import litert_installed
+from validation.portfolio import build
+
+DEVICE = "ethos-u55-256"
+DENSE = "drawn_1007"
+"""Three fully connected layers of at most 64 units."""
+
+
+def network(name: str) -> Network:
+    return import_network(build(name), DEVICE)
+
+
+def cycles(form: Network) -> int:
+    return quick_cycles(lower(schedule_layer_by_layer(form, DEVICE)), MemoryOptions().memory_system())
+
+
+def streams(form: Network) -> list[tuple[bytes, ...]]:
+    """The bytes of the constants that the kernels read."""
+    payloads = [payload for part in form.graph.parts if (payload := ethosu_part(part)) is not None]
+    spans = [(*payload.operation.scales, *payload.operation.weights) for payload in payloads]
+    return [tuple(form.constants[span.start : span.end] for span in some) for some in spans]
+
+
+def test_small_dense_layers_take_one_per_cent_less_where_their_weights_lie_well() -> None:
+    plain = network(DENSE)
+    best = best_places(plain, 64, cycles)
+    assert best is not None
+    assert cycles(best) <= 0.99 * cycles(plain)
+    assert len(best.constants) <= len(plain.constants) + 3 * 64
+    assert streams(best) == streams(plain)
+
+
+def test_weights_begin_where_they_are_asked_to_and_equal_ones_are_stored_once() -> None:
+    plain = network("gru_unrolled")
+    payloads = [payload for part in plain.graph.parts if (payload := ethosu_part(part)) is not None]
+    keys = {key for p in payloads if (key := (*p.operation.scales, *p.operation.weights))}
+    form = with_places(plain, dict.fromkeys(sorted(keys, key=lambda key: key[0].start), 32), 64)
+    placed = [payload.operation for part in form.graph.parts if (payload := ethosu_part(part)) is not None]
+    assert {operation.weights[0].start % 64 for operation in placed if operation.weights} == {32}
+    assert streams(form) == streams(plain)
+    assert len(form.constants) <= len(plain.constants) + 64 * len(keys)
+
+
+def test_networks_of_many_layers_are_left_alone() -> None:
+    assert best_places(network("lstm_unrolled_24"), 64, cycles) is None
+    images = load_task("portfolio:mnist", DEVICE)
+    assert len(images.variants()) == len(variants(images.network, DEVICE, images.system))
+
+
+def test_a_search_has_the_fastest_form_with_better_places_too_and_that_computes_the_network(tmp_path: Path) -> None:
+    task = load_task(f"portfolio:{DENSE}", DEVICE)
+    forms = task.variants()
+    assert len(forms) == len(variants(task.network, DEVICE, task.system)) + 1
+    assert min(cycles(form.network) for form in forms[:-1]) * 0.99 >= cycles(forms[-1].network)
+    write_schedule(schedule_layer_by_layer(forms[-1].network, DEVICE, provenance=forms[-1].provenance), tmp_path / "placed.json")
+    assert verify(tmp_path / "placed.json", inferences=2).equal_to(LITERT) or not litert_installed()
+
+
+def test_no_network_takes_longer_than_layer_by_layer_in_the_blocks_and_places_that_are_best_so() -> None:
+    """With the table of TANH copied earlier, as a search would have it, the first layer's weights come 70 cycles later."""
+    task = load_task("portfolio:drawn_1004", DEVICE)
+    found = frontier(task.network, DEVICE, task.system, task.replay)
+    assert found.points[-1].cycles <= min(cycles(form.network) for form in task.variants())

@@ -1,0 +1,174 @@
+"""Tiles and skips made again: fewer bytes, more multiply-accumulates, all of which are counted, and the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from fractions import Fraction
+from functools import cache
+
+import numpy as np
+import pytest
+from scheduling import DEFAULT
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.recomputed import planned_bytes, recomputed
+from cascader.ethosu.forms.skips_again import skips_again
+from cascader.ethosu.forms.tiles import tiled
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import import_network
+from cascader.frontends.zoo import TensorHandle
+from npu_model.accelerator import accelerator
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from sim.functional import run
+from validation.portfolio.builder import PortfolioBuilder
+
+pytestmark = pytest.mark.law
+
+SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
+DEVICE = accelerator(DEFAULT)
+
+Layers = Callable[[PortfolioBuilder, TensorHandle], list[TensorHandle]]
+
+
+def chain(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    """Windows of all kinds, with strides and odd extents."""
+    x = net.conv2d(x, 12, (3, 4), strides=(2, 1), activation="RELU")
+    x = net.depthwise(x, (3, 3), activation="RELU6")
+    x = net.conv2d(x, 20, (1, 5), strides=(1, 2), padding="VALID")
+    return [net.max_pool(net.average_pool(x, (3, 2), strides=(1, 1), padding="VALID"), (2, 2), strides=(2, 2))]
+
+
+def residual(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    """A sum with what was before two convolutions, its negative part scaled."""
+    x = net.conv2d(x, 16, activation="RELU")
+    return [net.leaky_relu(net.add(x, net.conv2d(net.conv2d(x, 24, activation="RELU"), 16)))]
+
+
+def joined(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    """A concatenation of two branches along channels that fill no bricks, and of rows."""
+    wide = net.concat([net.conv2d(x, 12, activation="RELU6"), net.conv2d(x, 7, (5, 5), activation="RELU6")])
+    return [net.conv2d(net.concat([wide, net.max_pool(wide, (3, 3), strides=(1, 1), padding="SAME")], 1), 8)]
+
+
+def several(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    """An output in the middle that is read on, and one of another width."""
+    first = net.conv2d(x, 16, activation="RELU")
+    return [first, net.conv2d(net.conv2d(first, 16, strides=(2, 2), activation="RELU"), 8)]
+
+
+NETWORKS: dict[str, Layers] = {"chain": chain, "residual": residual, "joined": joined, "several": several}
+TYPES = ("int8", "uint8", "int16")
+
+
+@cache
+def plain(name: str, kind: str = "int8") -> Network:
+    net = PortfolioBuilder("tiles", kind)
+    return import_network(net.finish(NETWORKS[name](net, net.input((1, 22, 45, 3), "image"))), DEFAULT)
+
+
+def drawn(network: Network) -> np.ndarray:
+    (port,) = network.inputs
+    bits = np.dtype(str(port.dtype))
+    limits = np.iinfo(bits)
+    return np.random.default_rng(7).integers(limits.min, limits.max + 1, port.shape).astype(bits)
+
+
+def outputs(schedule: Schedule, image: np.ndarray) -> list[np.ndarray]:
+    return list(run(lower(schedule), [image]).values())
+
+
+def require_same(before: Network, after: Network) -> None:
+    image = drawn(before)
+    expected = outputs(schedule_layer_by_layer(before, DEFAULT), image)
+    smallest = Cascader(after, DEFAULT, SYSTEM).smallest().schedule
+    check_schedule(smallest)
+    for schedule in (schedule_layer_by_layer(after, DEFAULT), smallest):
+        assert all(np.array_equal(a, b) for a, b in zip(expected, outputs(schedule, image), strict=True))
+
+
+def test_an_average_with_padding_is_not_cut_as_inside_it_would_divide_by_one() -> None:
+    net = PortfolioBuilder("padded")
+    x = net.conv2d(net.input((1, 22, 45, 3), "image"), 8)
+    network = import_network(net.finish([net.conv2d(net.average_pool(x, (3, 3), strides=(1, 1), padding="SAME"), 8)]), DEFAULT)
+    assert [segment(network, 0, last) is None for last in range(3)] == [False, True, True]
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", NETWORKS)
+def test_tiles_compute_the_same_layer_by_layer_and_as_a_cascade(name: str, kind: str, count: int) -> None:
+    network = plain(name, kind)
+    cut = segment(network, 0, len(network.graph.parts) - 1)
+    assert cut is not None
+    made = tiled(network, cut, count, DEVICE, SOURCES)
+    assert made is not None
+    assert len(made.kernels) == count * len(network.kernels)
+    require_same(network, made)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_a_segment_may_begin_and_end_anywhere(name: str) -> None:
+    network = plain(name)
+    last = len(network.graph.parts) - 1
+    for first, end in ((0, last - 1), (1, last), (1, last - 1)):
+        cut = segment(network, first, end)
+        made = None if cut is None else tiled(network, cut, 2, DEVICE, SOURCES)
+        assert made is not None
+        require_same(network, made)
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_tiles_do_again_is_what_was_said_before(name: str) -> None:
+    network = plain(name)
+    cut = segment(network, 0, len(network.graph.parts) - 1)
+    assert cut is not None
+    for count in (2, 4):
+        made = tiled(network, cut, count, DEVICE, SOURCES)
+        assert made is not None
+        assert made.macs == cut.macs(network, count)
+        assert made.macs_again == made.macs - network.macs > 0
+
+
+def far_skip(blocks: int) -> Network:
+    net = PortfolioBuilder("far")
+    head = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
+    for _ in range(blocks):
+        x = net.conv2d(x, 16, activation="RELU")
+    return import_network(net.finish([net.conv2d(net.add(x, head), 3)]), DEFAULT)
+
+
+def test_a_far_skip_is_made_again_and_holds_fewer_bytes() -> None:
+    network = far_skip(6)
+    (made,) = skips_again(network)
+    assert made.macs_again == made.macs - network.macs == next(iter(network.kernels.values())).operation.macs
+    assert planned_bytes(made) < planned_bytes(network)
+    require_same(network, made)
+
+
+def test_a_near_skip_is_kept() -> None:
+    assert skips_again(far_skip(2)) == []
+
+
+@pytest.mark.parametrize("most", [Fraction(1), Fraction(102, 100), Fraction(11, 10), Fraction(3, 2)])
+def test_forms_do_no_more_again_than_they_may_and_hold_less(most: Fraction) -> None:
+    network = far_skip(6)
+    found = recomputed(network, most, DEVICE, SOURCES)
+    assert len(found) <= 3
+    assert all(made.macs <= most * network.macs and planned_bytes(made) < planned_bytes(network) for made in found)
+    assert bool(found) == (most > Fraction(102, 100))
+
+
+def test_a_skip_that_is_made_again_is_cut_into_tiles_too() -> None:
+    network = far_skip(6)
+    best = min(recomputed(network, Fraction(3, 2), DEVICE, SOURCES), key=planned_bytes)
+    assert planned_bytes(best) < planned_bytes(skips_again(network)[0])
+    require_same(network, best)

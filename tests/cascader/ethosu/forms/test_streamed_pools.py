@@ -1,0 +1,138 @@
+"""Streamed pools: pools over all rows of a map as sums or maxima of a few rows each, and the same bytes."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import numpy as np
+import pytest
+from scheduling import DEFAULT
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.columns import column_stripes
+from cascader.ethosu.forms.streamed_pools import with_streamed_pools
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import import_network
+from cascader.frontends.zoo import TensorHandle
+from npu_model.accelerator import accelerator
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from sim.functional import run
+from validation.portfolio.builder import PortfolioBuilder
+
+pytestmark = pytest.mark.law
+
+SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
+
+ODD, SOUND, WIDE, TALL = (1, 21, 37, 3), (1, 1, 200, 2), (1, 6, 300, 2), (1, 90, 8, 2)
+TYPES = ("int8", "uint8", "int16")
+
+
+def average(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+    return net.average_pool(x)
+
+
+def mean(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+    return net.mean(x, keep=True)
+
+
+def mean_of_rows(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+    return net.mean(x, (1,), keep=True)
+
+
+def maximum(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+    return net.max_pool(x, (x.shape[1], x.shape[2]), strides=(1, 1), padding="VALID")
+
+
+POOLS = {"average": average, "mean": mean, "mean of rows": mean_of_rows, "maximum": maximum}
+CASES = [
+    *((name, kind, ODD) for name in POOLS for kind in TYPES if (name, kind) != ("average", "int16")),
+    *(
+        (name, "int8", shape)
+        for name in ("average", "mean", "maximum")
+        for shape in (SOUND, WIDE, TALL)
+        if (name, shape) != ("average", WIDE)
+    ),
+    ("mean", "int16", SOUND),
+    ("mean", "uint8", WIDE),
+]
+
+
+@cache
+def plain(pool: str, kind: str, shape: tuple[int, ...]) -> Network:
+    """A convolution, the pool, and another convolution."""
+    net = PortfolioBuilder("pools", kind)
+    x = net.conv2d(net.input(shape, "image"), 20, (min(3, shape[1]), 3), activation="RELU")
+    return import_network(net.finish([net.conv2d(POOLS[pool](net, x), 8, (1, 1))]), DEFAULT)
+
+
+@cache
+def streamed(pool: str, kind: str, shape: tuple[int, ...]) -> Network:
+    return with_streamed_pools(plain(pool, kind, shape), accelerator(DEFAULT), SOURCES)
+
+
+def images(network: Network) -> list[np.ndarray]:
+    """Some images: at random, and of the largest and smallest values, whose sums are the largest."""
+    (port,) = network.inputs
+    bits = np.dtype(str(port.dtype))
+    least, most = np.iinfo(bits).min, np.iinfo(bits).max
+    drawn = np.random.default_rng(7).integers(least, most + 1, port.shape).astype(bits)
+    return [drawn, np.full(port.shape, most, bits), np.full(port.shape, least, bits)]
+
+
+def outputs(schedule: Schedule, image: np.ndarray) -> list[np.ndarray]:
+    return list(run(lower(schedule), [image]).values())
+
+
+@pytest.mark.parametrize(("pool", "kind", "shape"), CASES)
+def test_a_streamed_pool_computes_the_same_layer_by_layer_and_as_a_cascade(pool: str, kind: str, shape: tuple[int, ...]) -> None:
+    before, after = plain(pool, kind, shape), streamed(pool, kind, shape)
+    assert len(after.kernels) > len(before.kernels)
+    smallest = Cascader(column_stripes(after, 64), DEFAULT, SYSTEM).smallest().schedule
+    check_schedule(smallest)
+    for image in images(before):
+        expected = outputs(schedule_layer_by_layer(before, DEFAULT), image)
+        for schedule in (schedule_layer_by_layer(after, DEFAULT), smallest):
+            assert all(np.array_equal(a, b) for a, b in zip(expected, outputs(schedule, image), strict=True))
+
+
+@pytest.mark.parametrize(("pool", "kind", "shape"), CASES)
+def test_a_cascade_through_a_streamed_pool_needs_fewer_bytes(pool: str, kind: str, shape: tuple[int, ...]) -> None:
+    before, after = (
+        Cascader(column_stripes(network, 64), DEFAULT, SYSTEM).smallest().memory
+        for network in (plain(pool, kind, shape), streamed(pool, kind, shape))
+    )
+    assert after < before
+
+
+@pytest.mark.parametrize("pool", [average, mean_of_rows])
+def test_no_sum_leaves_16_bits(pool: object) -> None:
+    """The windows of the first kernel are as large as the zero point allows, and no larger."""
+    name = next(name for name, one in POOLS.items() if one is pool)
+    for kind in ("int8", "uint8"):
+        network = streamed(name, kind, ODD if name == "average" else TALL)
+        for kernel in network.kernels.values():
+            operation = kernel.operation
+            if kernel.ofm.endswith("/streamed"):
+                furthest = max(
+                    operation.ifm.dtype.maximum - operation.ifm.zero_point, operation.ifm.zero_point - operation.ifm.dtype.minimum
+                )
+                assert furthest * operation.kernel.elements <= operation.ofm.dtype.maximum
+
+
+def test_a_network_without_pools_over_all_rows_stays_itself() -> None:
+    net = PortfolioBuilder("none")
+    x = net.average_pool(net.conv2d(net.input(ODD, "image"), 20), (3, 3), strides=(1, 1), padding="SAME")
+    network = import_network(net.finish([x]), DEFAULT)
+    assert with_streamed_pools(network, accelerator(DEFAULT), SOURCES) is network
+
+
+def test_an_average_of_16_bits_stays_as_its_factor_has_more_than_31_bits() -> None:
+    assert streamed("average", "int16", ODD) is plain("average", "int16", ODD)
