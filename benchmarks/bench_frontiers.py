@@ -21,10 +21,10 @@ from typing import Any
 
 from tabulate import tabulate
 
-from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from npu_testbed.frontiers import frontier
+from validation.zoo import zoo_names
 
 Point = list[Any]
 """Bytes, cycles, digest."""

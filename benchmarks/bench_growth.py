@@ -22,11 +22,11 @@ from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo.builder import NetworkBuilder
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.replaying import QuickReplay
+from validation.zoo.builder import NetworkBuilder
 
 SIDE, CHANNELS = 32, 16
 

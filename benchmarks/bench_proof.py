@@ -17,11 +17,11 @@ from statistics import median
 from cascader.ethosu.proof.result import MOST_PARTS
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Choice, Task
-from cascader.frontends.zoo import zoo_names
 from cascader.search.workers import workers
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import NETWORKS as PORTFOLIO
+from validation.zoo import zoo_names
 
 BUDGETS = ("none", "in the middle", "the smallest arena")
 

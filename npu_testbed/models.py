@@ -44,7 +44,7 @@ def _shaped(data: bytes, shapes: tuple[InputShape, ...]) -> bytes:
 
 def _load(source: str) -> Model:
     if source.startswith(ZOO):
-        from cascader.frontends.zoo import build  # noqa: PLC0415  # numpy's start-up is only for those who need it
+        from validation.zoo import build  # noqa: PLC0415  # numpy's start-up is only for those who need it
 
         return Model(source, build(source.removeprefix(ZOO)))
     if source.startswith(PORTFOLIO):

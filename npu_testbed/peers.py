@@ -13,7 +13,6 @@ from enum import Enum
 from itertools import product
 
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
-from cascader.frontends.zoo import zoo_names
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.values import dataclass
@@ -27,6 +26,7 @@ from validation.tables import Table
 from validation.vela import estimate as vela_estimate
 from validation.vela.estimate import EstimateComparison
 from validation.vela.replays import OPTIMISE, VelaScore, score_vela
+from validation.zoo import zoo_names
 
 INFERENCES = 2
 """Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""

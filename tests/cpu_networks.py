@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cascader.frontends.zoo import NetworkBuilder
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import NetworkBuilder
 
 
 def cpu_split_network() -> bytes:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cascader.frontends.zoo import build
+from validation.zoo import build
 
 
 def block(name: str, data: bytes = b"", *, elsewhere: bool = False) -> bytes:

@@ -35,9 +35,9 @@ from delegates import raw_network, stream
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
-from cascader.frontends.zoo import build
 from npu_testbed.cli import main
 from npu_testbed.configs import vela_ini_text
+from validation.zoo import build
 
 ROOT = Path(__file__).parents[1]
 PROFILE = ROOT / "validation" / "calibrate" / "corstone_fvp_u55.toml"

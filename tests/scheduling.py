@@ -12,8 +12,8 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.lift import lift
-from cascader.frontends.zoo import build, zoo_names
 from npu_model.compiled.network import CompiledNetwork
+from validation.zoo import build, zoo_names
 
 DEFAULT = "ethos-u55-128"
 

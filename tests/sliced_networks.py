@@ -7,8 +7,8 @@ from collections.abc import Sequence
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle
 from npu_model.tflite.records import OperatorRecord
+from validation.zoo import NetworkBuilder, TensorHandle
 
 
 def _operator(net: NetworkBuilder, kind: str, inputs: Sequence[int], output: TensorHandle, options: str, **fields: int) -> TensorHandle:

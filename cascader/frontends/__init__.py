@@ -1,1 +1,1 @@
-"""Sources of networks: Vela as legaliser, and the built-in zoo."""
+"""Sources of networks: Vela as legaliser."""

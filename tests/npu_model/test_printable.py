@@ -13,11 +13,11 @@ from command_line import call
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascader.frontends.zoo import build
 from npu_model.printable import printable, shown
 from npu_model.tflite.model import read_tflite
 from npu_testbed.reports.tables import NAME_WIDTH, shortened
 from validation.tables import Table
+from validation.zoo import build
 
 HOSTILE = "\x1b[2K\r\n"
 FORGED = "NPU cycles  1\n"

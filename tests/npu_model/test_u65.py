@@ -14,7 +14,6 @@ from command_line import call, refusal
 from small_programs import conv
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names, replay_only_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.block_jobs import program_jobs
@@ -31,6 +30,7 @@ from npu_testbed.replay_only import MAX_READS, MAX_WRITES, as_seen_by
 from npu_testbed.verification import seeded_inputs
 from sim import replay_network
 from sim.functional import run
+from validation.zoo import build
 
 U65 = "ethos-u65-256"
 U65_512 = "ethos-u65-512"

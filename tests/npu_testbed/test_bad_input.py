@@ -15,7 +15,7 @@ from command_line import call, refusal
 from cpu_networks import cpu_split_network, float_network
 
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build
+from validation.zoo import build
 
 PERCENTS = range(0, 100, 3)
 """Where files are cut off; the readers themselves are asked at every per cent (test_container.py, test_vela_frontend.py)."""

@@ -17,7 +17,6 @@ from cpu_networks import cpu_split_network
 from reference_data import shared_data
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator_names
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile_names
@@ -29,6 +28,7 @@ from npu_testbed.commands.options import HELP_WIDTH, Parser
 from npu_testbed.json_schemas import schema_version
 from npu_testbed.pipeline import read_schedule, schedule, simulate_schedule
 from npu_testbed.verification import VELA_STREAM, Verification, compare
+from validation.zoo import build
 
 COMMANDS = (
     (),

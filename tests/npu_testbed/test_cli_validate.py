@@ -22,7 +22,6 @@ import npu_testbed.peers
 import npu_testbed.suite
 import validation.fvp.scorecard
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
-from cascader.frontends.zoo import NetworkBuilder, build, zoo_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -35,6 +34,7 @@ from sim import replay_network
 from validation.calibrate import from_toml
 from validation.fvp.references.records import points
 from validation.fvp.scorecard import Scorecard, score_point
+from validation.zoo import NetworkBuilder, build, zoo_names
 
 COMMANDS = (
     *(("validate", peer) for peer in ("fvp", "vela", "vela-estimate", "litert", "all")),

@@ -16,7 +16,6 @@ import pytest
 from command_line import call
 from cpu_networks import cpu_split_network
 
-from cascader.frontends.zoo import build
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_testbed.cli import build_parser
 from npu_testbed.compilation.compiler import CompileOptions, compile_model, network_name
@@ -24,6 +23,7 @@ from npu_testbed.compilation.traffic import KINDS, class_bytes
 from npu_testbed.compilation.vela_options import VELA_OPTIONS
 from npu_testbed.exports import export
 from npu_testbed.pipeline import schedule, simulate_schedule, simulate_vela
+from validation.zoo import build
 
 QUICK = ("--disable-cascading", "--jobs", "1")
 

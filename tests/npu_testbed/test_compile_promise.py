@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from vendor_ini import board_ini
 
-from cascader.frontends.zoo import build
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_testbed.compilation import compiler, promise
@@ -25,6 +24,7 @@ from npu_testbed.compilation.promise import fits, shortfall
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.memory_use import arena_bytes
 from npu_testbed.pipeline import VelaOptions, simulate_vela
+from validation.zoo import build
 
 MODELS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:mnist")
 SERIAL = CompileOptions("ethos-u55-128", processes=1)

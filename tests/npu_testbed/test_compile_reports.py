@@ -16,13 +16,13 @@ from command_line import call
 from cpu_networks import cpu_split_network
 
 from cascader.frontends.vela.debug_database import layer_names, read_tables
-from cascader.frontends.zoo import build
 from npu_model.compiled.network import read_compiled
 from npu_model.tflite.model import read_tflite
 from npu_testbed.compilation import compiler
 from npu_testbed.compilation.compile_options import CompileOptions
 from npu_testbed.compilation.compiler import Compilation, compile_model, debug_files
 from sim.views.layers import layers
+from validation.zoo import build
 
 SERIAL = CompileOptions("ethos-u55-128", processes=1)
 NETWORKS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:cpu_first", "portfolio:mnist")

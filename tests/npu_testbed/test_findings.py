@@ -13,7 +13,6 @@ from small_programs import IDEAL, conv, copy, max_pool, memories, memory, progra
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network
-from cascader.frontends.zoo import TensorHandle
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.memory.system import MemorySystem
@@ -34,6 +33,7 @@ from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim import counted_network, footprint, quick_cycles
 from validation.portfolio import build as portfolio
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
 
 DEFAULT = "ethos-u55-128"
 SLOW = load_timing_adapter("u55_high_end")

@@ -10,10 +10,10 @@ import pytest
 from command_line import call, refusal
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
 from npu_model.command_stream.payload import parse_payload
 from npu_model.command_stream.registers import Cmd0
 from npu_model.tflite.model import read_tflite
+from validation.zoo import build
 
 
 def with_parameter(command: Cmd0, value: int) -> bytes:

@@ -19,8 +19,8 @@ from quick_comparisons import compare_quickly
 
 import npu_testbed
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build
 from npu_testbed.json_schemas import json_schema, schema_names, schema_version
+from validation.zoo import build
 
 jsonschema = pytest.importorskip("jsonschema", reason="the package jsonschema is not installed")
 

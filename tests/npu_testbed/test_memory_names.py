@@ -8,7 +8,7 @@ import pytest
 from command_line import call
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
+from validation.zoo import build
 
 
 @pytest.fixture(scope="module")

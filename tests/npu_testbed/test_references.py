@@ -13,13 +13,13 @@ from hand_built import Graph
 from reference_data import shared_data
 
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, named_network
-from cascader.frontends.zoo import build
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import read_tflite
 from npu_testbed.divergence import divergence
 from npu_testbed.undefined import counted_outputs, defined_part
 from npu_testbed.verification import LITERT, VELA_STREAM
 from validation.litert.judge import litert_installed
+from validation.zoo import build
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT (extra numerics) is not installed")
 

@@ -11,7 +11,7 @@ import pytest
 from command_line import call
 from vendor_ini import board_ini
 
-from cascader.frontends.zoo import build
+from validation.zoo import build
 
 U55 = "--config Arm/vela.ini --system-config Ethos_U55_High_End_Embedded --memory-mode"
 BOARD = "--config board.ini --system-config My_Sys_Cfg --memory-mode"

@@ -15,12 +15,12 @@ from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, KernelOperation, Program
 from sim import replay_network
 from sim.functional import require_defined
+from validation.zoo import build
 
 VALUES = re.compile(r"accumulates|is not public|16-bit scales|only Scale|rounding|not verified|clamps|looks up|32 bits|shift")
 """Refusals that depend on values, or on what is known of the NPU's arithmetic: a matter for `verify`."""

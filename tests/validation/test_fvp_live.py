@@ -15,7 +15,6 @@ from pathlib import Path
 import pytest
 
 from cascader.frontends.vela import VelaResult, compile_network, named_network
-from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -38,6 +37,7 @@ from validation.fvp.live import (
 )
 from validation.fvp.live import pmu_trace as pmu_trace_module
 from validation.fvp.live import runner as runner_module
+from validation.zoo import build
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="the stand-in for an FVP is a script with a #! line")
 

@@ -18,7 +18,6 @@ from reference_data import shared_data
 
 from cascader.frontends.vela.compiler import VelaResult, compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
-from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import Kernel, Layout
@@ -31,6 +30,7 @@ from validation.vela.estimate.estimate import with_transfers
 from validation.vela.estimate.memories import VelaMemory, copy_cycles, read_memories, shipped_memories
 from validation.vela.estimate.operation import Engine, EstimatedOperation, Operand, Weights
 from validation.vela.estimate.traffic import estimate_traffic
+from validation.zoo import build
 
 U55 = ("ethos-u55-32", "ethos-u55-64", "ethos-u55-128", "ethos-u55-256")
 OPTIMISE = ("Size", "Performance")

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cascader.frontends.zoo import TensorHandle
 from npu_model.values import dataclass
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.entry import LSTM, Chain
+from validation.zoo import TensorHandle
 
 
 @dataclass(frozen=True, slots=True)

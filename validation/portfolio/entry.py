@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cascader.frontends.zoo import TensorHandle
 from npu_model.values import dataclass
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
 
 Chain = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
 """Adds operators behind a tensor and returns the last output."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.chains import CHAINS
 from validation.portfolio.entry import WIDE_PRODUCTS, Chain, Draw, PortfolioNetwork
+from validation.zoo import TensorHandle
 
 GROUP = "number formats"
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.entry import Draw, PortfolioNetwork
+from validation.zoo import TensorHandle
 
 GROUP = "long reaches"
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.entry import Draw, PortfolioNetwork
+from validation.zoo import TensorHandle
 
 GROUP = "on the CPU"
 

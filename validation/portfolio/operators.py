@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from functools import partial
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.chains import CHAINS, as_image
 from validation.portfolio.entry import Chain, PortfolioNetwork
+from validation.zoo import TensorHandle
 
 BETWEEN, ENDS = "between convolutions", "first and last"
 

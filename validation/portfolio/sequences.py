@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.entry import LSTM, Draw, PortfolioNetwork
+from validation.zoo import TensorHandle
 
 GROUP = "sequences"
 

@@ -54,7 +54,7 @@ def schedule(network: Network, device: str, memory: MemorySystem, budget: int | 
     >>> from functools import partial
     >>> from cascader import schedule
     >>> from cascader.frontends.vela import import_network
-    >>> from cascader.frontends.zoo import build
+    >>> from validation.zoo import build
     >>> from npu_model.memory.timing_adapter import profile
     >>> from sim import quick_cycles
     >>> memory = profile("u55_high_end").memory_system()

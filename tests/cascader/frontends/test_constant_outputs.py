@@ -10,7 +10,6 @@ import pytest
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.vela.model_changes import without_constant_outputs
-from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import ConstantOutput, DataType, in_order
@@ -19,6 +18,7 @@ from npu_testbed.comparisons.comparison import compare
 from npu_testbed.pipeline import schedule, verify, write_schedule
 from npu_testbed.program_files import export_files, write_files
 from validation.litert.judge import litert_installed
+from validation.zoo import NetworkBuilder
 
 
 @cache

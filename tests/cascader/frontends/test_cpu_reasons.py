@@ -11,12 +11,12 @@ from command_line import call, refusal
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from cascader.frontends.vela.cpu_reasons import reason_of, said_reasons
 from cascader.frontends.vela.remedies import RULES, nothing_left, remedy
-from cascader.frontends.zoo import TensorHandle
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
 
 Draw = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
 

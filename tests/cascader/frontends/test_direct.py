@@ -16,7 +16,7 @@ from cascader.frontends.vela.compiler import VelaResult, compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
-from cascader.frontends.zoo import build
+from validation.zoo import build
 
 pytestmark = pytest.mark.usefixtures("every_vela_runs")
 

@@ -16,7 +16,6 @@ from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, Mended, VelaResult, compile_network, import_network, mended_network, named_network
-from cascader.frontends.zoo import NetworkBuilder
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
 from npu_testbed.configs import load_timing_adapter
@@ -32,6 +31,7 @@ from npu_testbed.verification import (
 )
 from sim import replay_network
 from validation.litert.judge import litert_installed, reference_outputs
+from validation.zoo import NetworkBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 

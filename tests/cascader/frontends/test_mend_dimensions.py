@@ -9,10 +9,10 @@ import pytest
 import tflite
 
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
-from cascader.frontends.zoo import NetworkBuilder
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.pipeline import schedule, verify, write_schedule
+from validation.zoo import NetworkBuilder
 
 
 def dense_of_a_sequence() -> bytes:

@@ -35,7 +35,6 @@ from cascader.frontends.vela import (
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.stream_check import allocations, stray_accesses
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
@@ -47,6 +46,7 @@ from npu_testbed.exports import export
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.pipeline import read_schedule
 from validation.vela.replays import score_vela
+from validation.zoo import NetworkBuilder
 
 SYSTEM = MemoryOptions().memory_system()
 MODES: dict[str, dict[str, Any]] = {

@@ -17,7 +17,6 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CORES, CompilerOptions, checked_network, compile_network, legalised
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.model_changes import with_simpler_operators
-from cascader.frontends.zoo import TensorHandle
 from cascader.search.workers import workers
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError
@@ -40,6 +39,7 @@ from tests.hand_built import SCALE, Graph
 from validation.litert.judge import litert_installed
 from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
 
 
 def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_that_runs_them() -> None:

@@ -20,11 +20,11 @@ from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
 from cascader.frontends.vela import compiler as compiler_module
 from cascader.frontends.vela.lift import lift
 from cascader.frontends.vela.tensors import AddressMap, unique
-from cascader.frontends.zoo import build
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, Program
+from validation.zoo import build
 
 
 def model(name: str) -> bytes:

@@ -15,7 +15,6 @@ from tensorir_proofs import compiled, smallest
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
-from cascader.frontends.zoo import build, zoo_names
 from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.schedule_tir import schedule_module
 from npu_model.errors import InputError
@@ -24,6 +23,7 @@ from npu_testbed.models import load_model
 from npu_testbed.scheduling import schedule, write_schedule
 from npu_testbed.tensorir_proof import prove_schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
+from validation.zoo import build, zoo_names
 
 EVERYTHING = os.environ.get("NPU_TESTBED_ALL") == "1"
 TINY = ("tiny_conv", "tiny_residual")

@@ -17,7 +17,6 @@ from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.operators import elementwise_propagator, operand_propagator
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import build, zoo_names
 from cascader.graph.propagator import Propagator
 from cascader.plan.proposals import frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans
@@ -27,6 +26,7 @@ from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_testbed.verification import functional_outputs, seeded_inputs
+from validation.zoo import build, zoo_names
 
 DEFAULT = "ethos-u55-128"
 EVERYTHING = os.environ.get("NPU_TESTBED_ALL") == "1"

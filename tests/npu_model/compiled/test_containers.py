@@ -13,11 +13,11 @@ from command_line import call, refusal
 from delegates import block, pte, raw_network, stream
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
 from npu_model.compiled.c_array import c_arrays
 from npu_model.compiled.executorch import MAGIC, RUNTIME, read_executorch
 from npu_model.compiled.network import CpuOperator, Program, read_compiled
 from npu_model.errors import InputError
+from validation.zoo import build
 
 ROOT = Path(__file__).parents[3]
 

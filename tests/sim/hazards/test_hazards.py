@@ -19,7 +19,6 @@ from small_programs import NO_CLAMP, REGIONS, STOP, feature_map
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network
-from cascader.frontends.zoo import build
 from npu_model.accelerator import accelerator, accelerator_names
 from npu_model.command_stream.decode import decode_words
 from npu_model.command_stream.encode import encode_operations
@@ -50,6 +49,7 @@ from npu_model.program import (
 from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
 from sim.hazards import SHRAM, PartitionFault, Race, find_races, lost_tables, network_hazards
+from validation.zoo import build
 
 NAMES = ("tiny_conv", "tiny_residual", "resnet8", "ds_cnn")
 

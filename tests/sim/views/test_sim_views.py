@@ -16,7 +16,6 @@ from small_programs import IDEAL, conv, copy, memories, memory, program
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import compile_network
-from cascader.frontends.zoo import build
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
@@ -28,6 +27,7 @@ from sim.views.stalls import stall_report
 from sim.views.timeline import LABELS, TimelineRecorder, Window
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from sim.views.trace_memory import TraceBuffer
+from validation.zoo import build
 
 BLOCK = Shape3D(4, 4, 16)
 SLOW = memories(memory(latency=32, outstanding=8), memory(latency=64, outstanding=2))

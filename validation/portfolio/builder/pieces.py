@@ -6,11 +6,11 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cascader.frontends.zoo import NetworkBuilder
-from cascader.frontends.zoo.base import per_image
-from cascader.frontends.zoo.kernels import Pair
-from cascader.frontends.zoo.recorder import TensorHandle
 from npu_model.errors import InputError
+from validation.zoo import NetworkBuilder
+from validation.zoo.base import per_image
+from validation.zoo.kernels import Pair
+from validation.zoo.recorder import TensorHandle
 
 
 class Pieces(NetworkBuilder):

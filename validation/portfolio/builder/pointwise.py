@@ -10,12 +10,12 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cascader.frontends.zoo import NetworkBuilder
-from cascader.frontends.zoo.base import one_of
-from cascader.frontends.zoo.calibration import quantise, round_scale
-from cascader.frontends.zoo.kernels import Array
-from cascader.frontends.zoo.recorder import TensorHandle, Value, precision_of
 from npu_model.errors import InputError
+from validation.zoo import NetworkBuilder
+from validation.zoo.base import one_of
+from validation.zoo.calibration import quantise, round_scale
+from validation.zoo.kernels import Array
+from validation.zoo.recorder import TensorHandle, Value, precision_of
 
 _CURVES: dict[str, Callable[[Array], Array]] = {
     "ABS": np.abs,

@@ -7,11 +7,11 @@ import math
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import NetworkBuilder
-from cascader.frontends.zoo.calibration import Normalisation, Spread, normalise, quantise, round_scale
-from cascader.frontends.zoo.kernels import Array
-from cascader.frontends.zoo.recorder import TensorHandle, Value
 from npu_model.errors import InputError
+from validation.zoo import NetworkBuilder
+from validation.zoo.calibration import Normalisation, Spread, normalise, quantise, round_scale
+from validation.zoo.kernels import Array
+from validation.zoo.recorder import TensorHandle, Value
 
 _GATES = ("input", "forget", "cell", "output")
 _WEIGHT_DECAY = 228

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import NetworkBuilder
-from cascader.frontends.zoo.base import per_image
-from cascader.frontends.zoo.kernels import Array
-from cascader.frontends.zoo.recorder import TensorHandle
 from npu_model.errors import InputError
+from validation.zoo import NetworkBuilder
+from validation.zoo.base import per_image
+from validation.zoo.kernels import Array
+from validation.zoo.recorder import TensorHandle
 
 
 class Reductions(NetworkBuilder):

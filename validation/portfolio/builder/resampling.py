@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from cascader.frontends.zoo import NetworkBuilder, TensorHandle
-from cascader.frontends.zoo.base import PADDINGS, Weighted, one_of
-from cascader.frontends.zoo.builder import Grid
-from cascader.frontends.zoo.kernels import Array, Pair
 from npu_model.errors import InputError
+from validation.zoo import NetworkBuilder, TensorHandle
+from validation.zoo.base import PADDINGS, Weighted, one_of
+from validation.zoo.builder import Grid
+from validation.zoo.kernels import Array, Pair
 
 _TRANSPOSED_DECAYS = (228, 234)
 

@@ -5,11 +5,11 @@ from __future__ import annotations
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import TensorHandle
-from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES
 from npu_model.errors import InputError
 from validation.portfolio.builder.moves import Moves
 from validation.portfolio.builder.pieces import Pieces
+from validation.zoo import TensorHandle
+from validation.zoo.calibration import CALIBRATION_IMAGES
 
 
 class Streaming(Moves, Pieces):

@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 from functools import partial
 
-from cascader.frontends.zoo import TensorHandle
 from npu_model.errors import InputError
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.drawn import images, mixtures, series
 from validation.portfolio.drawn.dice import Dice
 from validation.portfolio.entry import LSTM, WIDE_PRODUCTS, PortfolioNetwork
+from validation.zoo import TensorHandle
 
 GROUP = "drawn"
 

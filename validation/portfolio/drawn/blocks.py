@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.drawn.dice import Dice
+from validation.zoo import TensorHandle
 
 Block = Callable[[PortfolioBuilder, Dice, TensorHandle], TensorHandle]
 

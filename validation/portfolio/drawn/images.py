@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.drawn.blocks import conv, halved, stage, width
 from validation.portfolio.drawn.dice import Dice
+from validation.zoo import TensorHandle
 
 Recipe = Callable[[PortfolioBuilder, Dice], list[TensorHandle]]
 """Draws a network with dice and returns its outputs."""

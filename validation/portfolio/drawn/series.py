@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cascader.frontends.zoo import TensorHandle
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.drawn.blocks import activated, gate, width
 from validation.portfolio.drawn.dice import Dice
+from validation.zoo import TensorHandle
 
 
 def temporal(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:

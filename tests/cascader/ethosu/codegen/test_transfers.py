@@ -25,7 +25,6 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.arena_copies import copy_kernel
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
@@ -36,6 +35,7 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles, replay
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

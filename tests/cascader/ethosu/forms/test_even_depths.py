@@ -15,13 +15,13 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, OperationKind
 from npu_testbed.configs import load_memory_system, load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -26,7 +26,6 @@ from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, storages
@@ -37,6 +36,7 @@ from npu_model.shapes import Shape3D
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -20,11 +20,11 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from cascader.graph.memory_order import live_peak, thrifty_order
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

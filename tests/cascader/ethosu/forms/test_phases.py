@@ -25,7 +25,6 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
@@ -37,6 +36,7 @@ from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
 from sim.functional import run
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

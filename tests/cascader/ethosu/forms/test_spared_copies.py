@@ -20,7 +20,6 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import TensorHandle
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.accelerator import accelerator
 from npu_model.program import DataType, FeatureMap, Layout, Strides, Tiles
@@ -30,6 +29,7 @@ from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
 
 pytestmark = pytest.mark.law
 

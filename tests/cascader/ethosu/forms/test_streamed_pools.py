@@ -18,13 +18,13 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import TensorHandle
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
 
 pytestmark = pytest.mark.law
 

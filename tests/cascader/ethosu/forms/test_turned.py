@@ -27,7 +27,6 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.frontends.zoo import NetworkBuilder
 from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap
@@ -35,6 +34,7 @@ from npu_model.weight_stream.weights import weights_from_stream
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -18,7 +18,6 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.arena_copies import copy_kernel
-from cascader.frontends.zoo import NetworkBuilder
 from npu_model.accelerator import accelerator
 from npu_model.program import (
     DataType,
@@ -39,6 +38,7 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
+from validation.zoo import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -22,7 +22,6 @@ from cascader.ethosu.network.network import EthosuPart, ethosu_part
 from cascader.ethosu.network.operators import kernel_propagator
 from cascader.ethosu.network.propagators import affine_graph
 from cascader.ethosu.network.rows import row_graph
-from cascader.frontends.zoo import zoo_names
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, TensorKind
 from cascader.graph.intervals import Box, elements, whole
 from cascader.plan.plan import BufferMode
@@ -32,6 +31,7 @@ from cascader.plan.stripe_trace import trace
 from examples.stripe_plans import beginning, model_table
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, PoolKind, Upscale
 from npu_model.shapes import Shape3D
+from validation.zoo import zoo_names
 
 pytestmark = pytest.mark.law
 

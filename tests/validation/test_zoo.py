@@ -19,11 +19,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from reference_data import shared_data
 
-from cascader.frontends.zoo import build, zoo_names
-from cascader.frontends.zoo.calibration import laplace, round_scale, uniform
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel, read_tflite
 from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import build, zoo_names
+from validation.zoo.calibration import laplace, round_scale, uniform
 
 SHA256 = {
     "mobilenet_v1": "96658f0bdb519dbc45999fba7a96eb23ef88a6bfd0cdb6214d069c860271a67c",

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cascader.frontends.zoo.builder import NetworkBuilder
-from cascader.frontends.zoo.networks import build, zoo_names
-from cascader.frontends.zoo.recorder import TensorHandle
+from validation.zoo.builder import NetworkBuilder
+from validation.zoo.networks import build, zoo_names
+from validation.zoo.recorder import TensorHandle
 
 __all__ = ["NetworkBuilder", "TensorHandle", "build", "zoo_names"]

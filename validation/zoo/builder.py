@@ -12,13 +12,13 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import kernels
-from cascader.frontends.zoo.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
-from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES
-from cascader.frontends.zoo.kernels import Array, Pair
-from cascader.frontends.zoo.recorder import TensorHandle, Value
 from npu_model.errors import InputError
 from npu_model.values import dataclass
+from validation.zoo import kernels
+from validation.zoo.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
+from validation.zoo.calibration import CALIBRATION_IMAGES
+from validation.zoo.kernels import Array, Pair
+from validation.zoo.recorder import TensorHandle, Value
 
 WEIGHT_DECAYS = (220, 228, 234)
 """Laplace decays (in 1/256) a layer's weights are drawn with: spreads of 6.6 to 11.1 steps, as trained layers differ."""

@@ -18,8 +18,8 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from cascader.frontends.zoo.kernels import Array
 from npu_model.values import dataclass
+from validation.zoo.kernels import Array
 
 WEIGHT_LIMIT = 127
 """Largest magnitude of a weight: TFLite's int8 weights are symmetric, -128 is not used (LiteRT quantisation specification)."""

@@ -8,12 +8,12 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo import calibration
-from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES, Normalisation
-from cascader.frontends.zoo.kernels import Array, Pair, paddings
-from cascader.frontends.zoo.recorder import Recorder, TensorHandle, Value, precision_of
 from npu_model.errors import InputError
 from npu_model.values import dataclass
+from validation.zoo import calibration
+from validation.zoo.calibration import CALIBRATION_IMAGES, Normalisation
+from validation.zoo.kernels import Array, Pair, paddings
+from validation.zoo.recorder import Recorder, TensorHandle, Value, precision_of
 
 PADDINGS = ("SAME", "VALID")
 """In the order of TFLite's Padding enumeration."""

@@ -8,12 +8,12 @@ from dataclasses import replace
 import numpy as np
 import tflite
 
-from cascader.frontends.zoo.calibration import CALIBRATION_IMAGES
-from cascader.frontends.zoo.kernels import Array
 from npu_model.errors import InputError
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
 from npu_model.values import dataclass
+from validation.zoo.calibration import CALIBRATION_IMAGES
+from validation.zoo.kernels import Array
 
 _TYPE = tflite.TensorType
 
