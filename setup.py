@@ -8,6 +8,8 @@ from setuptools import Extension, setup
 
 # The limited API has buffers from Python 3.11 on: from there one wheel serves every later Python.
 ABI3 = sys.version_info >= (3, 11)
+# With this variable the wheel is pure, for machines that no binary one is for.
+PURE = bool(os.environ.get("NPU_TESTBED_PURE"))
 ROOT = Path(__file__).parent
 FOLDERS = [folder for package in ("cascader", "npu_model", "sim") for folder in sorted((ROOT / package).glob("**/native"))]
 HEADERS = sorted(str(path.relative_to(ROOT)) for folder in FOLDERS for path in folder.glob("*.h"))
@@ -36,6 +38,6 @@ def core(folder: Path) -> Extension:
 
 
 setup(
-    ext_modules=[core(folder) for folder in FOLDERS],
-    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 else {},
+    ext_modules=[] if PURE else [core(folder) for folder in FOLDERS],
+    options={"bdist_wheel": {"py_limited_api": "cp311"}} if ABI3 and not PURE else {},
 )

@@ -7,6 +7,7 @@ import os
 from collections.abc import Sequence
 
 from npu_model.errors import InputError
+from npu_model.native import slow_sentence
 from npu_testbed.commands import (
     calibrate,
     check,
@@ -89,6 +90,10 @@ _WITHOUT_MATRICES = "schedule", "frontier", "compare"
 """Commands that multiply no matrices. The library that numpy has for these starts a thread for each processor, which spins for a while."""
 
 
+_SEARCHES = "schedule", "frontier", "compare", "compile", "sweep", "check", "validate"
+"""Commands that search for schedules, which takes minutes without the compiled cores."""
+
+
 def _run(argv: Sequence[str] | None) -> int:
     try:
         arguments = build_parser().parse_args(argv)
@@ -98,6 +103,8 @@ def _run(argv: Sequence[str] | None) -> int:
     if arguments.command in _WITHOUT_MATRICES:
         # Nobody has imported numpy yet.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    if arguments.command in _SEARCHES and (slow := slow_sentence()):
+        say("note", slow)
     with vela_timeout(getattr(arguments, "vela_timeout", None)):
         try:
             return int(arguments.run(arguments))

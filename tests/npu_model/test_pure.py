@@ -14,7 +14,7 @@ from types import ModuleType
 
 import pytest
 
-from npu_model.native import PACKAGES, SWITCH, VERSION, cores_text, native
+from npu_model.native import PACKAGES, SWITCH, VERSION, cores_text, native, slow_sentence
 
 ROOT = Path(__file__).parents[2]
 
@@ -71,6 +71,29 @@ def test_a_core_that_was_not_built_is_named(monkeypatch: pytest.MonkeyPatch) -> 
     said = cores(monkeypatch, npu_model=VERSION, cascader=VERSION, cascader_ethosu=VERSION)
     assert said == "compiled cores: npu_model, cascader, cascader.ethosu; not built: sim"
     assert cores(monkeypatch).startswith("compiled cores: none, as none was built")
+
+
+def test_a_search_without_cores_says_that_it_will_be_slow_and_why(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npu_model.native._built", lambda _package: None)
+    monkeypatch.setenv(SWITCH, "1")
+    assert SWITCH in (slow_sentence() or "")
+    monkeypatch.delenv(SWITCH)
+    assert f"of {len(PACKAGES)} compiled cores {len(PACKAGES)} are missing" in (slow_sentence() or "")
+
+
+def test_a_search_with_every_core_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(SWITCH, raising=False)
+    built = ModuleType("_native")
+    monkeypatch.setattr(built, "VERSION", VERSION, raising=False)
+    monkeypatch.setattr("npu_model.native._built", lambda _package: built)
+    assert slow_sentence() is None
+
+
+def test_a_command_that_searches_says_it_on_standard_error(tmp_path: Path) -> None:
+    environment = os.environ | {SWITCH: "1", "PYTHONPATH": str(ROOT)}
+    words = [sys.executable, "-m", "npu_testbed", "schedule", "zoo:tiny_conv", "-o", "s.json"]
+    made = subprocess.run(words, cwd=tmp_path, env=environment, check=True, capture_output=True, text=True)
+    assert made.stderr.startswith("npu-testbed: note: This will be slow:")
 
 
 def test_the_version_of_the_cores_is_one_in_c_and_in_python() -> None:

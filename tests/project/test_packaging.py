@@ -152,3 +152,10 @@ def test_the_pythons_that_are_declared_are_tried_from_the_oldest_to_the_newest()
     assert project()["project"]["requires-python"] == f">={named[0]}"
     tox = (ROOT / "tox.ini").read_text(encoding="utf-8")
     assert f"[testenv:package-py{{{named[0].replace('.', '')},{named[-1].replace('.', '')}}}]" in tox
+
+
+def test_one_wheel_serves_every_python_from_the_limited_api_on() -> None:
+    """The Pythons before it have a wheel each."""
+    oldest = re.search(r">=3\.(\d+)", project()["project"]["requires-python"])
+    assert oldest
+    assert project()["tool"]["cibuildwheel"]["build"] == [f"cp3{minor}-*" for minor in range(int(oldest.group(1)), 12)]
