@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from itertools import chain, pairwise, takewhile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from itertools import accumulate, chain, pairwise, takewhile
 
 from npu_model.printable import printable
 
@@ -12,6 +13,9 @@ _BEFORE = 4
 
 _AROUND = 28
 """Characters that are kept around it at most: more would take the place of a table's other columns."""
+
+_COMMON = 0.75
+"""Part of the paths that begin with a segment from which on the segment tells nothing."""
 
 
 def name_end(name: str, size: int) -> str:
@@ -41,14 +45,49 @@ def _around(name: str, place: int, size: int) -> str:
     return head + rest if len(rest) <= room else f"{head}{rest[: room - 3]}..."
 
 
-def short_names(names: Sequence[str], size: int) -> list[str]:
-    """Each of the names in at most ``size`` characters, as :func:`name_end` cuts it, unless two different ones looked the same then.
+def _joined(segments: Iterable[str]) -> list[str]:
+    """The paths that a name's segments begin with, the shortest first."""
+    return list(accumulate(segments, lambda path, segment: f"{path}/{segment}"))
 
-    Those are cut around the place where they begin to differ.
+
+def _without_head(names: set[str]) -> dict[str, str]:
+    """The names without the segment that nearly all paths begin with, as often as there is one and no two names become the same."""
+    found = {name: name for name in names}
+    while True:
+        heads = Counter(path.partition("/")[0] for path in found.values() if "/" in path)
+        head, count = max(heads.items(), key=lambda entry: (entry[1], entry[0]), default=("", 0))
+        if count < _COMMON * sum(heads.values()) or count < 2:
+            return found
+        shorter = {name: path.removeprefix(f"{head}/") or path for name, path in found.items()}
+        if len(set(shorter.values())) < len(shorter):
+            return found
+        found = shorter
+
+
+def told_apart(names: Sequence[str]) -> list[str]:
+    """Paths without the segments that tell nothing: what nearly all begin with, and what follows segments of one name alone.
+
+    >>> told_apart(["net/conv_1/expand/Relu", "net/conv_1/project/Fused", "net/conv_2/Relu", "total"])
+    ['conv_1/expand', 'conv_1/project', 'conv_2', 'total']
+    """
+    tails = _without_head(set(names))
+    begun = Counter(chain.from_iterable(_joined(path.split("/")) for path in tails.values()))
+    return [next((path for path in _joined(tails[name].split("/")) if path and begun[path] == 1), tails[name]) for name in names]
+
+
+def short_names(names: Sequence[str], size: int) -> list[str]:
+    """Each of the names in at most ``size`` characters, and two that differ differ then, too.
+
+    If one is longer, paths lose what tells nothing (:func:`told_apart`). What is still longer is cut as :func:`name_end` does, or
+    around the place where it begins to differ from others.
 
     >>> short_names(["model/batch_norm_2/FusedBatchNorm", "model/batch_norm_4/FusedBatchNorm", "model/add"], 20)
-    ['...orm_2/FusedBat...', '...orm_4/FusedBat...', 'model/add']
+    ['batch_norm_2', 'batch_norm_4', 'add']
+    >>> short_names(["batch_normalization_2_fused_of_block", "batch_normalization_4_fused_of_block", "add"], 20)
+    ['...ion_2_fused_of...', '...ion_4_fused_of...', 'add']
     """
+    if any(len(name) > size for name in names):
+        names = told_apart(names)
     whole = [printable(name, max(len(name), size)) for name in names]
     short = [name_end(name, size) for name in names]
     alike: dict[str, set[str]] = {}

@@ -225,7 +225,7 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     from npu_testbed.html.recorder import TimelineEvents
     from npu_testbed.measured import beside_measured
     from npu_testbed.outcomes.replay import ReplayOutcome
-    from npu_testbed.reports.tables import layers_csv
+    from npu_testbed.reports.tables import all_shortened, layers_csv
     from npu_testbed.simulation import trace_file
     from npu_testbed.views.arena_map import trace_buffers
     from npu_testbed.views.sram_map import sram_map_svg
@@ -236,7 +236,7 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     min_percent(arguments)
     if arguments.timeline is not None and arguments.json:
         raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
-    recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder()
+    recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder(all_shortened)
     _require_places(arguments, source)
     measured = _measured(arguments)
     listeners: list[Listener] = [recorder] if arguments.trace is not None else []

@@ -70,8 +70,8 @@ LAYER_HEADERS = ("layer", "cycles before", "after", "difference", "what is diffe
 
 def folded(moved: Sequence[Moved], shown: int | None) -> tuple[list[tuple[str, ...]], str]:
     """The rows of a table of layers, and a line about those that are left out ("" if none is)."""
-    names = all_shortened([one.label for one in moved[:shown]])
-    rows = [_layer_cells(one, name) for one, name in zip(moved, names, strict=False)]
+    names = all_shortened([one.label for one in moved])
+    rows = [_layer_cells(one, name) for one, name in zip(moved[:shown], names, strict=False)]
     rest = moved[len(rows) :]
     if not rest:
         return rows, ""

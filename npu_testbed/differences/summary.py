@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npu_model.printable import printable
 from npu_testbed.differences.bars import Bar, Baseline, layer_cycles
-from npu_testbed.differences.report import SHOWN, side_text
+from npu_testbed.differences.report import side_text
 from npu_testbed.reports.tables import all_shortened, shortened
 from npu_testbed.simulation import Simulation
 from validation.layout import filled, grid
@@ -33,7 +33,7 @@ def moved_since(baseline: Baseline, simulation: Simulation) -> list[tuple[str, i
 
 def _layer_rows(baseline: Baseline, simulation: Simulation) -> tuple[list[tuple[str, ...]], str]:
     moved = moved_since(baseline, simulation)
-    names = all_shortened([name for name, _, _ in moved[:SHOWN]])
+    names = all_shortened([name for name, _, _ in moved])
     rows: list[tuple[str, ...]] = [
         (
             name,

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from npu_model.printable import printable
 from npu_model.program import KernelOperation, Program
 from npu_testbed.findings.edits import cycles_with
 from npu_testbed.findings.finding import LEAST, Finding, part, percent
 from npu_testbed.findings.weight_trials import Layer, Trial, copies_of, staged, trials, waiting
 from npu_testbed.one_memory import ARENA, CONSTANTS
+from npu_testbed.reports.tables import short_layers
 from npu_testbed.simulation import Simulation
 
 KIND = "weights"
 
 LAYERS = 4
 """Layers whose weights are tried elsewhere: those that wait longest."""
-
-_NAME = 60
-"""Characters of a layer's name in a sentence."""
 
 
 def weights(simulation: Simulation) -> Iterator[Finding]:
@@ -47,8 +44,9 @@ def weights(simulation: Simulation) -> Iterator[Finding]:
         )
 
 
-def _title(layer: Layer) -> str:
-    return printable(layer.name.partition(";")[0], _NAME)
+def _title(simulation: Simulation, layer: Layer) -> str:
+    """The layer's name as the tables have it."""
+    return short_layers(simulation.replay).get(layer.name, layer.name)
 
 
 def _waited(layer: Layer) -> float:
@@ -59,9 +57,9 @@ def _waited(layer: Layer) -> float:
 def _finding(simulation: Simulation, layer: Layer, trial: Trial) -> Finding:
     saved = simulation.replay.cycles - trial.cycles
     share = part(saved, simulation.replay.cycles)
-    waits = f"{_title(layer)} waits for its weights {percent(_waited(layer))} of its time"
+    waits = f"{_title(simulation, layer)} waits for its weights {percent(_waited(layer))} of its time"
     text = f"{waits}: {trial.words} saves {saved:,} cycles ({percent(share)})."
-    return Finding(KIND, text, f"{_title(layer)}: {trial.changed}", saved, 0, share, simulation.planned_bytes + trial.copied)
+    return Finding(KIND, text, f"{_title(simulation, layer)}: {trial.changed}", saved, 0, share, simulation.planned_bytes + trial.copied)
 
 
 def _is_worth_joining(simulation: Simulation, trial: Trial) -> bool:
@@ -86,13 +84,13 @@ def _joined(simulation: Simulation, gains: Sequence[tuple[Layer, Trial]]) -> Fin
         return None
     saved = simulation.replay.cycles - cycles
     share, size = part(saved, simulation.replay.cycles), sum(trial.copied for _, trial in chosen)
-    *names, last = (_title(layer) for layer, _ in chosen)
+    *names, last = (_title(simulation, layer) for layer, _ in chosen)
     waited = " to ".join(dict.fromkeys(percent(share) for share in sorted(_waited(layer) for layer, _ in chosen)[:: len(chosen) - 1]))
     text = (
         f"{', '.join(names)} and {last} wait for their weights {waited} of their time: copying all "
         f"{size:,} bytes into SRAM of their own ahead saves {saved:,} cycles ({percent(share)})."
     )
-    changed = "; ".join(f"{_title(layer)}: {trial.changed}" for layer, trial in chosen)
+    changed = "; ".join(f"{_title(simulation, layer)}: {trial.changed}" for layer, trial in chosen)
     return Finding(KIND, text, changed, saved, 0, share, simulation.planned_bytes + size)
 
 

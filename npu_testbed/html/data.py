@@ -14,11 +14,12 @@ from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.html.timeline import timeline_data
 from npu_testbed.measured import Beside
 from npu_testbed.reports.cpu_operators import cpu_reasons
+from npu_testbed.reports.recurrent import recurrent_layers, steps_text
 from npu_testbed.reports.summary import summary_lines
-from npu_testbed.reports.tables import all_shortened, first_operator
+from npu_testbed.reports.tables import all_shortened, first_operator, short_layers, shown_rows
 from npu_testbed.simulation import Simulation
 from npu_testbed.views.arena_map import ArenaMap
-from sim.views.layers import layer_rows
+from sim.views.layers import LayerRow, layer_rows
 
 
 def report_title(simulation: Simulation) -> str:
@@ -29,8 +30,13 @@ def report_title(simulation: Simulation) -> str:
 def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
     """The areas of an arena with their slabs as (start, end, low, high)."""
     areas = [
-        {"name": printable(area.name, NAME), "kind": area.kind.value, "slabs": [[s.start, s.end, s.low, s.high] for s in area.slabs]}
-        for area in arena.areas
+        {
+            "name": printable(area.name, NAME),
+            "short": short,
+            "kind": area.kind.value,
+            "slabs": [[s.start, s.end, s.low, s.high] for s in area.slabs],
+        }
+        for area, short in zip(arena.areas, all_shortened([area.name for area in arena.areas]), strict=True)
     ]
     return {"cycles": arena.cycles, "bytes": arena.arena_size, "budget": budget, "areas": areas}
 
@@ -47,18 +53,23 @@ def replay_data(  # what a report shows
 
     ``beside`` is a measurement of it, if there is one.
     """
-    rows = layer_rows(simulation.replay)
-    names = [printable(row.layer, NAME) for row in rows]
-    layers = [
-        asdict(row) | {"layer": name, "short": short, "operator": first_operator(row.operator)}
-        for row, name, short in zip(rows, names, all_shortened(names), strict=True)
-    ]
+    short = short_layers(simulation.replay)
+
+    def rows(found: Sequence[LayerRow]) -> list[dict[str, Any]]:
+        return [
+            asdict(row) | {"layer": printable(row.layer, NAME), "short": short[row.layer], "operator": first_operator(row.operator)}
+            for row in found
+        ]
+
     return {
         "facts": [
             *([name, printable(value, 400)] for name, value in summary_lines(simulation)),
             *([f"On the CPU: {who}", why] for who, why in cpu_reasons(simulation.network)),
         ],
-        "layers": layers,
+        "layers": rows(layer_rows(simulation.replay)),
+        "rows": rows(shown_rows(simulation.replay)),
+        "steps": [steps_text(one, short[one.layer]) for one in recurrent_layers(simulation.replay)],
+        "hazards": [printable(one.text, 1000) for one in simulation.hazards],
         "measured": None if beside is None else measured_data(beside),
         "findings": None if found is None else [one.text for one in found],
         "map": map_data(arena, budget),

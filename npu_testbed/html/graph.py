@@ -11,7 +11,7 @@ from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.html.writers import Place, Writers
-from npu_testbed.reports.tables import all_shortened
+from npu_testbed.reports.tables import short_layers
 from npu_testbed.simulation import Simulation
 
 NAME = 120
@@ -75,6 +75,6 @@ def graph_data(simulation: Simulation) -> dict[str, Any]:
         for place in writes:
             writers.write(place, number)
     counts = Counter(runs)
-    names = [printable(name, NAME) for name in numbers]
-    layers = [[name, counts[whole], short] for name, whole, short in zip(names, numbers, all_shortened(names), strict=True)]
+    short = short_layers(simulation.replay)
+    layers = [[printable(name, NAME), counts[name], short.get(name, printable(name, NAME))] for name in numbers]
     return {"layers": layers, "edges": [list(edge) for edge in edges], "cascades": cascades(runs)}

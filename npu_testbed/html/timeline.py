@@ -8,6 +8,7 @@ from typing import Any
 from npu_model.printable import printable
 from npu_model.program import KernelOperation
 from npu_testbed.html.recorder import Recording, TimelineEvents
+from npu_testbed.reports.tables import all_shortened
 from npu_testbed.simulation import Simulation
 from sim import Cause, OperationReplay, Replay, Unit
 
@@ -67,6 +68,7 @@ def timeline_data(simulation: Simulation, recorder: TimelineEvents) -> dict[str,
         "causes": [cause.value for cause in Cause],
         "ports": [name for name, _ in _PORTS],
         "layers": list(layers),
+        "short": all_shortened(list(layers)),
         "operations": operations,
         "events": events,
         "every_event": recorder.every_event,

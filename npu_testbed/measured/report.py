@@ -59,8 +59,9 @@ def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     headers = [*_HEADERS[:4], "+/-", *_HEADERS[4:]] if is_sampled else list(_HEADERS)
     rows = [*_folded(beside.rows, min_percent), _sum("total", beside.rows)]
     left = [header in {"layer", "operator"} for header in headers]
-    names = all_shortened([row.layer for row in rows])
-    table = grid(headers, [_cells(row, name, is_sampled=is_sampled) for row, name in zip(rows, names, strict=True)], left)
+    every = [row.layer for row in beside.rows]
+    short = dict(zip(every, all_shortened(every), strict=True))
+    table = grid(headers, [_cells(row, short.get(row.layer, row.layer), is_sampled=is_sampled) for row in rows], left)
     heading = "Measured beside replayed, the largest difference first:"
     return "\n".join([filled(heading), "", table, filled(measured_note(beside))])
 

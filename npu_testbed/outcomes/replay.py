@@ -13,6 +13,7 @@ from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
+from npu_testbed.reports.recurrent import recurrent_json, recurrent_layers
 from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, summarise, summary_json, summary_text
 from npu_testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
@@ -76,6 +77,7 @@ class ReplayOutcome(Outcome):
         """The figures, the layers, and what else was asked for."""
         document = summary_json(self.simulation) | {"hazards": hazards_json(self.simulation.hazards)}
         document["layers"] = layers_json(self.simulation.replay)
+        document["recurrent"] = recurrent_json(recurrent_layers(self.simulation.replay))
         if self.stalls:
             document["stalls"] = stalls_json(self.simulation.replay)
         if self.stream is not None:

@@ -8,11 +8,12 @@ from typing import Any
 
 from npu_model.printable import printable
 from npu_testbed.csv_file import csv_file
+from npu_testbed.reports.recurrent import recurrent_layers, steps_text, with_gates
 from sim import NetworkReplay
-from sim.views.layers import LayerRow, layer_rows, total_row
+from sim.views.layers import LayerRow, layer_rows, layers, total_row
 from sim.views.stalls import stall_report
 from validation.layout import filled, grid
-from validation.short_names import name_end, short_names
+from validation.short_names import name_end, short_names, told_apart
 
 NAME_WIDTH = 40
 """Characters of a layer's name that a table shows; ``--json`` has it whole."""
@@ -35,16 +36,29 @@ def shortened(name: str) -> str:
 
 
 def all_shortened(names: Sequence[str]) -> list[str]:
-    """The names of the layers of a table, each as :func:`shortened` where no other one looks the same then.
+    """The names of all layers for a table: up to the first ";" where that is one layer's, and of a path what tells the layer apart.
 
-    >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x"])
-    ['relu;conv_1', 'relu;conv_2', 'add']
+    >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x", "net/conv_3/expand/Relu", "net/conv_3/project/BatchNorm"])
+    ['relu;conv_1', 'relu;conv_2', 'add', 'conv_3/expand', 'conv_3/project']
     """
     heads = [name.partition(";")[0] for name in names]
     wholes: dict[str, set[str]] = {}
     for head, name in zip(heads, names, strict=True):
         wholes.setdefault(head, set()).add(name)
-    return short_names([head if len(wholes[head]) == 1 else name for head, name in zip(heads, names, strict=True)], NAME_WIDTH)
+    return short_names(told_apart([head if len(wholes[head]) == 1 else name for head, name in zip(heads, names, strict=True)]), NAME_WIDTH)
+
+
+def short_layers(network: NetworkReplay) -> dict[str, str]:
+    """The layers of a replay, and the gates of recurrent ones, each with the name that every table of it has."""
+    names = [one.label for one in layers(network)]
+    short = dict(zip(names, all_shortened(names), strict=True))
+    gates = {row.layer: f"{short[one.layer]}{row.layer.removeprefix(one.layer)}" for one in recurrent_layers(network) for row in one.gates}
+    return short | gates
+
+
+def shown_rows(replay: NetworkReplay) -> tuple[LayerRow, ...]:
+    """The rows of the table of layers: one for each layer, and for each gate of a recurrent one."""
+    return with_gates(layer_rows(replay), recurrent_layers(replay))
 
 
 def first_operator(mnemonics: str) -> str:
@@ -102,18 +116,20 @@ def notes(rows: Sequence[LayerRow]) -> tuple[str, ...]:
 
 
 def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
-    """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row.
+    """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row, a recurrent layer one for each gate.
 
     A column of what is written through AXI1 is there if anything is.
     """
-    rows = layer_rows(replay)
+    rows = shown_rows(replay)
     shown = (*folded(rows, min_percent), total_row(rows, replay))
-    cells = [_cells(row, name) for row, name in zip(shown, all_shortened([row.layer for row in shown]), strict=True)]
+    short = short_layers(replay)
+    cells = [_cells(row, short.get(row.layer, row.layer)) for row in shown]
     columns = [column for column in range(len(_HEADERS)) if column != _AXI1_WRITE or any(row.axi1_write_bytes for row in shown)]
     headers = tuple(_HEADERS[column] for column in columns)
     text = [header in {"layer", "operator", "bound by"} for header in headers]
     table = grid(headers, [tuple(row[column] for column in columns) for row in cells], text)
-    return "\n".join([table, *map(filled, notes(shown))])
+    steps = (steps_text(one, short[one.layer]) for one in recurrent_layers(replay))
+    return "\n".join([table, *map(filled, (*notes(shown), *steps))])
 
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_testbed.reports.tables import shortened
+from npu_testbed.reports.tables import all_shortened, shortened
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap
 from npu_testbed.views.svg import INK, Axis, axes, document, element, path_of, text, title
 
@@ -49,23 +49,23 @@ def _largest(area: Area, x: Axis, y: Axis) -> tuple[float, float, float, float]:
     return max(boxes, key=lambda box: min(box[1] - box[0], 240) * min(box[3] - box[2], 40))
 
 
-def _spellings(name: str) -> list[str]:
-    """A name whole, without the model's name, and without what its layers have in common, which is mostly the operator.
+def _spellings(name: str, short: str) -> list[str]:
+    """A name whole, without the model's name, as the tables have it, and what that begins with.
 
-    >>> _spellings("net/block_1/expand/Relu6;net/block_1/expand/Conv2D")
-    ['net/block_1/expand/Relu6', 'block_1/expand/Relu6', 'block_1/expand', 'block_1', 'expand']
+    >>> _spellings("net/block_1/expand/Relu6;net/block_1/expand/Conv2D", "block_1/expand")
+    ['net/block_1/expand/Relu6', 'block_1/expand/Relu6', 'block_1/expand', 'block_1']
     """
-    parts = name.partition(";")[0].split("/")
-    ways = [parts, parts[1:], parts[1:-1], parts[1:2], parts[2:3]] if len(parts) > 2 else [parts, parts[1:]]
-    return [shortened("/".join(way)) for way in ways if way]
+    head = name.partition(";")[0]
+    ways = (shortened(head), shortened(head.partition("/")[2]), short, short.partition("/")[0])
+    return [way for way in dict.fromkeys(ways) if way]
 
 
-def _label(area: Area, x: Axis, y: Axis) -> str:
+def _label(area: Area, short: str, x: Axis, y: Axis) -> str:
     """The area's name where it has room for it, lengthwise or upright; nothing otherwise, a viewer shows it as a tooltip."""
     left, right, top, bottom = _largest(area, x, y)
     width, height = right - left, bottom - top
     across, up = (left + right) / 2, (top + bottom) / 2
-    for words in _spellings(area.name):
+    for words in _spellings(area.name, short):
         length = CHARACTER * len(words)
         if length <= width - 4 and height >= 13:
             return text(across, up + 4, words, size=11, anchor="middle")
@@ -105,12 +105,13 @@ def sram_map_svg(arena: ArenaMap) -> str:
     x = Axis(0, max(arena.cycles, 1), LEFT, RIGHT, unit=1000)
     y = Axis(0, max(arena.arena_size, 1) * 1.04, BOTTOM, TOP, unit=KIB)
     end = y.at(arena.arena_size)
+    shorts = all_shortened([area.name for area in arena.areas])
     body = [
         text(LEFT, 32, f"{arena.model} on {arena.accelerator}: {arena.cycles:,} cycles in an arena of {arena.arena_size:,} bytes", size=17),
         *_legend(),
         *axes(x, y, "NPU cycles [thousand]", "address in the arena [KiB]"),
         *(_area(area, number, x, y) for number, area in enumerate(arena.areas)),
-        *filter(None, (_label(area, x, y) for area in arena.areas)),
+        *filter(None, (_label(area, short, x, y) for area, short in zip(arena.areas, shorts, strict=True))),
         element("path", d=path_of([(LEFT, end), (RIGHT, end)]), stroke=LIMIT, stroke_width=1.6, stroke_dasharray="8 4"),
         text(RIGHT, end - 5, f"end of the arena: {arena.arena_size:,} bytes", size=12, anchor="end", color=LIMIT),
         element("path", d=path_of([(LEFT, BOTTOM), (RIGHT, BOTTOM)]), stroke=INK),

@@ -27,9 +27,10 @@ class LayerRow:
     sums to NPU ACTIVE. ``share`` is the part of that.
 
     ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the
-    first of MAC array, output unit, input load, weights, write-back, DMA). If that unit was busy for less than half of
+    first of MAC array, output unit, input load, weights, write-back). If that unit was busy for less than half of
     ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that
-    unit's work.
+    unit's work. Transfers run beside kernels: they bind a layer as far as it waits for them (``DMA_WAIT``), and as a unit
+    (``DMA``) only what has no kernel.
 
     Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the part of the accelerator's multiply-accumulates
     during ``cycles`` that the layer's mathematics needs; more than 1 if it began to multiply before the layer before was done.
@@ -88,7 +89,7 @@ def _unit_name(replay: Replay, unit: Unit, operations: list[OperationReplay]) ->
     return unit.value
 
 
-_UNITS = (Unit.MAC, Unit.AO, Unit.IFM, Unit.WD, Unit.OFM, Unit.DMA)
+_UNITS = (Unit.MAC, Unit.AO, Unit.IFM, Unit.WD, Unit.OFM)
 
 
 def _binding(replay: Replay, operations: list[OperationReplay], cycles: int) -> str:
@@ -98,6 +99,8 @@ def _binding(replay: Replay, operations: list[OperationReplay], cycles: int) -> 
         busy.update(one.busy)
         for (_, cause), amount in one.waits.items():
             waits[cause] += amount
+    if not any(isinstance(one.op, KernelOperation) for one in operations):
+        return Unit.DMA.value
     unit = max(_UNITS, key=lambda unit: busy[unit])
     if 2 * busy[unit] >= cycles:
         return _unit_name(replay, unit, operations)
@@ -159,10 +162,14 @@ def layers(network: NetworkReplay) -> tuple[Layer, ...]:
     return tuple(layer for number, replay in numbered for layer in _program_layers(replay, number, f"{number}:" if several else ""))
 
 
+def layer_row(network: NetworkReplay, layer: Layer) -> LayerRow:
+    """The row of a layer, or of some of the operations of one."""
+    return _row(network.replays[layer.number], layer.label, list(layer.operations), layer.cycles, network.cycles)
+
+
 def layer_rows(network: NetworkReplay) -> tuple[LayerRow, ...]:
     """The rows of :func:`layers`."""
-    replays, total = network.replays, network.cycles
-    return tuple(_row(replays[one.number], one.label, list(one.operations), one.cycles, total) for one in layers(network))
+    return tuple(layer_row(network, layer) for layer in layers(network))
 
 
 def total_row(rows: tuple[LayerRow, ...], network: NetworkReplay) -> LayerRow:

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import TypeAlias
 
 from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation, Program
@@ -44,14 +46,23 @@ class _Activity:
     operation: int | None
 
 
+Short: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
+"""Makes short names of the names of all operations of a Program, in their order."""
+
+
+def _heads(names: Sequence[str]) -> Sequence[str]:
+    """Each name up to the first ";"."""
+    return [name.partition(";")[0] for name in names]
+
+
 class _Drawing:
     """Drawing of one Program: the marks and names of its operations, and the activities of every unit."""
 
-    def __init__(self, program: Program) -> None:
+    def __init__(self, program: Program, short: Short) -> None:
         works = [(i, op) for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
         self._marks = {index: _LETTERS[n % len(_LETTERS)] for n, (index, _) in enumerate(works)}
         self._works = {index: f"#{index} {_describe(op)}" for index, op in works}
-        self._names = {index: program.name(index).partition(";")[0] for index, _ in works}
+        self._names = dict(zip([index for index, _ in works], short([program.name(index) for index, _ in works]), strict=True))
         self._activities: dict[Unit, list[_Activity]] = {unit: [] for unit in Unit}
 
     def add(self, event: Event) -> None:
@@ -79,7 +90,7 @@ class _Drawing:
         ]
 
     def _legend(self, index: int, width: int) -> str:
-        """The meaning of an operation's letter; its layer's name up to the first ";" takes what ``width`` leaves, if that is enough."""
+        """The meaning of an operation's letter; its layer's short name takes what ``width`` leaves, if that is enough."""
         line = f"{self._marks[index]} = {self._works[index]}"
         return f"{line} {printable(self._names[index], max(width - len(line) - 1, _SHORTEST_NAME))}".rstrip()
 
@@ -91,15 +102,17 @@ class TimelineRecorder:
     """A listener that draws the Programs that it heard.
 
     Every operation has a letter (A to Z, then A again); a unit that waits shows a dot, an idle one nothing. A column that
-    covers several cycles shows what took most of them; of equals, what came first. The legend has the operations that are seen.
+    covers several cycles shows what took most of them; of equals, what came first. The legend has the operations that are seen, with
+    the names of their layers as ``short`` makes them of all.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, short: Short = _heads) -> None:
         self._drawings: list[_Drawing] = []
+        self._short = short
 
     def on_start(self, program: Program) -> None:
         """A Program begins."""
-        self._drawings.append(_Drawing(program))
+        self._drawings.append(_Drawing(program, self._short))
 
     def on_event(self, event: Event) -> None:
         """Keep one event."""

@@ -10,13 +10,14 @@ from functools import cache, partial
 import pytest
 from small_programs import IDEAL, conv, copy, max_pool, memories, memory, program
 
+import npu_testbed
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.memory.system import MemorySystem
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, Program
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, Layout, Program
 from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
 from npu_testbed.configs import load_timing_adapter
@@ -252,6 +253,17 @@ def test_bricks_of_velas_own_schedules_are_counted_too(optimise: str) -> None:
     compiled = read_compiled(compile_network(portfolio("channels_17"), CompilerOptions(DEFAULT, optimise=optimise)).compiled)
     (found,) = bricks(simulated(compiled))
     assert 0 < found.bytes < footprint(compiled.programs, compiled.inputs, compiled.outputs).live_peak
+
+
+def test_a_schedule_of_ours_has_the_finding_unless_its_layout_pads_nothing() -> None:
+    fastest = npu_testbed.schedule("portfolio:channels_17", jobs=1)
+    assert any(
+        one.text.startswith("17 channels take 2 bricks of 16: with 16 the peak of live bytes falls") for one in fastest.findings or ()
+    )
+    smallest = npu_testbed.schedule("portfolio:channels_17", optimise="Size", no_advice=True, jobs=1)
+    maps = [fm for program in smallest.simulation.network.programs for op in program.kernels for fm in (op.ifm, op.ofm)]
+    assert {fm.layout for fm in maps} == {Layout.NHWC}
+    assert not list(bricks(smallest.simulation))
 
 
 def test_the_largest_come_first_and_few_are_named() -> None:

@@ -46,6 +46,15 @@ def test_simulate_warns_of_hazards_and_replays_all_the_same(unwaiting: Path) -> 
     assert document["hazards"][0]["shared_bytes"] > 0
 
 
+def test_the_page_lists_hazards(unwaiting: Path, tmp_path: Path) -> None:
+    page = tmp_path / "r.html"
+    call("simulate", "vela", unwaiting, "--no-advice", "--report", page)
+    text = page.read_text(encoding="utf-8")
+    data = json.loads(text.partition('id="data">')[2].partition("</script>")[0])
+    assert len(data["replay"]["hazards"]) > 1
+    assert data["replay"]["hazards"][0].startswith("Operation 2 (CONV_2D) reads bytes")
+
+
 def test_verify_fails_on_hazards_though_no_byte_differs_in_stream_order(unwaiting: Path) -> None:
     outcome = call("verify", unwaiting, "--model", "zoo:resnet8", "--inferences", 1, "--json")
     document = json.loads(outcome.output)

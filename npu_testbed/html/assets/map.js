@@ -59,9 +59,7 @@ function showMap(map) {
 
   function name(context, area, room) {
     const [left, right, top, bottom] = room;
-    const whole = area.name.split(";")[0], parts = whole.split("/");
-    const words = [whole, parts.slice(-2).join("/"), ...parts.slice(parts.length > 2 ? -2 : -1).filter((part) => !/^\d+$/.test(part))];
-    const fitting = words.find((one) => context.measureText(one).width < right - left - 4);
+    const fitting = [area.name.split(";")[0], area.short, area.short.split("/")[0]].find((one) => context.measureText(one).width < right - left - 4);
     if (!fitting) return;
     context.fillStyle = colour("ink");
     context.textAlign = "center";

@@ -39,12 +39,13 @@ function sortable(id, rows, columns) {
   return element("div", { class: "scroll" }, element("table", { id }, element("thead", {}, element("tr", {}, ...headings)), body));
 }
 
-function showTable(layers) {
-  section("Layers", "A click on a heading sorts.", sortable("layers", layers, [
+function showTable(rows, steps) {
+  const written = rows.some((row) => row.axi1_write_bytes) ? [["axi1_write_bytes", "AXI1 write", (row) => number(row.axi1_write_bytes)]] : [];
+  section("Layers", ["A click on a heading sorts.", ...steps].join(" "), sortable("layers", rows, [
     ["layer", "layer", (row) => row.short], ["operator", "operator", (row) => row.operator],
     ["cycles", "cycles", (row) => number(row.cycles)], ["share", "%", (row) => (100 * row.share).toFixed(1), (row) => row.share],
     ["binding", "bound by", (row) => row.binding], ["axi0_read_bytes", "AXI0 read", (row) => number(row.axi0_read_bytes)],
     ["axi0_write_bytes", "AXI0 write", (row) => number(row.axi0_write_bytes)], ["axi1_read_bytes", "AXI1 read", (row) => number(row.axi1_read_bytes)],
-    ["mac_utilisation", "MAC %", (row) => (100 * row.mac_utilisation).toFixed(1)],
+    ...written, ["mac_utilisation", "MAC %", (row) => (100 * row.mac_utilisation).toFixed(1)],
   ]));
 }

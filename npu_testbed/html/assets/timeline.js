@@ -65,7 +65,7 @@ function showTimeline(line) {
       context.fillStyle = colour("faint");
       context.fillText(name, LEFT - 8, TOP + row * ROW + ROW / 2);
     });
-    for (const run of runs) band(context, width, 0, run.start, run.end, layerColour(run.layer), line.layers[run.layer].split(";")[0]);
+    for (const run of runs) band(context, width, 0, run.start, run.end, layerColour(run.layer), line.short[run.layer]);
     for (const [layer, start, length, , kernel, moved] of line.operations) {
       if (kernel) band(context, width, 1, start, start + length, layerColour(layer), "");
       moved.forEach((bytes, port) => {

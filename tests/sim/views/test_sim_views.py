@@ -112,6 +112,16 @@ def test_the_binding_unit_is_the_busiest_and_names_its_port() -> None:
     assert only_row(copy(4096)).binding == "DMA"
 
 
+def test_transfers_beside_kernels_bind_a_layer_only_as_far_as_it_waits_for_them() -> None:
+    busy = conv(Shape3D(64, 4, 16), BLOCK, 64, Kernel(3, 3))
+    ahead = run(program(busy, copy(3 * 65536), busy, DmaWait(0), names=("a", "b", "b", "b")), system=IDEAL)
+    row = layer_rows(ahead)[1]
+    assert ahead.replays[0].operations[1].busy[Unit.DMA] > row.cycles
+    assert (row.operator, row.binding) == ("CONV_2D", "MAC array")
+    waited = layer_rows(run(program(copy(65536), DmaWait(0), conv(BLOCK, BLOCK), names=("b", "b", "b")), system=IDEAL))[0]
+    assert waited.binding == "DMA_WAIT"
+
+
 def test_a_layer_that_something_outside_holds_up_is_bound_by_that() -> None:
     held = conv(Shape3D(1, 1, 8), Shape3D(1, 2, 8), 8, blockdep=0)
     assert only_row(copy(65536), DmaWait(0), held).binding == "DMA_WAIT"
