@@ -11,10 +11,12 @@ from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_home_option,
     add_input_shape_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_recompute_option,
     add_timing_option,
     add_vela_timeout_option,
     byte_count,
@@ -72,7 +74,7 @@ def add(commands: Any) -> None:
 
 _NO_BAR = "No bar was given: give --max-cycles, --max-bytes or --against, or --json for a baseline to hold others to."
 
-_COMPILING = ("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "input_shape")
+_COMPILING = ("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "recompute", "input_shape")
 """Options that only a network that is not compiled yet has a use for."""
 
 
@@ -83,6 +85,8 @@ def _add_compile_options(parser: Parser) -> None:
     group.add_argument("--arena-cache-size", metavar="BYTES", type=byte_count, help="most bytes of the arena (default: as for compile)")
     group.add_argument("--effort", choices=("quick", "standard", "thorough"), help="how hard to search (default: standard)")
     group.add_argument("--ignore-ops", metavar="OP[,OP...]", help="TFLite builtin operators to leave on the CPU")
+    add_home_option(group)
+    add_recompute_option(group)
     add_jobs_option(group)
     add_vela_timeout_option(group)
 
@@ -190,7 +194,7 @@ def _write(arguments: argparse.Namespace, outcome: Outcome, simulation: Simulati
 def _replayed(arguments: argparse.Namespace, show: Progress) -> Simulation:
     """The replay of a file that is scheduled, or of what `compile` makes of a network."""
     from npu_model.timing import DEFAULT_TIMING
-    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.commands.choices import home_options, memory_options
     from npu_testbed.compilation.compiler import DEFAULT_ACCELERATOR, CompileOptions, compile_model
     from npu_testbed.differences.sides import Side, is_scheduled, replay_side
     from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
@@ -200,6 +204,7 @@ def _replayed(arguments: argparse.Namespace, show: Progress) -> Simulation:
     timing = None if arguments.timing is None else load_timing(arguments.timing)
     if is_scheduled(arguments.file):
         given = [f"--{name.replace('_', '-')}" for name in _COMPILING if getattr(arguments, name) is not None]
+        given += ["--home"] if arguments.homes else []
         if given:
             raise InputError(f"{arguments.file} is scheduled already, so that {' and '.join(given)} cannot change it: leave them out.")
         return replay_side(Side(arguments.file, memory=memory, timing=timing), show)
@@ -209,6 +214,8 @@ def _replayed(arguments: argparse.Namespace, show: Progress) -> Simulation:
         optimise=arguments.optimise or DEFAULT_OPTIMISE,
         effort=arguments.effort or DEFAULT_EFFORT,
         memory=memory,
+        recompute=arguments.recompute,
+        homes=home_options(arguments),
         ignore_ops=tuple(name.strip() for name in (arguments.ignore_ops or "").split(",") if name.strip()),
         processes=arguments.jobs,
         timing=timing or DEFAULT_TIMING,

@@ -11,6 +11,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
     add_energy_option,
+    add_home_option,
     add_input_shape_option,
     add_jobs_option,
     add_json_option,
@@ -45,6 +46,7 @@ def add(commands: Any) -> None:
             "npu-testbed compare zoo:resnet8",
             "npu-testbed compare network.tflite --plot network.svg --json",
             "npu-testbed compare zoo:resnet8 zoo:ds_cnn --markdown --results found",
+            "npu-testbed compare network.tflite --home input=ext --home output=ext",
         ),
     )
     parser.add_argument(
@@ -68,6 +70,7 @@ def add(commands: Any) -> None:
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
     add_settings_option(parser)
     add_timing_option(parser)
+    add_home_option(parser)
     add_recompute_option(parser)
     parser.add_argument(
         "--robust",
@@ -86,7 +89,7 @@ def add(commands: Any) -> None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     """Compare, and write what is asked for."""
-    from npu_testbed.commands.choices import arena_bound, memory_options
+    from npu_testbed.commands.choices import arena_bound, home_options, memory_options
     from npu_testbed.comparisons.comparison import compare
     from npu_testbed.energy import load_energy_table
     from npu_testbed.files import require_picture, write_files
@@ -110,7 +113,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
     arena_bound(arguments)
-    timing = load_timing(arguments.timing)
+    timing, homes = load_timing(arguments.timing), home_options(arguments)
     energy = None if arguments.energy is None else load_energy_table(arguments.energy)
     comparisons = [
         compare(
@@ -118,6 +121,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
             arguments.accelerator_config,
             memory=memory_options(arguments),
             timing=timing,
+            homes=homes,
             recompute=arguments.recompute,
             processes=arguments.jobs,
             progress=show,

@@ -12,6 +12,7 @@ from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, Su
 from npu_testbed.commands.options import (
     Parser,
     add_cpu_operations_option,
+    add_home_option,
     add_input_shape_option,
     add_jobs_option,
     add_json_option,
@@ -46,6 +47,7 @@ def add(commands: Any) -> None:
         epilog=example(
             "npu-testbed compile network.tflite --accelerator-config ethos-u55-128 --arena-cache-size 262144 --output-dir build",
             "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",
+            "npu-testbed compile network.tflite --home input=ext --arena-cache-size 131072",
         ),
     )
     parser.add_argument("model", metavar="MODEL", help="a .tflite or .tosa file, zoo:NAME or portfolio:NAME")
@@ -60,6 +62,7 @@ def add(commands: Any) -> None:
     group = parser.add_argument_group("search")
     efforts = ("quick", "standard", "thorough")
     group.add_argument("--effort", choices=efforts, default="standard", help="how hard to search (default: standard)")
+    add_home_option(group)
     add_recompute_option(group)
     add_jobs_option(group)
     add_input_shape_option(group)
@@ -183,7 +186,7 @@ def _as_vela() -> Iterator[None]:
 
 def _options(arguments: argparse.Namespace) -> CompileOptions:
     from npu_model.errors import InputError
-    from npu_testbed.commands.choices import arena_bound, memory_options
+    from npu_testbed.commands.choices import arena_bound, home_options, memory_options
     from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE, CompileOptions
     from npu_testbed.timing import load_timing
 
@@ -204,6 +207,7 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
         cascade=not arguments.disable_cascading,
         effort=arguments.effort,
         recompute=arguments.recompute,
+        homes=home_options(arguments),
         memory=memory,
         ignore_ops=tuple(name.strip() for words in arguments.ignore_ops for name in words.split(",") if name.strip()),
         processes=arguments.jobs,

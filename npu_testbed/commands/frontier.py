@@ -124,9 +124,7 @@ def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
     }
     folder = None if arguments.schedules is None else Path(arguments.schedules)
     homes = home_options(arguments)
-    if homes and arguments.with_vela:
-        raise InputError("--with-vela was given together with --home: Vela's points have all tensors in the arena; drop one of them.")
     if arguments.with_vela:
-        comparison = compare(arguments.model, arguments.accelerator_config, schedules=folder, **options)
+        comparison = compare(arguments.model, arguments.accelerator_config, homes=homes, schedules=folder, **options)
         return FrontierOutcome(comparison.frontier, comparison)
     return FrontierOutcome(frontier(arguments.model, arguments.accelerator_config, homes=homes, schedules=folder, **options))

@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
+    add_home_option,
     add_input_shape_option,
     add_jobs_option,
     add_json_option,
+    add_recompute_option,
     add_results_option,
     add_timing_option,
     add_vela_timeout_option,
@@ -88,6 +90,8 @@ def add(commands: Any) -> None:
         "--effort", choices=("quick", "standard", "thorough"), default="standard", help="as for schedule (default: standard)"
     )
     _add_memories(parser)
+    add_home_option(parser)
+    add_recompute_option(parser)
     add_timing_option(parser)
     group = parser.add_argument_group("work")
     add_results_option(group)
@@ -194,7 +198,9 @@ def _cluster(arguments: argparse.Namespace) -> Cluster | None:
 
 def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[Point, ...]:
     from npu_model.accelerator import accelerator_names
+    from npu_testbed.commands.choices import home_options
     from npu_testbed.models import load_model
+    from npu_testbed.places import Places
     from npu_testbed.settings import choice
     from npu_testbed.sweeps import Space, points_of
     from npu_testbed.timing import load_timing
@@ -216,6 +222,7 @@ def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple
             optimise=arguments.optimise,
             effort=arguments.effort,
             timing=load_timing(arguments.timing),
+            places=Places(home_options(arguments), arguments.recompute),
         )
     )
 

@@ -8,9 +8,11 @@ from typing import TYPE_CHECKING, Any
 
 from npu_testbed.commands.options import (
     Parser,
+    add_home_option,
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_recompute_option,
     add_results_option,
     example,
 )
@@ -42,6 +44,7 @@ def add(peers: Any) -> None:
             "npu-testbed validate portfolio --sample --accelerator-config ethos-u55-256",
             "npu-testbed validate portfolio --results findings --page portfolio.md",
             "npu-testbed validate portfolio --drawn 20 --seed 1000",
+            "npu-testbed validate portfolio --sample --home input=ext --home output=ext",
         ),
     )
     parser.add_argument("names", metavar="NAME", nargs="*", help="networks or groups, with * and ? as in a shell (default: all)")
@@ -64,6 +67,8 @@ def add(peers: Any) -> None:
     add_results_option(parser)
     parser.add_argument("--page", metavar="FILE.md", help="write the findings as a Markdown page, too")
     add_memory_options(parser, "the timing adapter u55_high_end, and Vela's defaults for its own decisions")
+    add_home_option(parser)
+    add_recompute_option(parser)
     add_jobs_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
@@ -71,10 +76,11 @@ def add(peers: Any) -> None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Examine the networks; status 1 if one does not pass."""
-    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.commands.choices import home_options, memory_options
     from npu_testbed.commands.validate_networks import devices
     from npu_testbed.files import require_writable, write_file
     from npu_testbed.outcomes import PlainOutcome
+    from npu_testbed.places import Places
     from npu_testbed.portfolio.run import examine_all
     from npu_testbed.portfolio.tables import page, tables
 
@@ -87,6 +93,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         networks,
         devices(arguments.accelerator_config),
         memory=memory_options(arguments),
+        places=Places(home_options(arguments), arguments.recompute),
         verified=not arguments.no_verify,
         processes=arguments.jobs,
         results=arguments.results,

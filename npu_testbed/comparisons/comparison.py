@@ -19,7 +19,8 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
-from npu_testbed.comparisons.vela_points import both_cores, operators_on_cpu, vela_points
+from npu_testbed.comparisons.separate_regions import end_ports
+from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
 from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
@@ -90,6 +91,8 @@ class Comparison:
     performance: VelaPoint
     answers: tuple[Answer, ...]
     sweep: tuple[SweepRow, ...]
+    separate_io_regions: bool = False
+    """Whether Vela's inputs and outputs are outside its arena, as those of ours are that have a home."""
     robust: tuple[RobustAnswer | None, ...] | None = None
     """For each answer what becomes of it under other timings, if that was asked for."""
     energy: EnergyRatios | None = None
@@ -156,12 +159,13 @@ class NoPeerError(InputError):
     """Neither of Vela's cores makes a valid stream of the network: there is nothing to compare with."""
 
 
-def nothing_beside(failures: Sequence[VelaFailure]) -> InputError:
+def nothing_beside(failures: Sequence[VelaFailure], *, separate: bool = False) -> InputError:
     """The error for a network of which no core of Vela makes a stream for Size, or for Performance; a limit of ours is said as such."""
     limit = next((failure for failure in failures if failure.limit), None)
     if limit is not None:
         return LimitError(limit.reason)
-    message = f"Vela fails on both of its cores, so that there is nothing to compare with: {failures[0].reason}"
+    how = "with --separate-io-regions" if separate else "on both of its cores"
+    message = f"Vela fails {how}, so that there is nothing to compare with: {failures[0].reason}"
     return NoPeerError(message) if all(failure.ended for failure in failures) else InputError(message)
 
 
@@ -178,6 +182,7 @@ def compare(
     sweep: int = SWEEP,
     memory: MemoryOptions = NO_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
+    homes: tuple[str, ...] = (),
     recompute: Fraction | None = None,
     processes: int | None = None,
     progress: Progress = silent,
@@ -193,29 +198,33 @@ def compare(
     on both cores. ``schedules`` is a folder as :func:`npu_testbed.frontiers.frontier` has one.
     In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
-    have ratios of energies by that table. ``recompute`` is as :func:`npu_testbed.frontiers.frontier` has it.
+    have ratios of energies by that table. ``homes`` and ``recompute`` are as :func:`npu_testbed.frontiers.frontier` has them. Where an
+    input or output has a home, Vela's are compiled with ``--separate-io-regions`` by the core that has it: all of its inputs and outputs
+    are outside its arena then, and in the memory where ours are.
 
     Our arenas and those of the sweep have at most the bytes that the memory mode grants, which Vela takes as a wish.
     """
     require_one_memory(memory.memory_system())
     bound = memory.arena_bound()
-    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, progress=progress)
+    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, homes=homes, progress=progress)
     system_config, memory_mode = memory.vela_names
     model, _ = without_constant_outputs(with_own_shapes(load_model(source).data))
-    vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing)
+    ends = end_ports(task.network)
+    vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing, ends)
     many = processes_for(len(task.network.graph.parts), processes)
     with workers(many, takes_part=True) as pool:
         executor = resumed(pool, task, schedules, results)
         on_cpu = operators_on_cpu(task.network)
-        plain, failures = vela_points(vela, (*both_cores("Size"), *both_cores("Performance")), executor, progress, many, on_cpu=on_cpu)
+        both = (*on_cores(vela, "Size"), *on_cores(vela, "Performance"))
+        plain, failures = vela_points(vela, both, executor, progress, many, on_cpu=on_cpu)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
-            raise nothing_beside(failures)
+            raise nothing_beside(failures, separate=ends is not None)
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
         smallest = min(candidate.memory for candidate in found.candidates)
         most = performance.memory if bound is None else min(performance.memory, bound)
         sizes = sweep_sizes(smallest, most, sweep) if sweep else ()
-        at_sizes = [run for at in sizes for run in both_cores("Performance", at)]
+        at_sizes = [run for at in sizes for run in on_cores(vela, "Performance", at)]
         swept, more = vela_points(vela, at_sizes, executor, progress, many, on_cpu=on_cpu)
         budgets = tuple(
             sorted({*sizes, *(point.memory for point in plain), *(arenas_below((size, performance), smallest) if robust else ())})
@@ -238,6 +247,7 @@ def compare(
         performance=performance,
         answers=answered,
         sweep=tuple(SweepRow(at, _best_at(swept, at), frontier.within(at)) for at in sizes),
+        separate_io_regions=ends is not None,
         robust=judged,
         energy=energies,
     )

@@ -30,7 +30,8 @@ def our_energy(schedule: Schedule, task: VelaTask, table: EnergyTable) -> Energy
 
 def vela_energy(run: VelaRun, task: VelaTask, table: EnergyTable) -> Energy:
     """The energy of one compilation of Vela's."""
-    return energy(counted_network(vela_network(task, run), task.system, task.timing), table)
+    network = vela_network(task, run)
+    return energy(counted_network(network, task.replayed_on(network), task.timing), table)
 
 
 def energy_ratios(

@@ -10,6 +10,7 @@ from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import verdicts
 from npu_testbed.energy.report import caveat
 from npu_testbed.frontiers import FrontierPoint
+from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json
 from npu_testbed.reports.macs import share_again
 from npu_testbed.timing import timing_clause
@@ -84,9 +85,33 @@ def comparison_text(comparison: Comparison) -> str:
             left=0,
         ),
         *_robust_sections(comparison),
-        "\n".join(filled(line) for line in (CAVEAT, *bounds_text(frontier).splitlines(), *_failures(comparison))),
+        "\n".join(map(filled, _notes(comparison))),
     ]
     return "\n\n".join(sections)
+
+
+def _notes(comparison: Comparison) -> list[str]:
+    bounds = bounds_text(comparison.frontier).splitlines()
+    return [CAVEAT, ends_line(comparison), *convention(comparison), *bounds, *_failures(comparison)]
+
+
+def convention(comparison: Comparison) -> list[str]:
+    """A sentence on where Vela's inputs and outputs are, where ours has homes for some."""
+    if not comparison.separate_io_regions:
+        return []
+    whole = io_bytes(ends_of(comparison.frontier)[0])
+    said = (
+        f"Vela's schedules are those of --separate-io-regions, which its C++ core alone has: its bytes count none of the {whole:,} "
+        "of inputs and outputs, ours those that have no home."
+    )
+    return [said]
+
+
+def ends_line(comparison: Comparison) -> str:
+    """The bytes of inputs and outputs, and both ways to count ours, in a sentence."""
+    network, system = ends_of(comparison.frontier)
+    smallest = comparison.frontier.points[0].memory
+    return f"Ends: {ends_text(network, system, smallest)}, at our smallest."
 
 
 def _energy_sections(comparison: Comparison) -> list[str]:
@@ -185,8 +210,11 @@ def _verdicts_json(comparison: Comparison) -> dict[str, Any]:
 
 def comparison_json(comparison: Comparison) -> dict[str, Any]:
     """The comparison as values that JSON can hold: bytes and cycles of every schedule, ratios, and the verdicts."""
+    network, system = ends_of(comparison.frontier)
     return {
         "frontier": frontier_json(comparison.frontier),
+        "ends": ends_json(network, system),
+        "separate_io_regions": comparison.separate_io_regions,
         "noise": NOISE,
         "vela": [_vela_json(point) for point in comparison.points],
         "vela_failures": _failures(comparison),

@@ -34,7 +34,8 @@ def our_cycles(schedule: Schedule, system: MemorySystem, timings: Timings) -> tu
 def vela_cycles(task: VelaTask, run: VelaRun, timings: Timings) -> tuple[int, ...]:
     """Cycles of one compilation of Vela's with each of some timings."""
     network = vela_network(task, run)
-    return tuple(quick_cycles(network, task.system, timing) for timing in timings)
+    system = task.replayed_on(network)
+    return tuple(quick_cycles(network, system, timing) for timing in timings)
 
 
 @dataclass(frozen=True, slots=True)

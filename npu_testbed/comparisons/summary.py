@@ -8,7 +8,7 @@ from typing import Any
 
 from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Answer, Comparison, SweepRow
-from npu_testbed.comparisons.report import comparison_json
+from npu_testbed.comparisons.report import comparison_json, convention, ends_line
 from npu_testbed.comparisons.robust_notes import robust_notes
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
@@ -80,8 +80,18 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
         _mean("Our bytes per byte of Vela Performance at its cycles or fewer", [one.answers[2].memory_ratio for one in comparisons]),
         _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [one.answers[3].cycles_ratio for one in comparisons]),
         *robust_notes(comparisons),
+        *_ends_notes(comparisons),
     )
     return Table("Beside Vela", _HEADERS, tuple(_cells(one) for one in comparisons), notes)
+
+
+def _ends_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """Both ways to count bytes, for the networks of which something lives outside the arena."""
+    found = []
+    for one in comparisons:
+        if one.frontier.points[0].schedule.network.homes:
+            found += [f"{network_name(one)}: {ends_line(one)}", *(f"{network_name(one)}: {line}" for line in convention(one))]
+    return tuple(found)
 
 
 _SWEEP_HEADERS = ("network", "arena cache size", "Vela: bytes / cycles", "ours: bytes / cycles", "ours / Vela")

@@ -9,6 +9,7 @@ from cascader.ethosu.network.network import CpuPart, Network
 from cascader.frontends.vela import CORES
 from cascader.search.workers import in_order
 from npu_model.compiled.network import COPIES
+from npu_testbed.comparisons.separate_regions import SEPARATE_CORES
 from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask, outcomes
 from npu_testbed.progress import Progress, silent
 
@@ -79,6 +80,7 @@ def vela_points(
     return points, tuple(one for one in found if isinstance(one, VelaFailure))
 
 
-def both_cores(optimise: str, arena_cache_size: int | None = None) -> tuple[VelaRun, ...]:
-    """The same compilation on each core."""
-    return tuple(VelaRun(core, optimise, arena_cache_size) for core in CORES)
+def on_cores(task: VelaTask, optimise: str, arena_cache_size: int | None = None) -> tuple[VelaRun, ...]:
+    """The same compilation on each core that takes the task's options."""
+    cores = CORES if task.end_ports is None else SEPARATE_CORES
+    return tuple(VelaRun(core, optimise, arena_cache_size) for core in cores)

@@ -16,6 +16,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
 from npu_testbed.answers import key_of
+from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.configs import vela_ini_text
 from npu_testbed.memory_options import memory_system_sha256
 from npu_testbed.memory_use import arena_bytes
@@ -82,11 +83,18 @@ class VelaTask:
     config: Path | None
     system: MemorySystem
     timing: TimingParameters = DEFAULT_TIMING
+    end_ports: EndPorts | None = None
+    """Ports of the network's inputs and outputs if these have regions of their own (``--separate-io-regions``), None if they have not."""
 
     @property
     def target(self) -> CompilerOptions:
         """The accelerator and memories that Vela compiles for."""
-        return CompilerOptions(self.accelerator, system_config=self.system_config, memory_mode=self.memory_mode, config=self.config)
+        options = CompilerOptions(self.accelerator, system_config=self.system_config, memory_mode=self.memory_mode, config=self.config)
+        return options if self.end_ports is None else replace(options, separate_io_regions=True)
+
+    def replayed_on(self, network: CompiledNetwork) -> MemorySystem:
+        """The memory system with the inputs and outputs of a compilation where ours have them."""
+        return self.system if self.end_ports is None else on_end_ports(self.system, network, self.end_ports)
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,12 +150,12 @@ def _figures(task: VelaTask, result: VelaResult | InputError) -> _Figures:
     if isinstance(result, InputError):
         raise result
     data = tuple(sha256(one).digest() for one in (task.model, result.compiled, result.database.encode()))
-    key = task.system, task.timing, result.core, result.version, data
+    key = task.system, task.timing, task.end_ports, result.core, result.version, data
     found = _KNOWN.get(key)
     if found is None:
         network = _checked(result, task)
         on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not runs_here(step))
-        found = arena_bytes(network), quick_cycles(network, task.system, task.timing), on_cpu
+        found = arena_bytes(network), quick_cycles(network, task.replayed_on(network), task.timing), on_cpu
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         _KNOWN[key] = found
@@ -173,6 +181,7 @@ def outcomes_key(batch: VelaBatch) -> str:
     task = batch.task
     ini = vela_ini_text() if task.config is None else read_configuration(task.config, "Configuration file")
     names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system), to_plain(task.timing)]
+    names += [] if task.end_ports is None else [to_plain(task.end_ports)]
     return key_of([names, ini, [[run.core, run.optimise, run.arena_cache_size] for run in batch.runs]], task.model)
 
 

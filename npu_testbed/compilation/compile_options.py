@@ -5,6 +5,7 @@ from __future__ import annotations
 from fractions import Fraction
 
 from npu_model.errors import InputError
+from npu_model.printable import shown
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.values import dataclass
@@ -26,7 +27,7 @@ class CompileOptions:
 
     ``aim`` is one of :data:`AIMS`. ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
     ``cpu_tensor_alignment`` is that of the tensors that operators on the CPU and the custom operators have, in bytes. With ``legacy`` it is
-    Vela's Python core that ours is held to. ``recompute`` is as :func:`npu_testbed.scheduling.schedule` has it.
+    Vela's Python core that ours is held to. ``recompute`` and ``homes`` are as :func:`npu_testbed.scheduling.schedule` has them.
     """
 
     accelerator: str = DEFAULT_ACCELERATOR
@@ -35,6 +36,7 @@ class CompileOptions:
     cascade: bool = True
     effort: str = DEFAULT_EFFORT
     recompute: Fraction | None = None
+    homes: tuple[str, ...] = ()
     memory: MemoryOptions = NO_OPTIONS
     ignore_ops: tuple[str, ...] = ()
     processes: int | None = None
@@ -50,6 +52,11 @@ class CompileOptions:
         check_names(self.optimise, self.effort)
         if self.aim not in AIMS:
             raise InputError(f"The aim {self.aim!r} of a compilation is unknown: choose {', '.join(AIMS[:-1])} or {AIMS[-1]}.")
+        if self.homes and self.legacy:
+            raise InputError(
+                f"--debug-force-legacy-core was given together with --home {shown(self.homes[0])}: Vela's Python core keeps inputs and "
+                "outputs in its arena; drop one of them."
+            )
         size = self.cpu_tensor_alignment
         if not ALIGNMENT <= size <= _MOST_ALIGNMENT or size & (size - 1):
             raise InputError(f"--cpu-tensor-alignment {size} is no power of 2 from {ALIGNMENT} to {_MOST_ALIGNMENT}: give one of these.")

@@ -10,8 +10,10 @@ from pathlib import PurePath
 from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
 from npu_model.accelerator import accelerator
+from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
@@ -19,6 +21,7 @@ from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
 from npu_model.values import dataclass
+from npu_testbed.comparisons.separate_regions import EndPorts, end_ports
 from npu_testbed.compilation.compile_options import DEFAULT_ACCELERATOR, CompileOptions
 from npu_testbed.compilation.debug_xml import debug_xml
 from npu_testbed.compilation.debug_xml import of_vela as vela_database
@@ -110,17 +113,22 @@ def _require_aligned(simulation: Simulation, alignment: int) -> None:
         raise InputError(f"Tensor {astray.name!r} lies at byte {astray.byte_range.start}, no multiple of {alignment}.")
 
 
-def _ours(model: Model, source: str, options: CompileOptions, vela: Figures | None, bound: int | None, progress: Progress) -> _Ours:
-    """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
-    task = load_task(
+def _task(source: str, options: CompileOptions, progress: Progress) -> Task:
+    """The task of scheduling a model."""
+    return load_task(
         source,
         options.accelerator,
         options.memory,
         timing=options.timing,
         recompute=options.recompute,
         ignore_ops=options.ignore_ops,
+        homes=options.homes,
         progress=progress,
     )
+
+
+def _ours(model: Model, task: Task, options: CompileOptions, vela: Figures | None, bound: int | None, progress: Progress) -> _Ours:
+    """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
     if options.cascade:
         plan = best_schedule(task, options, vela, bound, progress)
     else:
@@ -144,13 +152,13 @@ def _vela_files(name: str, peer: Peer, options: CompileOptions) -> dict[str, byt
     return {f"{name}_vela.tflite": peer.result.compiled}
 
 
-def _tried_vela(model: Model, options: CompileOptions, progress: Progress) -> Peer | InputError:
+def _tried_vela(model: Model, options: CompileOptions, ends: EndPorts | None, progress: Progress) -> Peer | InputError:
     """Vela's compilation, or why there is none that is right; nothing is said, or compiled, where layer by layer was asked for."""
     if not options.cascade:
         return InputError("")
     progress(f"Compiling {model.name} with Vela")
     try:
-        return vela_peer(model, options)
+        return vela_peer(model, options, ends)
     except InputError as error:
         return error
 
@@ -167,14 +175,17 @@ def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Pro
     model, parsed = _read(source)
     name = network_name(model.name)
     bound = options.memory.arena_bound(options.arena_cache_size)
-    peer = _tried_vela(model, options, progress)
+    # Where something lives outside the arena is known of the network alone, and a home that cannot be is said at once.
+    homed = _task(source, options, progress) if options.homes else None
+    ends = None if homed is None else end_ports(homed.network)
+    peer = _tried_vela(model, options, ends, progress)
     vela = peer.figures if isinstance(peer, Peer) else None
     ours: _Ours | InputError
     try:
-        ours = _ours(model, source, options, vela, bound, progress)
+        ours = _ours(model, homed or _task(source, options, progress), options, vela, bound, progress)
     except InputError as error:
         ours = error
-    verdict = _verdict(ours, peer, options, bound)
+    verdict = _verdict(ours, peer, options, bound, ends)
     if isinstance(ours, _Ours) and not verdict.reason:
         plan, simulation, files = ours.schedule, ours.simulation, ours.files
     else:
@@ -184,7 +195,9 @@ def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Pro
     return Compilation(name, plan, simulation, files | _tables(name, options, reports), verdict, reports)
 
 
-def _verdict(ours: _Ours | InputError, peer: Peer | InputError, options: CompileOptions, bound: int | None) -> Verdict:
+def _verdict(
+    ours: _Ours | InputError, peer: Peer | InputError, options: CompileOptions, bound: int | None, ends: EndPorts | None
+) -> Verdict:
     """The choice between both, and why; the error that says why neither can be is raised."""
     vela = peer.figures if isinstance(peer, Peer) else None
     promise = in_words(options, bound, vela)
@@ -197,7 +210,8 @@ def _verdict(ours: _Ours | InputError, peer: Peer | InputError, options: Compile
     if not isinstance(peer, Peer):
         return Verdict(promise, ours.figures, None, without_vela=str(peer))
     clause = shortfall(ours.figures, peer.figures, options, bound)
-    return Verdict(promise, ours.figures, vela, f"Ours {clause}." if clause else "")
+    cop2 = f" Its payload is {COP_FORMATS[1]}, which Arm's core driver of November 2025 refuses." if ends is not None else ""
+    return Verdict(promise, ours.figures, vela, f"Ours {clause}.{cop2}" if clause else "")
 
 
 def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, options: CompileOptions, written: str) -> Reports:

@@ -10,6 +10,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_model.values import dataclass
+from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import CompileOptions
 from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
 from npu_testbed.models import Model
@@ -47,8 +48,10 @@ def simulation_of(
     return simulate_plan(name, VelaPlan(network, planner, sram_bytes(network), tools), system, timing=timing)
 
 
-def vela_peer(model: Model, options: CompileOptions) -> Peer:
+def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = None) -> Peer:
     """Compile a model with Vela by the options of a compilation, on the core that these ask for, and replay what it made.
+
+    With ``ends`` its inputs and outputs are outside the arena, too, behind these ports.
 
     InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
     """
@@ -65,11 +68,13 @@ def vela_peer(model: Model, options: CompileOptions) -> Peer:
         cpu_operators=options.ignore_ops,
         cpu_tensor_alignment=options.cpu_tensor_alignment,
         legacy=options.legacy,
+        separate_io_regions=ends is not None,
     )
     result = compile_network(model.data, target)
     network = checked_network(result, model.data)
     # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
     system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
-    planner = f"Vela {result.version} --optimise {options.optimise}"
+    system = system if ends is None else on_end_ports(system, network, ends)
+    planner = f"Vela {result.version} --optimise {options.optimise}{'' if ends is None else ' --separate-io-regions'}"
     simulation = simulation_of(model.name, network, planner, system, (("ethos-u-vela", result.version),), options.timing)
     return Peer(result, simulation, Figures(simulation.planned_bytes, simulation.replay.cycles))

@@ -13,11 +13,15 @@ from npu_model.printable import shown
 from npu_model.values import dataclass
 from npu_testbed.differences.report import side_json
 from npu_testbed.json_schemas import schema_version
+from npu_testbed.reports.ends import ends_json, outside_bytes
 from npu_testbed.simulation import Simulation
 from sim.views.layers import layers
 from validation.reading import read_text
 
 COMMAND = "check"
+
+_FIRST = 1
+"""Version of baselines that do not say what lives outside the arena: they are read, and no home is compared."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,13 +41,17 @@ class Bar:
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """Figures that an earlier check printed, with the accelerator, the memory system and the timing that they hold for."""
+    """Figures that an earlier check printed, with the accelerator, the memory system and the timing that they hold for.
+
+    ``outside_bytes`` are None where the check did not say them.
+    """
 
     accelerator: str
     memory_sha256: str
     timing: dict[str, Any]
     cycles: int
     arena_bytes: int
+    outside_bytes: int | None
     layers: dict[str, int]
 
 
@@ -63,7 +71,7 @@ def read_baseline(path: str) -> Baseline:
         raise InputError(f"Baseline {path!r} is no JSON document: make it anew with `npu-testbed check --json`.") from None
     if not isinstance(document, dict) or document.get("command") != COMMAND:
         raise InputError(f"Baseline {path!r} was not printed by `npu-testbed check --json`: make it so.")
-    if document.get("schema") != schema_version(COMMAND):
+    if document.get("schema") not in (_FIRST, schema_version(COMMAND)):
         raise InputError(
             f"Baseline {path!r} has schema {shown(document.get('schema'))}: {schema_version(COMMAND)} is read; "
             "make it anew with `npu-testbed check --json`."
@@ -76,6 +84,7 @@ def read_baseline(path: str) -> Baseline:
         timing=_field(subject, "timing", dict, path),
         cycles=_field(subject, "cycles", int, path),
         arena_bytes=_field(subject, "arena_bytes", int, path),
+        outside_bytes=None if document["schema"] == _FIRST else _field(_field(document, "ends", dict, path), "outside_bytes", int, path),
         layers={_field(row, "layer", str, path): _field(row, "cycles", int, path) for row in rows},
     )
 
@@ -112,6 +121,12 @@ def require_comparable(baseline: Baseline, simulation: Simulation, path: str) ->
             f"Baseline {Path(path).name!r} is for another memory system than {now['memory_system']['name']}: "
             "give a baseline of the same, or the options that it was made with."
         )
+    outside = outside_bytes(simulation.network)
+    if baseline.outside_bytes not in (None, outside):
+        raise InputError(
+            f"Baseline {Path(path).name!r} has {baseline.outside_bytes} bytes outside the arena and the schedule {outside}: "
+            "give a baseline of the same homes."
+        )
     if baseline.timing != now["timing"]:
         raise InputError(f"Baseline {Path(path).name!r} is for another timing of the NPU: give one of a schedule with the same profile.")
 
@@ -146,6 +161,7 @@ def check_json(simulation: Simulation, found: Sequence[Bar]) -> dict[str, Any]:
     """The document that is printed, and read as a baseline by another check."""
     return {
         "subject": side_json(simulation),
+        "ends": ends_json(simulation.network, simulation.system),
         "layers": [{"layer": name, "cycles": cycles} for name, cycles in layer_cycles(simulation)],
         "bars": [{"what": bar.what, "value": bar.value, "limit": bar.limit, "source": bar.source, "met": bar.is_met} for bar in found],
         "passed": all(bar.is_met for bar in found),

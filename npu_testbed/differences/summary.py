@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from npu_model.printable import printable
 from npu_testbed.differences.bars import Bar, Baseline, layer_cycles
 from npu_testbed.differences.report import side_text
+from npu_testbed.reports.ends import ends_text
 from npu_testbed.reports.tables import all_shortened, shortened
 from npu_testbed.simulation import Simulation
 from validation.layout import filled, grid
@@ -60,12 +61,13 @@ def verdict(bars: Sequence[Bar]) -> str:
 
 
 def _figures(simulation: Simulation) -> str:
-    return f"{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of {simulation.memory_name}"
+    figures = f"{simulation.replay.cycles:,} NPU cycles, {simulation.planned_bytes:,} bytes of {simulation.memory_name}"
+    return f"{figures}; {ends_text(simulation.network, simulation.system, simulation.planned_bytes)}"
 
 
 def check_text(simulation: Simulation, bars: Sequence[Bar], baseline: Baseline | None) -> str:
     """The figures, the bars and the layers that moved."""
-    sections = [f"{filled(side_text(simulation))}\n{_figures(simulation)}"]
+    sections = [f"{filled(side_text(simulation))}\n{filled(_figures(simulation))}"]
     if bars:
         sections.append(grid(_BARS, _bar_rows(bars), (True, False, False, True, False, True)))
     if baseline is not None:

@@ -12,7 +12,7 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 8,
+    "compare": 9,
     "compile": 6,
     "schedule": 11,
     "simulate schedule": 14,
@@ -23,9 +23,11 @@ _VERSIONS = {
     "device run": 2,
     "diff": 2,
     "frontier": 4,
-    "validate vela": 3,
+    "validate vela": 4,
     "validate all": 2,
-    "validate portfolio": 2,
+    "validate portfolio": 3,
+    "sweep": 2,
+    "check": 2,
     "validate fvp --live": 2,
 }
 """Versions of the documents that have changed since their first; raised whenever a field comes, goes or changes its meaning."""

@@ -7,16 +7,13 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cascader.ethosu.codegen.lowering import lower
-from npu_model.compiled.network import CompiledNetwork
-from npu_model.export.regions import home_sizes
-from npu_model.memory.system import MemorySystem
 from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Comparison
+from npu_testbed.comparisons.report import convention
 from npu_testbed.files import require_picture, write_file
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.reports.ends import ends_json, ends_text
+from npu_testbed.reports.ends import ends_json, ends_of, ends_text
 from npu_testbed.reports.frontier import frontier_json, frontier_text
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
@@ -54,21 +51,15 @@ class FrontierOutcome(Outcome):
 
     def document(self) -> dict[str, Any]:
         """The points and bounds."""
-        network, system = self._ends()
+        network, system = ends_of(self.frontier)
         return frontier_json(self.frontier) | {"ends": ends_json(network, system)}
-
-    def _ends(self) -> tuple[CompiledNetwork, MemorySystem]:
-        """The network of the first point and its memory system: inputs and outputs live in the same places in all of them."""
-        plan = self.frontier.points[0].schedule
-        system = plan.provenance.memory_system
-        assert system is not None  # noqa: S101  # a search has one
-        return lower(plan), system
 
     def text(self) -> str:
         """The table of points."""
-        network, system = self._ends()
-        ends = filled(f"{ends_text(network, system, self.frontier.points[0].memory)}, at the first point.") if home_sizes(network) else ""
-        return "\n\n".join(filter(None, (frontier_text(self.frontier), ends)))
+        network, system = ends_of(self.frontier)
+        ends = filled(f"Ends: {ends_text(network, system, self.frontier.points[0].memory)}, at the first point.")
+        beside = [] if self.comparison is None else [filled(line) for line in convention(self.comparison)]
+        return "\n\n".join((frontier_text(self.frontier), ends, *beside))
 
     def _repr_html_(self) -> str:
         """The picture and the table."""

@@ -6,6 +6,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
+from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from cascader.frontends.folders import own_folder
@@ -16,6 +17,7 @@ from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import PORTFOLIO
+from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer
 from npu_testbed.program_files import verify
 from npu_testbed.progress import Progress, silent
@@ -48,6 +50,8 @@ def _ours(found: Comparison) -> Ours:
         at_size_cycles=_best(frontier.at_most(found.size.cycles)),
         in_size_bytes=_best(frontier.within(found.size.memory)),
         in_performance_bytes=_best(frontier.within(found.performance.memory)),
+        outside_bytes=home_bytes(frontier.points[0].schedule.network),
+        macs_again=frontier.points[0].macs_again,
     )
 
 
@@ -81,6 +85,7 @@ def _alone(
     finding: Finding,
     source: str,
     memory: MemoryOptions,
+    places: Places,
     verified: bool,  # noqa: FBT001  # as given to examine
     processes: int | None,
     progress: Progress,
@@ -88,14 +93,15 @@ def _alone(
     """The finding of a network of which Vela has no valid stream: our smallest schedule, verified."""
 
     def smallest() -> Choice:
-        task = load_task(source, finding.accelerator, memory, progress=progress)
+        task = load_task(source, finding.accelerator, memory, recompute=places.recompute, homes=places.homes, progress=progress)
         return choice_of(task, arena_cache_size=memory.arena_bound(), optimise="Size", processes=processes, progress=progress)
 
     made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
     if isinstance(made, Failure):
         return replace(finding, failure=made.reason)
     check, remark = _verified(portfolio_network(finding.network), made.point.schedule, progress) if verified else (Check.NOT_ASKED, "")
-    ours = Ours(Figures(made.point.memory, made.point.cycles), None, None, None)
+    plan = made.point.schedule
+    ours = Ours(Figures(made.point.memory, made.point.cycles), None, None, None, home_bytes(plan.network), plan.network.macs_again)
     return replace(finding, ours=ours, check=check, remark=remark)
 
 
@@ -104,6 +110,7 @@ def examine(
     accelerator_config: str,
     *,
     memory: MemoryOptions = NO_OPTIONS,
+    places: Places = IN_ARENA,
     verified: bool = True,
     processes: int | None = 1,
     progress: Progress = silent,
@@ -111,15 +118,28 @@ def examine(
 ) -> Finding:
     """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
 
+    ``places`` say what lives outside the arena, on both sides, and what ours may do again.
+
     ``results`` is a folder as :func:`npu_testbed.comparisons.comparison.compare` has one.
     """
     network = portfolio_network(name)
     finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)
     source = f"{PORTFOLIO}{name}"
-    work = partial(compare, source, accelerator_config, sweep=0, memory=memory, processes=processes, progress=progress, results=results)
+    work = partial(
+        compare,
+        source,
+        accelerator_config,
+        sweep=0,
+        memory=memory,
+        homes=places.homes,
+        recompute=places.recompute,
+        processes=processes,
+        progress=progress,
+        results=results,
+    )
     found = attempt(work, name, accelerator_config, "The comparison")
     if isinstance(found, Failure) and isinstance(found.error, NoPeerError):
-        return _alone(replace(finding, no_peer=found.reason), source, memory, verified, processes, progress)
+        return _alone(replace(finding, no_peer=found.reason), source, memory, places, verified, processes, progress)
     if isinstance(found, Failure):
         return replace(finding, failure=found.reason)
     check, remark = _verified(network, found.frontier.points[0].schedule, progress) if verified else (Check.NOT_ASKED, "")

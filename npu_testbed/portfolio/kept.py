@@ -8,10 +8,11 @@ from npu_model.accelerator import accelerator
 from npu_model.values import dataclass
 from npu_testbed.answers import FOLDER, Answers, key_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_sha256
+from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.verdict import Finding, from_json
 from validation.portfolio import build
 
-SCHEMA = 2
+SCHEMA = 3
 """Version of a kept finding; raised whenever a field changes its meaning."""
 
 
@@ -23,6 +24,7 @@ class Kept:
     accelerator: str
     memory: MemoryOptions
     verified: bool
+    places: Places = IN_ARENA
 
     def key(self, name: str) -> str:
         """The key of the finding of the network ``name``, which begins with what people look for."""
@@ -32,6 +34,7 @@ class Kept:
             "memory system": memory_system_sha256(self.memory.memory_system()),
             "vela": [str(option) for option in (*self.memory.vela_names, self.memory.config, self.memory.arena_bound())],
             "verified": self.verified,
+            "places": [list(self.places.homes), None if self.places.recompute is None else str(self.places.recompute)],
         }
         return f"{name}-{self.accelerator}-{key_of(question, build(name))[:16]}"
 

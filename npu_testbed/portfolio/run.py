@@ -7,6 +7,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
+from cascader.ethosu.network.homes import wanted_home
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.errors import InputError
@@ -14,6 +15,7 @@ from npu_testbed.failures import Failure, attempt
 from npu_testbed.files import require_folder
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.one_memory import require_one_memory
+from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.kept import Kept
 from npu_testbed.portfolio.verdict import Finding, Report
@@ -41,10 +43,10 @@ def _fits(network: PortfolioNetwork, pattern: str) -> bool:
     return fnmatchcase(network.name, pattern) or fnmatchcase(network.group, pattern)
 
 
-def _one(name: str, device: str, memory: MemoryOptions, verified: bool, kept: Kept | None) -> Finding:  # noqa: FBT001  # sent to a process
+def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified: bool, kept: Kept | None) -> Finding:  # noqa: FBT001  # sent to a process
     if kept is None:
-        return examine(name, device, memory=memory, verified=verified)
-    finding = examine(name, device, memory=memory, verified=verified, results=kept.search(name).folder)
+        return examine(name, device, memory=memory, places=places, verified=verified)
+    finding = examine(name, device, memory=memory, places=places, verified=verified, results=kept.search(name).folder)
     kept.keep(finding)
     return finding
 
@@ -58,6 +60,7 @@ def examine_all(
     accelerators: Sequence[str] = (DEFAULT_ACCELERATOR,),
     *,
     memory: MemoryOptions = NO_OPTIONS,
+    places: Places = IN_ARENA,
     verified: bool = True,
     processes: int | None = None,
     results: Path | None = None,
@@ -66,18 +69,21 @@ def examine_all(
     """The findings of ``networks`` on ``accelerators``, so many at once as there are ``processes`` (None: the processors).
 
     With a folder ``results`` what it holds is not found again, and what is found is kept there. What fails on one network costs
-    no other its finding. InputError before anything takes time if a name is wrong or the folder cannot be written to.
+    no other its finding. ``places`` are as :func:`examine` has them. InputError before anything takes time if a name is wrong or the
+    folder cannot be written to.
     """
     for name in accelerators:
         require_schedulable(name)
     require_one_memory(memory.memory_system())
+    for home in places.homes:
+        wanted_home(home, memory.memory_system())
     if results is not None:
         require_folder(results)
     cases = [(network, accelerator(name).name) for name in accelerators for network in networks]
     found: dict[int, Finding] = {}
     missing: list[tuple[int, Kept | None]] = []
     for number, (network, device) in enumerate(cases):
-        kept = None if results is None else Kept(results, device, memory, verified)
+        kept = None if results is None else Kept(results, device, memory, verified, places)
         finding = None if kept is None else kept.find(network.name)
         if finding is None:
             missing.append((number, kept))
@@ -88,7 +94,7 @@ def examine_all(
         for number, kept in missing:
             network, device = cases[number]
             progress(f"{network.name}, {device}: {number + 1} of {len(cases)}")
-            futures[executor.submit(_one, network.name, device, memory, verified, kept)] = number
+            futures[executor.submit(_one, network.name, device, memory, places, verified, kept)] = number
         for future in as_completed(futures):
             network, device = cases[futures[future]]
             outcome = attempt(partial(future.result), network.name, device, "The comparison")

@@ -41,12 +41,17 @@ class Peer:
 
 @dataclass(frozen=True, slots=True)
 class Ours:
-    """Points of our frontier: the smallest, and the best under each of Vela's figures; None where no point keeps to it."""
+    """Points of our frontier: the smallest, and the best under each of Vela's figures; None where no point keeps to it.
+
+    Of the smallest also the bytes that live outside its arena, and the multiply-accumulates that are done a second time.
+    """
 
     smallest: Figures
     at_size_cycles: Figures | None
     in_size_bytes: Figures | None
     in_performance_bytes: Figures | None
+    outside_bytes: int = 0
+    macs_again: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,8 +111,9 @@ def from_json(document: dict[str, Any]) -> Finding:
         figures = {what: Figures(**vela[what]) for what in ("size", "performance")}
         vela = Peer(**(vela | figures | {"failures": tuple(vela["failures"])}))
     if ours is not None:
-        points = {what: None if point is None else Figures(**point) for what, point in ours.items()}
-        ours = Ours(Figures(**ours["smallest"]), points["at_size_cycles"], points["in_size_bytes"], points["in_performance_bytes"])
+        under = ("at_size_cycles", "in_size_bytes", "in_performance_bytes")
+        points = {what: None if ours[what] is None else Figures(**ours[what]) for what in under}
+        ours = Ours(**(ours | points | {"smallest": Figures(**ours["smallest"])}))
     return Finding(**plain, vela=vela, ours=ours, check=Check(document["check"]))
 
 

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from cascader.ethosu.codegen.lowering import lower
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.export.regions import home_sizes
 from npu_model.memory.system import MemorySystem
+
+if TYPE_CHECKING:
+    from npu_testbed.frontiers import Frontier
 
 
 def io_bytes(network: CompiledNetwork) -> int:
@@ -15,25 +19,35 @@ def io_bytes(network: CompiledNetwork) -> int:
     return sum(size for _, _, size in places)
 
 
+def ends_of(frontier: Frontier) -> tuple[CompiledNetwork, MemorySystem | None]:
+    """The network of a frontier's first point and its memory system: inputs and outputs live in the same places in all of them."""
+    plan = frontier.points[0].schedule
+    return lower(plan), plan.provenance.memory_system
+
+
+def _port(system: MemorySystem | None, region: int) -> int:
+    assert system is not None  # noqa: S101  # a search has one, and so has whatever has a region of its own
+    return system.port_of(region)
+
+
 def outside_bytes(network: CompiledNetwork) -> int:
     """Bytes of all tensors that live outside the arena."""
     return sum(home_sizes(network).values())
 
 
-def ends_text(network: CompiledNetwork, system: MemorySystem, arena: int) -> str:
+def ends_text(network: CompiledNetwork, system: MemorySystem | None, arena: int) -> str:
     """Where inputs, outputs and other tensors with a home of their own live, and the bytes of both conventions, as a clause."""
     whole = f"{io_bytes(network):,} bytes of inputs and outputs"
     homes = home_sizes(network)
     if not homes:
-        return f"{whole}, in the arena"
-    places = " and ".join(
-        f"{size:,} in region {region} behind AXI{system.port_of(region)} ({system.ports[system.port_of(region)].name})"
-        for region, size in homes.items()
-    )
+        return f"{whole}, in the arena: its {arena:,} bytes count them"
+    ports = {region: _port(system, region) for region in homes}
+    names = {} if system is None else {region: system.ports[port].name for region, port in ports.items()}
+    places = " and ".join(f"{size:,} in region {region} behind AXI{ports[region]} ({names[region]})" for region, size in homes.items())
     return f"{whole}; outside the arena are {places}: {arena:,} bytes without these, {arena + outside_bytes(network):,} with them"
 
 
-def ends_json(network: CompiledNetwork, system: MemorySystem) -> dict[str, Any]:
+def ends_json(network: CompiledNetwork, system: MemorySystem | None) -> dict[str, Any]:
     """The bytes of inputs and outputs, those outside the arena, and the regions in which they are."""
-    homes = [{"region": region, "port": system.port_of(region), "bytes": size} for region, size in home_sizes(network).items()]
+    homes = [{"region": region, "port": _port(system, region), "bytes": size} for region, size in home_sizes(network).items()]
     return {"io_bytes": io_bytes(network), "outside_bytes": outside_bytes(network), "homes": homes}

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from itertools import product
 from typing import Any
 
+from cascader.ethosu.network.homes import wanted_home
 from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -15,13 +16,17 @@ from npu_testbed.answers import key_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_json
 from npu_testbed.models import Model
 from npu_testbed.one_memory import require_one_memory
+from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.settings import Choice, Setting, with_setting
 from npu_testbed.timing import timing_json
 
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """One schedule that is asked for; ``budget`` is the most bytes of its arena, None for no bound."""
+    """One schedule that is asked for; ``budget`` is the most bytes of its arena, None for no bound.
+
+    ``places`` say what lives outside the arena, and how much may be done again.
+    """
 
     model: Model
     accelerator: str
@@ -31,6 +36,7 @@ class Point:
     optimise: str
     effort: str
     timing: TimingParameters = DEFAULT_TIMING
+    places: Places = IN_ARENA
 
     @property
     def macs(self) -> int:
@@ -49,6 +55,8 @@ class Point:
             "optimise": self.optimise,
             "effort": self.effort,
             "timing": timing_json(self.timing),
+            "homes": list(self.places.homes),
+            "recompute": None if self.places.recompute is None else float(self.places.recompute),
         }
 
     @property
@@ -59,7 +67,10 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule."""
+    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule.
+
+    ``outside_bytes`` are those of tensors that live outside the arena, ``macs_again`` those of its ``macs`` that are done a second time.
+    """
 
     arena_bytes: int = 0
     cycles: int = 0
@@ -67,6 +78,9 @@ class Answer:
     axi1_bytes: int = 0
     schedule_sha256: str = ""
     refused: str = ""
+    outside_bytes: int = 0
+    macs: int = 0
+    macs_again: int = 0
 
     def plain(self) -> dict[str, Any]:
         """The answer as values that JSON can hold."""
@@ -88,6 +102,7 @@ class Space:
     optimise: str = "Performance"
     effort: str = "standard"
     timing: TimingParameters = DEFAULT_TIMING
+    places: Places = IN_ARENA
 
     def systems(self) -> list[tuple[MemorySystem, tuple[Setting, ...], Sequence[int | None]]]:
         """Every memory system with its settings and its budgets; InputError if one of them cannot be."""
@@ -101,6 +116,8 @@ class Space:
                 system = base
                 for setting in settings:
                     system = with_setting(system, setting)
+                for home in self.places.homes:
+                    wanted_home(home, system)
                 found.append((system, settings, budgets))
         return found
 
@@ -110,7 +127,17 @@ def points_of(space: Space) -> tuple[Point, ...]:
     for name in space.accelerators:
         require_schedulable(name)
     return tuple(
-        Point(model, accelerator(name).name, system, settings, budget, space.optimise, space.effort, space.timing)
+        Point(
+            model,
+            accelerator(name).name,
+            system,
+            settings,
+            budget,
+            space.optimise,
+            space.effort,
+            space.timing,
+            space.places,
+        )
         for model, name, (system, settings, budgets) in product(space.models, space.accelerators, space.systems())
         for budget in budgets
     )

@@ -6,10 +6,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu_testbed.csv_file import csv_file
+from npu_testbed.reports.macs import share_again
 from npu_testbed.sweeps.run import Result
 from validation.tables import Table
 
-_COLUMNS = ("model", "accelerator", "memory system", "set", "budget", "arena", "cycles", "ms")
+_COLUMNS = ("model", "accelerator", "memory system", "set", "budget", "arena", "with what is outside", "MACs again", "cycles", "ms")
+_OPTIONAL = {"set": "", "with what is outside": "", "MACs again": "0"}
+"""Columns that are left out where no point has anything else in them than this, or a dash."""
 
 
 def _settings(result: Result) -> str:
@@ -26,8 +29,10 @@ def _cells(result: Result) -> tuple[str, ...]:
     budget = "none" if point.budget is None else f"{point.budget:,}"
     named = (point.model.name, point.accelerator, point.system.name, _settings(result), budget)
     if answer.refused:
-        return (*named, "-", "-", "-")
-    return (*named, f"{answer.arena_bytes:,}", f"{answer.cycles:,}", f"{result.milliseconds:.3f}")
+        return (*named, "-", "-", "-", "-", "-")
+    outside = f"{answer.arena_bytes + answer.outside_bytes:,}" if answer.outside_bytes else ""
+    again = share_again(answer.macs, answer.macs_again)
+    return (*named, f"{answer.arena_bytes:,}", outside, again, f"{answer.cycles:,}", f"{result.milliseconds:.3f}")
 
 
 _NAMED = ("model", "accelerator", "memory system")
@@ -38,7 +43,7 @@ def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes
     """Some results of a whole sweep as rows; what all of it has in common is in the title."""
     every = [dict(zip(_COLUMNS, _cells(result), strict=True)) for result in whole]
     common = [name for name in _NAMED if len({row[name] for row in every}) == 1]
-    empty = {"set"} if not any(row["set"] for row in every) else set()
+    empty = {name for name, nothing in _OPTIONAL.items() if all(row[name] in (nothing, "-") for row in every)}
     shown = [index for index, name in enumerate(_COLUMNS) if name not in empty and name not in common]
     rows = tuple(tuple(cells[index] for index in shown) for cells in map(_cells, results))
     heading = f"{title}: {', '.join(every[0][name] for name in common)}" if common else title
@@ -48,7 +53,9 @@ def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes
 def all_table(results: Sequence[Result]) -> Table:
     """A row for each point; why there is no schedule is a note."""
     reasons = dict.fromkeys(result.answer.refused for result in results if result.answer.refused)
-    return _table("All points", results, results, tuple(reasons))
+    homes = dict.fromkeys(home for result in results for home in result.point.places.homes)
+    outside = (f"Outside the arena: {', '.join(homes)}. Bytes of the arena count none of it.",) if homes else ()
+    return _table("All points", results, results, (*outside, *reasons))
 
 
 def _scheduled(results: Sequence[Result]) -> list[Result]:
@@ -105,17 +112,22 @@ def sweep_json(results: Sequence[Result]) -> dict[str, Any]:
     }
 
 
+_FIGURES = ("arena_bytes", "outside_bytes", "macs", "macs_again", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes")
+
+
 def sweep_csv(results: Sequence[Result]) -> bytes:
     """A line for each point; the columns of settings are named as they are set."""
     keys = list(dict.fromkeys(key for result in results for key, _ in result.point.settings))
     head = ["model", "accelerator", "memory_system", "clock_hz", *keys, "budget_bytes"]
     rows: list[list[object]] = [
-        [*head, "arena_bytes", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes", "schedule_sha256", "refused"],
+        [*head, "homes", "recompute", *_FIGURES, "schedule_sha256", "refused"],
     ]
     for one in results:
         point, answer, settings = one.point, one.answer, dict(one.point.settings)
         named = [point.model.name, point.accelerator, point.system.name, point.system.clock_hz]
-        figures = [answer.arena_bytes, answer.cycles, f"{one.milliseconds:.6f}", answer.axi0_bytes, answer.axi1_bytes]
+        bytes_ = [answer.arena_bytes, answer.outside_bytes]
+        figures = [*bytes_, answer.macs, answer.macs_again, answer.cycles, f"{one.milliseconds:.6f}", answer.axi0_bytes, answer.axi1_bytes]
         row = [*named, *(settings.get(key, "") for key in keys), "" if point.budget is None else point.budget]
+        row += [" ".join(point.places.homes), "" if point.places.recompute is None else float(point.places.recompute)]
         rows.append([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])
     return csv_file(rows)

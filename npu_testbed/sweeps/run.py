@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.codec import from_plain
 from cascader.ethosu.schedule.file import digest
 from cascader.frontends.vela import Legalised, legalised
@@ -51,14 +52,25 @@ def answer_of(point: Point) -> Answer:
     """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
     try:
         compiled = _compiled(point.model.data, point.accelerator)
-        task = task_of(point.model, compiled, point.accelerator, point.system, timing=point.timing)
+        task = task_of(
+            point.model,
+            compiled,
+            point.accelerator,
+            point.system,
+            timing=point.timing,
+            recompute=point.places.recompute,
+            homes=point.places.homes,
+        )
         plan = choice_of(task, arena_cache_size=point.budget, optimise=point.optimise, effort=point.effort, processes=1).point.schedule
     except InputError as error:
         return Answer(refused=str(error))
-    replay = counted_network(lower(plan), point.system, point.timing)
+    replay = counted_network(lower(plan), task.system, point.timing)
     width, beats = accelerator(point.accelerator).port_bytes_per_cycle, replay.beats
     return Answer(
         arena_bytes=plan.arena_size,
+        outside_bytes=home_bytes(plan.network),
+        macs=plan.network.macs,
+        macs_again=plan.network.macs_again,
         cycles=replay.cycles,
         axi0_bytes=(beats.axi0_read + beats.axi0_write) * width,
         axi1_bytes=(beats.axi1_read + beats.axi1_write) * width,

@@ -40,7 +40,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Program, Tiles
-from npu_testbed.comparisons.vela_points import both_cores, vela_points
+from npu_testbed.comparisons.vela_points import on_cores, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun, VelaTask
 from npu_testbed.exports import export
 from npu_testbed.memory_options import MemoryOptions
@@ -246,7 +246,7 @@ def test_a_core_whose_stream_is_wrong_is_left_out_of_velas_figures_by_name(monke
     by_core(monkeypatch, "C++")
     task = VelaTask(image(), DEFAULT, "Ethos_U55_High_End_Embedded", "Shared_Sram", None, SYSTEM)
     with workers(1) as executor:
-        points, failures = vela_points(task, both_cores("Performance"), executor)
+        points, failures = vela_points(task, on_cores(task, "Performance"), executor)
     assert [point.run.core for point in points] == ["Python"]
     (failure,) = failures
     assert isinstance(failure, VelaFailure)

@@ -23,7 +23,7 @@ from npu_model.errors import InputError
 from npu_model.program import PoolKind
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.comparisons.vela_points import both_cores, operators_on_cpu, vela_points
+from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.comparisons.verdicts import SLOWEST
 from npu_testbed.legalise import load_task
@@ -47,7 +47,7 @@ def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_tha
     system = MemoryOptions().memory_system()
     task = VelaTask(build("siamese_batch"), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, system)
     with workers(1) as executor:
-        points, failures = vela_points(task, both_cores("Size"), executor)
+        points, failures = vela_points(task, on_cores(task, "Size"), executor)
     assert [point.run.core for point in points] == ["C++"]
     assert [failure.run.core for failure in failures] == ["Python"]
     assert "leaves 2 operators on the CPU (CONV_2D), another one 0" in failures[0].reason
@@ -274,8 +274,8 @@ def test_a_core_that_leaves_to_the_cpu_what_ours_runs_is_nothing_to_compare_with
     system = MemoryOptions().memory_system()
     task = VelaTask(model, "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, system)
     with workers(1) as executor:
-        points, _ = vela_points(task, both_cores("Size"), executor)
-        none, failures = vela_points(task, both_cores("Size"), executor, on_cpu=operators_on_cpu(legalised(model).network()))
+        points, _ = vela_points(task, on_cores(task, "Size"), executor)
+        none, failures = vela_points(task, on_cores(task, "Size"), executor, on_cpu=operators_on_cpu(legalised(model).network()))
     assert [point.run.core for point in points] == [CORES[1]]
     assert none == ()
     assert "leaves 2 operators on the CPU (CONV_2D), ours 0" in failures[1].reason
