@@ -76,6 +76,11 @@ class FrontierPoint:
         return self.schedule.network.macs_again
 
     @property
+    def homes(self) -> tuple[str, ...]:
+        """The tensors whose home is not the arena."""
+        return tuple(home.tensor for home in self.schedule.network.homes)
+
+    @property
     def estimate_error(self) -> float:
         """Relative distance of the search's expectation from the replay."""
         return self.estimate / self.cycles - 1

@@ -106,7 +106,7 @@ def add(commands: Any) -> None:
     group = parser.add_argument_group("reports")
     group.add_argument("--deadline", metavar="MS", type=milliseconds, help="also say what meets this time with fewest MACs and bytes")
     group.add_argument("--csv", metavar="F.csv", help="write a line for each point")
-    group.add_argument("--plot", metavar="F.svg", help="draw milliseconds over bytes; for one MODEL")
+    group.add_argument("--plot", metavar="F.svg", help="draw milliseconds over bytes, a plot for each MODEL")
     group.add_argument("--report", metavar="R.html", help="write a page with all points, which asks for a deadline; it needs no network")
     add_json_option(group)
     parser.set_defaults(run=Printed(answer))
@@ -163,8 +163,6 @@ def _check(arguments: argparse.Namespace) -> None:
     from npu_testbed.files import require_page, require_picture, require_writable
 
     if arguments.plot is not None:
-        if len(arguments.models) > 1:
-            raise InputError(f"--plot was given with {len(arguments.models)} models: a picture shows one, sweep them one by one.")
         require_picture(arguments.plot, *arguments.models)
     if arguments.csv is not None:
         require_writable(arguments.csv, *arguments.models)

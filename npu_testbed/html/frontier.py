@@ -5,13 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from npu_model.printable import printable
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import Frontier
+from npu_testbed.html.graph import NAME
+from npu_testbed.reports.macs import share_again
+from npu_testbed.views.frontier_plot import KINDS, kind_of
 
 
 def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:
     """Data of the page's frontier: the points that it draws, and the facts that it shows of a point that is clicked."""
     return {
+        "kinds": list(KINDS),
         "bound": frontier.bounds.this_search,
         "points": [
             {
@@ -20,6 +25,9 @@ def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[st
                 "jobs": point.jobs,
                 "groups": point.groups,
                 "staged": point.staged_bytes,
+                "kind": kind_of(point),
+                "again": share_again(point.macs, point.macs_again),
+                "homes": [printable(name, NAME) for name in point.homes],
             }
             for point in frontier.points
         ],

@@ -7,15 +7,23 @@ from math import sqrt
 
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.frontiers import Frontier
+from npu_testbed.frontiers import Frontier, FrontierPoint
+from npu_testbed.reports.macs import share_again
 from npu_testbed.views.svg import Axis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 960, 600
 LEFT, RIGHT, TOP, BOTTOM = 90, 930, 92, 530
+ROW = 20
 KIB = 1024
 
 OURS, SIZE, PERFORMANCE, SWEEP, BOUND = "#0072b2", "#d55e00", "#cc3377", "#e69f00", "#666666"
 """Colours of Okabe and Ito's palette (the third darker), which colour-blind readers tell apart."""
+
+AGAIN = "#009e73"
+"""The colour of a point that does MACs again."""
+
+KINDS = ("all in the arena, nothing twice", "MACs again", "tensors outside the arena", "both")
+"""What a point of ours pays with beside its bytes and cycles: green those that do MACs again, hollow those with tensors elsewhere."""
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -23,6 +31,24 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
     low, high = min(values), max(values)
     air = max(sqrt(high / low), 1.2) ** 0.16
     return low / air, high * air
+
+
+def kind_of(point: FrontierPoint) -> int:
+    """The place of a point in :data:`KINDS`: by MACs that are done again, and by tensors outside the arena."""
+    return (1 if point.macs_again else 0) + (2 if point.homes else 0)
+
+
+def _dot(kind: int, cx: float, cy: float, words: str = "") -> str:
+    color = AGAIN if kind & 1 else OURS
+    inside = (title(words),) if words else ()
+    return element("circle", *inside, cx=cx, cy=cy, r=3.6, fill="white" if kind & 2 else color, stroke=color, stroke_width=1.4)
+
+
+def _words(point: FrontierPoint) -> str:
+    again = f", {share_again(point.macs, point.macs_again)} MACs again" if point.macs_again else ""
+    return (
+        f"{point.memory:,} bytes, {point.cycles:,} cycles{again}{', outside the arena: ' + ', '.join(point.homes) if point.homes else ''}"
+    )
 
 
 def _staircase(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
@@ -34,17 +60,7 @@ def _staircase(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
         corners.append((x.at(point.memory), y.at(point.cycles)))
     corners.append((x.end, corners[-1][1]))
     line = element("path", d=path_of(corners), stroke=OURS, fill="none", stroke_width=2.2, stroke_linejoin="round")
-    dots = [
-        element(
-            "circle",
-            title(f"{point.memory:,} bytes, {point.cycles:,} cycles"),
-            cx=x.at(point.memory),
-            cy=y.at(point.cycles),
-            r=3.6,
-            fill=OURS,
-        )
-        for point in frontier.points
-    ]
+    dots = [_dot(kind_of(point), x.at(point.memory), y.at(point.cycles), _words(point)) for point in frontier.points]
     return [line, *dots]
 
 
@@ -73,37 +89,51 @@ def _mark(point: VelaPoint, x: Axis, y: Axis) -> str:
     )
 
 
-def _legend(vela: Sequence[VelaPoint]) -> list[str]:
-    """Names of the series in one or two rows above the plot."""
+def _legend(frontier: Frontier, vela: Sequence[VelaPoint]) -> list[str]:
+    """Names of the series in rows above the plot: ours, the kinds of our points if there are several, and Vela's."""
     parts: list[str] = []
     parts.append(element("path", d=path_of([(LEFT, 62), (LEFT + 26, 62)]), stroke=OURS, stroke_width=2.2))
     parts.append(element("circle", cx=float(LEFT + 13), cy=62.0, r=3.6, fill=OURS))
     parts.append(text(LEFT + 34, 66.5, "npu-testbed, every point replayed"))
     parts.append(element("path", d=path_of([(LEFT + 300, 62), (LEFT + 326, 62)]), stroke=BOUND, stroke_dasharray="6 4", stroke_width=1.4))
     parts.append(text(LEFT + 334, 66.5, "lower bound of the kinds of schedules searched"))
+    height = 88
+    if kinds := _kinds(frontier):
+        position = LEFT
+        for number in kinds:
+            parts.append(_dot(number, float(position + 13), height - 4.0))
+            parts.append(text(position + 34, height, KINDS[number]))
+            position += 52 + int(6.8 * len(KINDS[number]))
+        height += ROW
     if vela:
         entries = [("Vela Size", SIZE), ("Vela Performance", PERFORMANCE), ("Vela at other arena sizes", SWEEP)]
         position = LEFT
         for name, color in entries:
-            parts.append(element("rect", x=position + 7, y=78, width=11, height=11, fill=color))
-            parts.append(text(position + 34, 88, name))
+            parts.append(element("rect", x=position + 7, y=height - 10, width=11, height=11, fill=color))
+            parts.append(text(position + 34, height, name))
             position += 52 + int(6.8 * len(name))
         note = "square: C++ core, triangle: Python core, hollow: overflows"
-        parts.append(text(RIGHT, 88, note, size=11, anchor="end", color=BOUND))
+        parts.append(text(RIGHT, height, note, size=11, anchor="end", color=BOUND))
     return parts
+
+
+def _kinds(frontier: Frontier) -> list[int]:
+    """The kinds of points that a legend tells apart: none where all are as they were always."""
+    kinds = sorted({kind_of(point) for point in frontier.points})
+    return [] if kinds == [0] else kinds
 
 
 def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
     bytes_range = _range([p.memory for p in frontier.points] + [p.memory for p in vela] + [max(1, frontier.bounds.this_search)])
     cycles_range = _range([p.cycles for p in frontier.points] + [p.cycles for p in vela])
-    top = TOP + (20 if vela else 0)
+    top = TOP + ROW * (bool(vela) + bool(_kinds(frontier)))
     unit, name = (1e6, "million") if cycles_range[1] >= 2e6 else (1e3, "thousand")
     x = Axis(*bytes_range, LEFT, RIGHT, unit=KIB, logarithmic=True)
     y = Axis(*cycles_range, BOTTOM, top, unit=unit, logarithmic=True)
     heading = f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
     body = [
         text(LEFT, 34, heading, size=17),
-        *_legend(vela),
+        *_legend(frontier, vela),
         *axes(x, y, "arena [KiB], logarithmic", f"NPU cycles [{name}], logarithmic"),
         *_bound(frontier, x, y),
         *_staircase(frontier, x, y),

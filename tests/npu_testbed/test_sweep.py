@@ -22,7 +22,7 @@ from npu_testbed.settings import Choice, choice, with_setting
 from npu_testbed.sweeps import Answer, Point, Result, Space, points_of, run, sweep
 from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.report import best_table, deadline_table, enough
-from npu_testbed.views.sweep_plot import sweep_svg
+from npu_testbed.views.sweep_plot import COLOURS, sweep_svg
 
 MODEL = "zoo:tiny_conv"
 
@@ -90,8 +90,7 @@ def test_a_wrong_setting_is_refused_before_any_work(text: str, words: str) -> No
     assert words in refusal("sweep", MODEL, "--set", text)
 
 
-def test_options_that_contradict_are_refused(tmp_path: Path) -> None:
-    assert "one by one" in refusal("sweep", MODEL, "zoo:resnet8", "--plot", tmp_path / "p.svg")
+def test_options_that_contradict_are_refused() -> None:
     assert "all of its values at once" in refusal("sweep", MODEL, "--set", "clock_hz=1", "--set", "clock_hz=2")
     assert "its own workers" in refusal("sweep", MODEL, "--distributed", "tcp://localhost:1", "--jobs", 2)
     assert "where the workers run" in refusal("sweep", MODEL, "--distributed", "tcp://localhost:1", "--vela-timeout", 2)
@@ -179,6 +178,21 @@ def test_a_picture_has_a_line_for_each_device_and_says_if_there_is_nothing_to_dr
     picture = sweep_svg([made(64, 1000, 9), made(128, 2000, 5), made(128, 1500, 7)])
     assert picture.count("<circle") == 3
     assert "No point of this sweep" in sweep_svg([made(32, 0, 0, 5, "too small")])
+
+
+def test_a_picture_of_several_networks_has_a_plot_for_each_with_the_same_colours(tmp_path: Path) -> None:
+    picture = tmp_path / "s.svg"
+    macs = ("--accelerator-config", "ethos-u55-64,ethos-u55-128")
+    outcome = call("sweep", MODEL, "zoo:tiny_residual", *macs, "--results", tmp_path / "r", "--jobs", 1, "--plot", picture)
+    assert outcome.status == 0, outcome
+    text = picture.read_text(encoding="utf-8")
+    first, second = text.partition(">zoo:tiny_residual<")[::2]
+    assert ">zoo:tiny_conv<" in first
+    assert [part.count("<circle") for part in (first, second)] == [2, 2]
+    for colour in COLOURS[:2]:
+        assert all(f'fill="{colour}"' in part for part in (first, second))
+    # The legend is there once.
+    assert text.count(">ethos-u55-64, timing adapter u55_high_end<") == 1
 
 
 def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:

@@ -21,12 +21,17 @@ function showFrontier(frontier) {
     const mark = element("path", { d, fill: point.overflows ? "var(--panel)" : `var(--${fill})`, stroke: `var(--${fill})`, class: "point", tabindex: 0 });
     return clickable(mark, [["schedule", point.name], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)], ...(point.overflows ? [["arena cache size", "overflows"]] : [])]);
   });
+  // Green: MACs done again; hollow: tensors outside the arena.
+  const looks = (kind) => {
+    const stroke = `var(--${kind & 1 ? "again" : "accent"})`;
+    return { fill: kind & 2 ? "var(--panel)" : stroke, stroke, "stroke-width": 1.5 };
+  };
   const marks = frontier.points.map((point) => {
-    const mark = element("circle", { cx: x(point.bytes), cy: y(point.cycles), r: 5, fill: "var(--accent)", class: "point ours", tabindex: 0 });
+    const mark = element("circle", { cx: x(point.bytes), cy: y(point.cycles), r: 5, ...looks(point.kind), class: "point ours", tabindex: 0 });
     const best = frontier.vela.filter((one) => one.bytes <= point.bytes && !one.overflows).sort((one, other) => one.cycles - other.cycles)[0];
     return clickable(mark, [["schedule", "npu-testbed"], ["arena", `${number(point.bytes)} bytes`], ["NPU cycles", number(point.cycles)],
       ["stripe jobs", number(point.jobs)], ["groups of layers", number(point.groups)], ["staged weights", `${number(point.staged)} bytes`],
-      ["make it", `npu-testbed schedule MODEL --arena-cache-size ${point.bytes}`],
+      ["MACs again", point.again], ...(point.homes.length ? [["outside the arena", point.homes.join(", ")]] : []), ["make it", `npu-testbed schedule MODEL --arena-cache-size ${point.bytes}`],
       ...(best ? [["Vela in these bytes", `${number(best.cycles)} cycles (${best.name}): ours takes ${(point.cycles / best.cycles).toFixed(3)} of them`]] : [])]);
   });
   function budgetOf(text) {
@@ -41,8 +46,14 @@ function showFrontier(frontier) {
   const field = element("input", { id: "budget", inputmode: "numeric", placeholder: "bytes", oninput: (event) => budgetOf(event.target.value) });
   const entries = [["accent", "npu-testbed, every point replayed"]];
   if (frontier.vela.length) entries.push(["vela-size", "Vela Size"], ["vela", "Vela Performance"], ["swept", "Vela at other arena sizes"]);
+  const kinds = [...new Set(frontier.points.map((point) => point.kind))].sort();
+  const key = kinds.join() === "0" ? [] : kinds.flatMap((kind) => {
+    const sample = element("svg", { class: "stroke", width: 14, height: 12 });
+    sample.append(element("circle", { cx: 7, cy: 6, r: 5, ...looks(kind) }));
+    return [sample, frontier.kinds[kind], element("br")];
+  });
   section("Frontier", "Schedules that no other one beats in bytes and cycles. Click a point, or give a budget. The dashed line is the lower bound of the kinds of schedules that are searched.",
-    element("div", { class: "row" }, element("div", {}, svg, legend(entries)), element("aside", {}, element("p", {}, element("label", {}, "Budget: ", field)), say)));
+    element("div", { class: "row" }, element("div", {}, svg, legend(entries), element("p", { class: "hint" }, ...key)), element("aside", {}, element("p", {}, element("label", {}, "Budget: ", field)), say)));
   const known = data.budget || data.replay?.map.bytes;
   if (data.budget) { field.value = data.budget; budgetOf(field.value); }
   else (marks[frontier.points.findIndex((point) => point.bytes === known)] || marks.at(-1)).choose();
