@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
-from cascader.ethosu.forms.catalogue import Thunk
+from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
 from cascader.ethosu.schedule.schedule import Schedule

@@ -7,7 +7,7 @@ from concurrent.futures import Executor, Future
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.forms.catalogue import Thunk
+from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.errands import Outline, at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.floor import Floor

@@ -9,8 +9,8 @@ from functools import partial
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms import forms, is_flat
-from cascader.ethosu.forms.catalogue import Spread, Thunk, one_by_one
 from cascader.ethosu.forms.constant_places import best_places
+from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
@@ -114,14 +114,15 @@ class Task:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
         network = in_arena(origin.network)
         made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes)
-        always = tuple(homed_forms(made.always, self.homes))
+        homed = [(form, placed) for form in made for placed in homed_forms([form.network], self.homes)]
+        always = [placed for form, placed in homed if not form.smaller]
         if not always and origin.network is self.network:
-            always = (self.network,)  # each rewrite has lost a tensor that is named
+            always = [self.network]  # each rewrite has lost a tensor that is named
         yield from (replace(origin, network=form) for form in always)
-        placed = self._placed(always, spread) if always and is_flat(origin.network) else None
+        placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed)
-        yield from (replace(origin, network=form, smaller=True) for form in homed_forms(made.smaller, self.homes))
+        yield from (replace(origin, network=placed, smaller=True) for form, placed in homed if form.smaller)
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
         """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""

@@ -54,7 +54,7 @@ NETWORKS = ("tiny_residual", "resnet8")
 
 
 def task(name: str) -> Task:
-    options = CascadeOptions(rungs=5, layouts=(0,), drafts=DraftOptions(moves=60))
+    options = CascadeOptions(rungs=5, dense=0, drafts=DraftOptions(moves=60))
     return Task(network(name), DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(model=f"zoo:{name}"), options)
 
 
