@@ -15,12 +15,12 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from math import prod
 from multiprocessing import get_context
 
+from msgspec import Struct
 from tabulate import tabulate
 
 from npu_model.errors import InputError
@@ -36,8 +36,7 @@ CASES = (
 _FAR = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A constant of a module, and the value at which it does nothing."""
 
     module: str

@@ -15,11 +15,13 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from fractions import Fraction
 from importlib import import_module
 from math import isqrt, prod
 
+from msgspec import Struct
+from msgspec.structs import replace
 from tabulate import tabulate
 
 from cascader.ethosu.network.network import Network
@@ -35,8 +37,7 @@ def _same(task: Task) -> Task:
     return task
 
 
-@dataclass(frozen=True, slots=True)
-class Switch:
+class Switch(Struct, frozen=True):
     """A switch turned off: the options that it changes, or the constant of a module and the value at which it does nothing."""
 
     label: str

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
+
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms import is_flat, is_small

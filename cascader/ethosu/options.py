@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from fractions import Fraction
+
+from msgspec import Struct, field
 
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class CascadeOptions:
+class CascadeOptions(Struct, frozen=True):
     """The search, each choice a switch of its own."""
 
     dense: int = 64

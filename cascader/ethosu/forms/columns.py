@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms
 from cascader.ethosu.network.axis import Axis

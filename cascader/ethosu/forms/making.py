@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.passes import AGAIN, PASSES, Terms, made_again
@@ -17,11 +19,9 @@ from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class MadeForm:
+class MadeForm(Struct, frozen=True):
     """A form of a network by its name in the table; one that is ``smaller`` is searched only if it holds fewer bytes than the others."""
 
     name: str

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.fold import folded
@@ -25,11 +27,9 @@ from cascader.ethosu.network.homes import Wanted
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from npu_model.accelerator import Accelerator
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """Terms that passes know beside the network: the device, its constants read in the arena or at home, and where tensors live.
 
     ``fine`` are the sizes of pieces (bytes of weights) that are finer than those of the largest layers.
@@ -43,8 +43,7 @@ class Terms:
     fine: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Pass:
+class Pass(Struct, frozen=True):
     """A rewrite of a network, done where all options named in ``switches`` are on."""
 
     run: Callable[[Network, Terms], Network]

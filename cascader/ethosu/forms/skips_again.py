@@ -6,7 +6,7 @@ as a network's input is. The same kernels run again, so that the same bytes are 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.cascader_graph import Part, TensorKind

@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeVar
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Thunk(Generic[T]):
+class Thunk(Struct, Generic[T], frozen=True):
     """Something that is still to be made, as a form is; it can be pickled.
 
     What waits for nothing else is made ``beside`` what others wait for.

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from cascader.ethosu.forms.columns import is_along_columns
 from cascader.ethosu.forms.passes import AGAIN, Terms
 from cascader.ethosu.forms.recomputed import MOST_PARTS
 from cascader.ethosu.forms.sizes import is_flat, is_large, is_small, waits_for_weights
 from cascader.ethosu.network.network import Network
-from npu_model.values import dataclass
 
 BEGIN = ("spared shifted copies", "spared copies")
 PLAIN = ("long steps", "recoded", "trimmed", "table slots", "row shapes", "transfers", "wide copies", "phases", "folded")
 """The passes with which forms begin: fewer copies, then kernels and tables that are better for any budget."""
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(Struct, frozen=True):
     """Facts that decide which forms a network has."""
 
     is_small: bool
@@ -54,8 +54,7 @@ def _always(_: Facts) -> bool:
     return True
 
 
-@dataclass(frozen=True, slots=True)
-class Form:
+class Form(Struct, frozen=True):
     """A form: the ``passes`` that make it, one after the other, behind those that it ``begins`` with.
 
     There is none where ``when`` says no, or where the pass that it ``needs`` finds nothing to do: where it stands, or else in the plain

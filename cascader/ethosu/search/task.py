@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
@@ -17,9 +19,9 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.result import Proof
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
-from npu_model.values import dataclass
 
 __all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
@@ -42,18 +44,18 @@ def ignored(_made: object) -> None:
     """Listener that waits for nothing that is on the way: no candidate, no point, no cycles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Brief, frozen=True):
     """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` are the replay's, ``estimate`` those that the search expected."""
+
+    unshown = ("schedule",)
 
     memory: int
     cycles: int
     estimate: int
-    schedule: Schedule = field(repr=False)
+    schedule: Schedule
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet).
 
     ``least_bytes`` are the bytes of the arena that are proven to be needed (None: not known yet). ``proof`` says what was proven of a
@@ -79,24 +81,26 @@ def unseen(_choice: Choice) -> None:
     """Wait for nothing before the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Brief, frozen=True):
     """A network with where it came from; one that is ``smaller`` is searched only if it holds fewer bytes than the others do."""
 
-    network: Network = field(repr=False)
+    unshown = ("network",)
+
+    network: Network
     provenance: Provenance
     smaller: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Brief, frozen=True):
     """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too. ``homes`` are those of tensors
     outside the arena; ``network`` has them, the others need not.
     """
 
-    network: Network = field(repr=False)
+    unshown = ("network",)
+
+    network: Network
     accelerator: str
     system: MemorySystem
     replay: Replay

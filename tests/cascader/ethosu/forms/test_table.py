@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import fields
 from functools import cache
 from itertools import chain
 from pathlib import Path
 
 import pytest
+from msgspec.structs import fields
 
 from cascader.ethosu.forms.making import MadeForm, forms
 from cascader.ethosu.forms.passes import AGAIN, PASSES

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 from scheduling import DEFAULT, legalised, schedule
 
 from cascader.ethosu.codegen.lowering import lower
