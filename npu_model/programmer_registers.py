@@ -8,10 +8,9 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
-from msgspec import Struct
-
 from npu_model.accelerator import accelerator
 from npu_model.command_stream.payload import config_word
+from npu_model.values import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -40,7 +39,8 @@ class Access(Enum):
     """A written 1 clears the bit, a 0 leaves it; a read gives what is set."""
 
 
-class Field(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Field:
     """Some bits of a register: the lowest one, and how many."""
 
     name: str
@@ -62,7 +62,8 @@ class Field(Struct, frozen=True):
         return value << self.lowest & self.mask
 
 
-class Register(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Register:
     """One word: its byte offset, its value after a reset, its fields, and where access rule and reset value are from."""
 
     name: str

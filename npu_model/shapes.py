@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -23,7 +23,8 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-class Shape3D(Struct, frozen=True, order=True):
+@dataclass(frozen=True, slots=True, order=True)
+class Shape3D:
     """Height, width and depth (channels), in elements.
 
     >>> Shape3D(2, 3, 4).elements

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from npu_testbed.endings import INTERRUPTED
 from npu_testbed.progress import Progress
 from npu_testbed.termination import Terminated, TimeIsUp, time_limit
@@ -16,7 +15,8 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, Seen
 
 
-class Ending(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Ending:
     """A choice, the reason why its search was left early (empty: it was not) and the exit status."""
 
     choice: Choice

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.printable import printable
+from npu_model.values import dataclass
 
 T = TypeVar("T")
 
@@ -16,7 +15,8 @@ _REASON = 1000
 """Characters of a reason that are shown."""
 
 
-class Failure(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Failure:
     """Work that was not done: what, for which network on which accelerator, and why not."""
 
     network: str

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
+from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
-
-from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
@@ -19,9 +18,9 @@ from cascader.ethosu.search.task import Point, Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from npu_testbed.progress import Progress, silent
@@ -29,19 +28,18 @@ from npu_testbed.resume import Resumed, resumed
 from npu_testbed.versions import Tools
 
 
-class FrontierPoint(Brief, frozen=True, dict=True):
+@dataclass(frozen=True)
+class FrontierPoint:
     """One schedule of the frontier: ``memory`` is its arena, the bytes that a user sets aside, ``cycles`` those of the replay.
 
     The arena goes from its base to the end of the highest buffer, tensors of CPU operators included, rounded up to 16.
     ``estimate`` is what the search expected, ``schedule`` is self-contained.
     """
 
-    unshown = ("schedule",)
-
     memory: int
     cycles: int
     estimate: int
-    schedule: Schedule
+    schedule: Schedule = field(repr=False)
 
     @property
     def jobs(self) -> int:
@@ -93,10 +91,9 @@ class FrontierPoint(Brief, frozen=True, dict=True):
         return digest(self.schedule)
 
 
-class Frontier(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Frontier:
     """The Pareto points of a network by ascending memory, and on what they were found and replayed."""
-
-    unshown = ("near",)
 
     model: str
     model_sha256: str
@@ -110,7 +107,7 @@ class Frontier(Brief, frozen=True):
     candidates: int
     replayed: int
     timing: TimingParameters = DEFAULT_TIMING
-    near: tuple[FrontierPoint, ...] = ()
+    near: tuple[FrontierPoint, ...] = field(default=(), repr=False)
     """Schedules that are behind a point by a per cent at most: what may stand in its place if that says more under other timings."""
 
     def within(self, memory: int) -> FrontierPoint | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cascader.ethosu.network.network import CpuPart
 from cascader.frontends.vela import legalised
@@ -15,6 +15,7 @@ from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
 from npu_testbed.progress import Progress, silent
+from npu_testbed.te_models import is_te, te_task
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Task
@@ -62,6 +63,11 @@ def load_task(
     asked = memory.memory_system()
     system, homes = as_scheduled(asked), outer_homes(asked, homes)
     progress(f"Reading {source}")
+    if is_te(source):
+        if ignore_ops:
+            raise InputError(f"Operators {', '.join(ignore_ops)} cannot stay on the CPU: {source} is a graph of Tensor Expressions alone.")
+        given: dict[str, Any] = {"rungs": rungs, "timing": timing, "recompute": recompute, "homes": homes, "progress": progress}
+        return te_task(source, accelerator_config, system, **given)
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
     found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)

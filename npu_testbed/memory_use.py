@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError

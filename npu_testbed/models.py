@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
+from dataclasses import field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
-from msgspec.structs import replace
-
-from npu_model.brief import Brief
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from npu_testbed.input_shapes import InputShape, Source
+from npu_testbed.te_models import is_te, refuse_te
 from validation.reading import read_file
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
 """Prefix of the name of a network that the package builds."""
 
 
-class Model(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Model:
     """A model file: its name without folder (or ``zoo:NAME``, ``portfolio:NAME``) and its bytes."""
 
-    unshown = ("data",)
-
     name: str
-    data: bytes
+    data: bytes = field(repr=False)
 
     @property
     def sha256(self) -> str:
@@ -53,6 +52,8 @@ def _load(source: str) -> Model:
         from validation.portfolio import build as build_portfolio  # noqa: PLC0415  # the same
 
         return Model(source, build_portfolio(source.removeprefix(PORTFOLIO)))
+    if is_te(source):
+        raise refuse_te(source)
     _require_convertible(source)
     return Model(Path(source).name, read_file(source, "Model"))
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 
-class Places(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Places:
     """Homes as pairs WHAT=MEMORY, and the bound of multiply-accumulates as a multiple of the network's (None: the search's own)."""
 
     homes: tuple[str, ...] = ()

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
@@ -22,12 +20,14 @@ from npu_model.export.tflite_file import payload_of
 from npu_model.printable import printable
 from npu_model.program.text import to_text
 from npu_model.tflite.identifiers import is_tflite, is_tosa
+from npu_model.values import dataclass
 from npu_testbed.cpu_reasons import with_reasons
 from npu_testbed.files import require_writable
 from npu_testbed.files import write_files as write_whole
 from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import read_schedule
+from npu_testbed.te_models import HOST, TeModel, host_runs, is_te, load_te
 from sim.hazards import network_hazards
 from validation.reading import read_file
 
@@ -40,7 +40,8 @@ _LINE = 2000
 """Characters of the line of a CPU operator."""
 
 
-class _Read(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Read:
     """The network in a file, and the schedule if the file is one; the inputs and outputs of a ``delegate`` have no names."""
 
     network: CompiledNetwork
@@ -156,6 +157,8 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     read = _read_network(path)
     network = read.network
     _require_driver(path, read)
+    if model is not None and is_te(model):
+        return _verify_te(read, model, Path(path).name, inferences, seed, progress)
     if RUNTIME in cpu_codes(network):
         raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
     original = _original(read.plan, model, Path(path).name)
@@ -205,7 +208,30 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         return result
 
 
-class _Judged(Struct, frozen=True):
+def _te_model(read: _Read, source: str, name: str) -> TeModel:
+    """The graph that a schedule was made from; InputError if the file is no schedule, or another graph's."""
+    model = load_te(source)
+    if read.plan is None:
+        raise InputError(f"{name} is no schedule, and {model.name} is a graph of Tensor Expressions: give the model that it was made from.")
+    _require_recorded(read.plan, name, model.name, model.sha256)
+    return model
+
+
+def _verify_te(read: _Read, source: str, name: str, inferences: int, seed: int, progress: Progress) -> Verification:
+    """A schedule of Tensor Expressions beside these, as TVM compiles them for the machine that this runs on."""
+    from npu_testbed.verification import functional_outputs, seeded_inputs, verification  # noqa: PLC0415  # as above
+
+    model = _te_model(read, source, name)
+    inputs = seeded_inputs(read.network, inferences, seed)
+    progress(f"Running {name}")
+    found = functional_outputs(read.network, inputs)
+    progress(f"Compiling {model.name} with TVM, and running it")
+    references: list[Reference] = [(HOST, lambda arrays: host_runs(model.graph, arrays))]
+    return verification(name, found, inputs, references, seed, "", hazards=network_hazards(read.network))
+
+
+@dataclass(frozen=True, slots=True)
+class _Judged:
     """LiteRT among the references, if it could be asked, and what is to be said about it."""
 
     references: tuple[Reference, ...]
@@ -266,14 +292,18 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
     ``model`` is by default the package's own that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
     is not installed, or a kernel cannot be expressed.
     """
-    from npu_testbed.tensorir_proof import prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
+    from npu_testbed.tensorir_proof import litert_judges, prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
 
     progress(f"Reading {path}")
     plan = _read_network(path).plan
     if plan is None:
         raise InputError(f"{Path(path).name} is a compiled network: the proof in TensorIR needs a schedule file; make one with `schedule`.")
+    if model is not None and is_te(model):
+        graph = _te_model(_Read(lower(plan), plan), model, Path(path).name).graph
+        judges = [(HOST, lambda arrays: host_runs(graph, arrays))]
+        return prove_schedule(plan, judges, inferences=inferences, seed=seed, progress=progress)
     original = _original(plan, model, Path(path).name)
-    return prove_schedule(plan, original.data, inferences=inferences, seed=seed, progress=progress)
+    return prove_schedule(plan, litert_judges(original.data), inferences=inferences, seed=seed, progress=progress)
 
 
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
@@ -284,9 +314,15 @@ def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
     if source is None:
         raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")
     original = load_model(source)
-    if plan is not None and plan.provenance.model_sha256 not in ("", original.sha256):
-        raise InputError(
-            f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {original.name} has "
-            f"{original.sha256[:12]}: give the model that it was made from, with the --input-shape that it was made with."
-        )
+    if plan is not None:
+        _require_recorded(plan, name, original.name, original.sha256)
     return original
+
+
+def _require_recorded(plan: Schedule, name: str, model: str, sha256: str) -> None:
+    """InputError if a schedule was made from another model than that of this hash."""
+    if plan.provenance.model_sha256 not in ("", sha256):
+        raise InputError(
+            f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {model} has "
+            f"{sha256[:12]}: give the model that it was made from, with the --input-shape that it was made with."
+        )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec.structs import replace
+from dataclasses import replace
 
 from npu_model.accelerator import replay_only_names
 from npu_model.errors import InputError

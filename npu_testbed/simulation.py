@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import on_ports
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
-from npu_model.brief import Brief
 from npu_model.compiled.containers import read_container, unpacked
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from npu_testbed.compiled_homes import homes_of
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -66,7 +64,8 @@ def replayed(
     return counted_network(network, system, timing)
 
 
-class VelaOptions(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class VelaOptions:
     """Options of Vela's own schedule, by its names; None where not given."""
 
     accelerator: str | None = None
@@ -85,7 +84,8 @@ class VelaOptions(Struct, frozen=True):
 NO_VELA_OPTIONS = VelaOptions()
 
 
-class Simulation(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Simulation:
     """A replayed network: what ran, on what, and what was planned for it.
 
     ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
@@ -94,15 +94,13 @@ class Simulation(Brief, frozen=True):
     of the shared buffer do not guarantee.
     """
 
-    unshown = ("network", "replay")
-
     model: str
     planner: str
     planned_bytes: int
     device: Accelerator
     system: MemorySystem
-    network: CompiledNetwork
-    replay: NetworkReplay
+    network: CompiledNetwork = field(repr=False)
+    replay: NetworkReplay = field(repr=False)
     tools: Tools
     fast_scratch: bool = False
     timing: TimingParameters = DEFAULT_TIMING
@@ -249,7 +247,8 @@ def simulate_plan(
     )
 
 
-class VelaPlan(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class VelaPlan:
     """Vela's schedule of a network and the arena that it says this takes."""
 
     network: CompiledNetwork

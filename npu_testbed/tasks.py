@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import replace
 from fractions import Fraction
-
-from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms import is_flat, is_small
@@ -23,7 +23,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.models import Model
 from npu_testbed.replaying import QuickReplay
-from npu_testbed.versions import tool_versions, vela_tools
+from npu_testbed.versions import Tools, tool_versions, vela_tools
 from sim import quick_cycles
 
 QUICKER = 0.992
@@ -80,6 +80,34 @@ def _others(
     return (Origin(second, Provenance(model.name, model.sha256, tools, system, timing)),) if reason else ()
 
 
+def network_task(
+    plain: Network,
+    origin: tuple[str, str, Tools],
+    accelerator_config: str,
+    system: MemorySystem,
+    *,
+    rungs: int | None = None,
+    timing: TimingParameters = DEFAULT_TIMING,
+    recompute: Fraction | None = None,
+    homes: tuple[str, ...] = (),
+    others: Callable[[MemorySystem, Provenance], tuple[Origin, ...]] = lambda *_: (),
+) -> Task:
+    """The task of scheduling a network, whatever it is made of: ``origin`` is the model's name, its hash and the tools of its front end.
+
+    ``others`` are networks of the same mathematics, on the memories in which the network's tensors then live. The rest is as
+    :func:`task_of` has it.
+    """
+    device = accelerator(accelerator_config)
+    wanted = tuple(wanted_home(text, system) for text in homes)
+    network = with_homes(plain, wanted)
+    system = on_ports(system, network.homes)
+    name, sha256, tools = origin
+    provenance = Provenance(name, sha256, tool_versions(tools), system, timing)
+    options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
+    options = options if recompute is None else replace(options, recompute=recompute)
+    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others(system, provenance), wanted)
+
+
 def task_of(
     model: Model,
     found: Legalised,
@@ -98,17 +126,23 @@ def task_of(
     ``one_core`` Vela's other core is not asked for better kernels. ``homes`` are
     pairs WHAT=MEMORY, as ``--home`` takes them.
     """
-    device = accelerator(accelerator_config)
-    tools = tool_versions(vela_tools(found.result.version, found.core, found.note))
-    spared = found.spared
+    device, spared = accelerator(accelerator_config), found.spared
     plain = found.network(merge=spared > MANY_SPARED)
-    wanted = tuple(wanted_home(text, system) for text in homes)
-    network = with_homes(plain, wanted)
-    system = on_ports(system, network.homes)
-    provenance = Provenance(model.name, model.sha256, tools, system, timing)
-    options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    options = options if recompute is None else replace(options, recompute=recompute)
-    others = () if one_core else _others(model, found, plain, device, system, timing)
-    if 0 < spared <= MANY_SPARED:
-        others = (*others, Origin(found.network(merge=True), provenance))
-    return Task(network, device.name, system, QuickReplay(system, timing), provenance, options, others, wanted)
+
+    def others(system: MemorySystem, provenance: Provenance) -> tuple[Origin, ...]:
+        second = () if one_core else _others(model, found, plain, device, system, timing)
+        if 0 < spared <= MANY_SPARED:
+            return (*second, Origin(found.network(merge=True), provenance))
+        return second
+
+    return network_task(
+        plain,
+        (model.name, model.sha256, vela_tools(found.result.version, found.core, found.note)),
+        accelerator_config,
+        system,
+        rungs=rungs,
+        timing=timing,
+        recompute=recompute,
+        homes=homes,
+        others=others,
+    )

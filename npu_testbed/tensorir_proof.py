@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
-from msgspec import Struct, to_builtins
-from msgspec.structs import replace
 from numpy.typing import NDArray
 from tabulate import tabulate
 
@@ -19,8 +18,9 @@ from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
 from npu_model.errors import InputError
 from npu_model.printable import printable
+from npu_model.values import dataclass
 from npu_testbed.progress import Progress, silent
-from npu_testbed.verification import LITERT, OutputComparison, compare, functional_outputs, seeded_inputs
+from npu_testbed.verification import LITERT, OutputComparison, Reference, compare, functional_outputs, seeded_inputs
 from validation.layout import grid
 from validation.litert.judge import litert_installed, reference_outputs
 
@@ -29,7 +29,8 @@ PROGRAM = "the schedule's Program, run bit by bit"
 Arrays = Mapping[str, NDArray[Any]]
 
 
-class TensorirProof(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TensorirProof:
     """The run of a schedule's compiled TensorIR, beside what was planned; all memory in bytes.
 
     ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
@@ -86,7 +87,7 @@ class TensorirProof(Struct, frozen=True):
 
     def document(self) -> dict[str, Any]:
         """The proof as plain values, without the sizes of single buffers."""
-        plain: dict[str, Any] = to_builtins(self)
+        plain = asdict(self)
         for key in ("claimed", "allocated"):
             plain[f"{key}_bytes"] = sum(plain.pop(key).values())
         return plain | {"buffers": len(self.claimed), "sizes_equal": self.claimed == self.allocated, "passed": self.passed}
@@ -100,11 +101,19 @@ def _merged(prefix: str, rows: Sequence[OutputComparison]) -> tuple[OutputCompar
     return tuple(OutputComparison(f"{row.reference}, {prefix}", row.output, row.differing, row.size) for row in rows)
 
 
-def prove_schedule(schedule: Schedule, model: bytes, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
-    """Compile the schedule's TensorIR and run it on seeded inputs, beside LiteRT, if it is installed, and the schedule's own Program.
+def litert_judges(model: bytes) -> Sequence[Reference]:
+    """LiteRT as the reference of a schedule that was made from the .tflite file ``model``; none if it is not installed."""
+    if not litert_installed():
+        return ()
+    return ((LITERT, lambda inputs: reference_outputs(without_constant_outputs(model)[0], inputs)),)
 
-    ``model`` is the .tflite file that the schedule was made from. InputError if TVM is not installed, a kernel cannot be expressed,
-    or the network runs an operator on the CPU that is not a copy.
+
+def prove_schedule(
+    schedule: Schedule, judges: Sequence[Reference], *, inferences: int = 2, seed: int = 0, progress: Progress = silent
+) -> TensorirProof:
+    """Compile the schedule's TensorIR and run it on seeded inputs, beside the ``judges``, if there are any, and the schedule's own Program.
+
+    InputError if TVM is not installed, a kernel cannot be expressed, or the network runs an operator on the CPU that is not a copy.
     """
     load()
     progress("Compiling TensorIR")
@@ -120,11 +129,11 @@ def prove_schedule(schedule: Schedule, model: bytes, *, inferences: int = 2, see
     run_seconds = perf_counter() - started
     progress("Running the references")
     references: list[tuple[str, Sequence[Arrays]]] = [(PROGRAM, functional_outputs(network, inputs))]
-    skipped = "" if litert_installed() else f"{LITERT} were not asked: install the extra 'numerics'."
-    if litert_installed():
+    skipped = "" if judges else f"{LITERT} were not asked: install the extra 'numerics'."
+    for name, outputs in judges:
         try:
-            references.append((LITERT, reference_outputs(without_constant_outputs(model)[0], inputs)))
-        except InputError as error:
+            references.append((name, outputs(inputs)))
+        except InputError as error:  # noqa: PERF203  # there are one or two
             # One reference more must not make the answer worse.
             skipped = f"{str(error).removesuffix('check the model.').rstrip(': ')}: {PROGRAM} is all that was compared."
     comparisons = tuple(

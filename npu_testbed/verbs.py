@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike, fspath
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.folders import own_folder
@@ -19,9 +19,11 @@ from npu_testbed.cli import build_parser
 from npu_testbed.endings import memory_sentence, system_sentence
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import write_schedule
+from npu_testbed.te_models import is_graph, source_of
 from npu_testbed.vela_timeout import vela_timeout
 
 if TYPE_CHECKING:
+    from cascader.frontends.te.graph import Graph
     from npu_testbed.outcomes import Outcome, TextOutcome
     from npu_testbed.outcomes.comparison import ComparisonOutcome
     from npu_testbed.outcomes.compilation import CompilationOutcome
@@ -29,8 +31,8 @@ if TYPE_CHECKING:
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.outcomes.schedule import ScheduleOutcome
 
-    Source: TypeAlias = str | PathLike[str] | bytes | Schedule | ScheduleOutcome
-    """A path, ``zoo:NAME`` or ``portfolio:NAME``, the bytes of a model, or a schedule that is at hand."""
+    Source: TypeAlias = str | PathLike[str] | bytes | Schedule | ScheduleOutcome | Graph
+    """A path, ``zoo:NAME``, ``portfolio:NAME`` or ``GRAPH.py:FUNCTION``, the bytes of a model, or a schedule or a graph that is at hand."""
 
 Error = InputError
 """The one error that a verb raises: a sentence with the value, the bound and the remedy."""
@@ -87,12 +89,15 @@ def _files(sources: Sequence[Source]) -> Iterator[list[str]]:
             if isinstance(source, (str, PathLike)):
                 names.append(fspath(source))
                 continue
+            if is_graph(source):
+                names.append(source_of(source))
+                continue
             if isinstance(source, bytes):
                 path = folder / f"network{number}.tflite"
                 path.write_bytes(source)
             else:
                 path = folder / f"schedule{number}.json"
-                write_schedule(source if isinstance(source, Schedule) else source.schedule, path)
+                write_schedule(source if isinstance(source, Schedule) else cast("ScheduleOutcome", source).schedule, path)
             names.append(str(path))
         yield names
 
@@ -106,7 +111,8 @@ def ask(command: str, *sources: Source, progress: Progress | None = None, **opti
     parser = _parser(words)
     known = _options(parser)
     given: list[str] = []
-    for name, value in options.items():
+    for name, given_value in options.items():
+        value = source_of(given_value) if is_graph(given_value) else given_value
         if name not in known:
             near = get_close_matches(name, known, 1)
             meant = f"did you mean {near[0]}?" if near else f"the options are {', '.join(sorted(known))}."

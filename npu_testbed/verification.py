@@ -6,13 +6,14 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
+from npu_model.values import dataclass
 from npu_testbed.divergence import Divergence
+from npu_testbed.te_models import HOST
 from npu_testbed.undefined import defined_part
 from sim.functional import FilterCache, State, run
 from sim.hazards import Hazard
@@ -31,7 +32,8 @@ _QUANTISED_BITS = 16
 """Widest integers that a network's activations are quantised to."""
 
 
-class OutputComparison(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OutputComparison:
     """One output of all inferences beside one reference: ``differing`` of ``size`` bytes."""
 
     reference: str
@@ -40,7 +42,8 @@ class OutputComparison(Struct, frozen=True):
     size: int
 
 
-class Verification(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Verification:
     """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were).
 
     ``fully_connected`` are the layers that Vela rounds twice and LiteRT once: the mended stream has them rounded once, as
@@ -71,6 +74,8 @@ class Verification(Struct, frozen=True):
     def _is_equal(self) -> bool:
         if any(comparison.reference == LITERT for comparison in self.comparisons):
             return self.equal_to(LITERT)
+        if any(comparison.reference == HOST for comparison in self.comparisons):
+            return self.equal_to(HOST)
         return self.equal_to(VELA_STREAM) or self.equal_to(MENDED_STREAM)
 
     @property

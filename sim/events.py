@@ -5,9 +5,8 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
-from msgspec import Struct
-
 from npu_model.program import Program
+from npu_model.values import dataclass
 
 
 class Unit(Enum):
@@ -43,7 +42,8 @@ class Cause(Enum):
     AXI1 = "AXI1"
 
 
-class Busy(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Busy:
     """``unit`` worked for operation ``operation`` (index in the Program) from cycle ``start`` to ``end``."""
 
     unit: Unit
@@ -52,7 +52,8 @@ class Busy(Struct, frozen=True):
     operation: int
 
 
-class Wait(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Wait:
     """``unit`` waited for ``cause`` on behalf of operation ``operation`` from cycle ``start`` to ``end``."""
 
     unit: Unit

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-
-from msgspec import Struct
+from dataclasses import dataclass
 
 from npu_testbed.cli import main
 
 
-class Outcome(Struct, frozen=True):
+@dataclass(frozen=True)
+class Outcome:
     """Exit status and printed texts of a command line."""
 
     status: int

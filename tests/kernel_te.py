@@ -7,11 +7,11 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from cascader.tensorir.expressions import Expressions
 from cascader.tensorir.kernel_elementwise import check as check_elementwise
 from cascader.tensorir.kernel_elementwise import combined
 from cascader.tensorir.kernel_windowed import WindowAxis, axes, window_sum
 from cascader.tensorir.numerics import OutputUnit, Value, magnitude
-from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Padding, Upscale
@@ -20,36 +20,6 @@ Shape = tuple[int, int, int, int]
 
 KERNEL = "npu_kernel"
 """Attribute of every stage: the name of its kernel's last one."""
-
-
-class _Expressions(Writer):
-    """Writes expressions alone: values that get a name are let in around the expression that uses them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self._bound: list[tuple[Any, Any]] = []
-
-    def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
-        """A variable, to be used in the expression that :meth:`closed` ends; what TVM looks for bounds of stays an expression.
-
-        That are indices and shifts; TVM 0.27 stops where it finds two bounds for one shift that is let in.
-        """
-        if dtype == "int32" or name in {"index", "shift"}:
-            return value
-        variable = self.tvm.tirx.Var(name, dtype)
-        self._bound.append((variable, value))
-        return variable
-
-    def closed(self, expression: Any) -> Any:
-        """The expression with all the values that were bound for it, each computed once."""
-        while self._bound:
-            variable, value = self._bound.pop()
-            expression = self.tvm.tirx.Let(variable, value, expression)
-        return expression
-
-    def cast(self, dtype: str, value: Any) -> Any:
-        """``value``, which may be an element of a tensor expression, as ``dtype``."""
-        return value.astype(dtype)
 
 
 def shape_of(feature_map: FeatureMap) -> Shape:
@@ -67,7 +37,7 @@ class KernelWriter:
     def __init__(self, stored: bytes, accelerator: Accelerator) -> None:
         """``stored`` are the network's constants."""
         self._stored, self._accelerator = stored, accelerator
-        self.writer = _Expressions()
+        self.writer = Expressions()
         self.te = self.writer.tvm.te
         self.constants: dict[Any, NDArray[Any]] = {}
         self.label = ""

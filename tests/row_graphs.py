@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import lcm
 
 from hypothesis import strategies as st
-from msgspec.structs import replace
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import dataclass
 
 from cascader.plan.group_costs import JobTimes
 
 
-class ToyCosts(Struct, frozen=True):
+@dataclass(frozen=True)
+class ToyCosts:
     """Parts of an even number have constants of some rows of 16 bytes; reading them at home costs four cycles a row each time."""
 
     start_up: int = 5

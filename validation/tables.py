@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
-from msgspec import Struct
-
 from npu_model.printable import printable
+from npu_model.values import dataclass
 from validation.layout import filled, grid
 
 _CELL, _NOTE = 400, 4000
@@ -27,7 +26,8 @@ def items(texts: Sequence[str]) -> list[str]:
     return [line for text in texts for line in prose(f"- {text}", "  ")]
 
 
-class Table(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Table:
     """``rows`` hold one text cell per header; cells that are numbers are aligned to the right."""
 
     title: str

@@ -6,14 +6,16 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
+
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 NEVER = -(1 << 40)
 """The gap between two buffers that are never live together."""
 
 
-class Extent(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Extent:
     """Bytes ``low[i]`` to ``high[i]`` (exclusive), from the buffer's base, are live at step ``start + i``; equal means none."""
 
     name: str
@@ -37,7 +39,8 @@ def fixed(name: str, size: int, start: int, end: int) -> Extent:
     return Extent(name, start, np.zeros_like(high), high)
 
 
-class Extents(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class Extents:
     """Extents as flat arrays, as the compiled core takes them.
 
     Extent i lives from step ``starts[i]`` until ``ends[i]`` (exclusive); its lows begin at ``offsets[i]`` of ``data``, its highs follow.

@@ -11,17 +11,18 @@ from math import lcm
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.propagator import Propagator
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rows = npt.NDArray[np.int64]
 
 
-class RowMap(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RowMap:
     """Where the rows of a view lie in a tensor: row y in bytes [offset + y * step, offset + y * step + reach).
 
     A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape). It
@@ -67,7 +68,8 @@ class RowMap(Struct, frozen=True):
         return -(-(self.offset + (lasts - 1) * self.step + self.reach) // self.unit)
 
 
-class RowPropagator(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RowPropagator:
     """The row axis of an affine propagator (:meth:`projected`): which input rows some output rows need.
 
     Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads. These numbers are
@@ -130,7 +132,8 @@ class RowPropagator(Struct, frozen=True):
         return lows if self.at is None else self.at.lows(lows)
 
 
-class RowTensor(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RowTensor:
     """``rows`` rows of ``row_bytes`` bytes of the arena, 0 of a tensor that lives elsewhere; a tensor that cannot be cut is one row.
 
     A rolling buffer of it holds a multiple of ``roll`` rows, so that no row of a view of it wraps in the middle.
@@ -148,7 +151,8 @@ class RowTensor(Struct, frozen=True):
         return self.rows * self.row_bytes
 
 
-class RowPart(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RowPart:
     """A part that makes ``rows`` rows of its ``outputs`` from ``inputs`` (tensor index and propagator each).
 
     ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at ``phase`` and a multiple
@@ -232,7 +236,8 @@ class RowPart(Struct, frozen=True):
         return max(0, min(self.rows, 1 if self.atomic and end > 0 else end))
 
 
-class RowGraph(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class RowGraph:
     """Parts in order of execution and their tensors."""
 
     parts: tuple[RowPart, ...]

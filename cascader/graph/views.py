@@ -5,14 +5,14 @@ Parts need not agree about the axes of a tensor: one may read as a matrix what a
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from cascader.graph.propagator import Propagator
 from cascader.graph.row_graph import RowMap
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 
-class View(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class View:
     """An array of some axes in the bytes of a tensor.
 
     Its first element begins at byte ``base``, and ``steps`` are the bytes from one element to the next along each axis. Elements of the
@@ -60,7 +60,8 @@ class View(Struct, frozen=True):
         return RowMap(first, 0, end - first, unit)
 
 
-class OperandView(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OperandView:
     """The view that a part has of a tensor that it reads; ``propagator`` leads from the part's own array to the view."""
 
     tensor: str
@@ -68,7 +69,8 @@ class OperandView(Struct, frozen=True):
     propagator: Propagator
 
 
-class Cut(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Cut:
     """Stripes along an axis.
 
     A stripe begins at 0, or at ``phase`` and a multiple of ``align``, and has at most ``most`` elements (0: any number).
@@ -79,7 +81,8 @@ class Cut(Struct, frozen=True):
     most: int = 0
 
 
-class PartViews(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PartViews:
     """A part's own array (a ``view`` of its only ``output``), the ``operands`` that it reads, how each axis is cut (None: not at all)."""
 
     output: str

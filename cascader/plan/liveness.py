@@ -6,17 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph, RowTensor
 from cascader.plan.depth_first import JobTable, StripeJob
+from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 _FAR = 1 << 40
 
 
-class LiveRows(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LiveRows:
     """Rows ``low[i]`` to ``high[i]`` (exclusive) of a tensor are live at step ``start + i``; they may be none."""
 
     start: int
@@ -46,7 +47,8 @@ def live_rows(graph: RowGraph, jobs: JobTable | Sequence[StripeJob]) -> dict[int
     return lives
 
 
-class _Uses(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Uses:
     """Uses of a tensor, part by part, each with the part's steps: the first row that each job ``needs``, the end of those ``written``."""
 
     needs: list[tuple[Steps, Steps]]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import prod
 from typing import Generic, Protocol, TypeVar
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 
 class BufferMode(Enum):
@@ -24,7 +24,8 @@ class BufferMode(Enum):
     DOUBLE = "double"
 
 
-class StripeBuffer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class StripeBuffer:
     """Room for ``copies`` arrays of ``shape``; rows of ``axis`` (None: none) lie at their index modulo the shape.
 
     ``origin`` is the tensor's element that a rolling buffer's first one holds, but for ``axis``.
@@ -59,7 +60,8 @@ class PartGroup(Protocol):
 G = TypeVar("G", bound=PartGroup)
 
 
-class Plan(Struct, Generic[G], frozen=True):
+@dataclass(frozen=True, slots=True)
+class Plan(Generic[G]):
     """One way to execute a part group; the group says its stripes and their order.
 
     ``staged`` are the parts whose constants are copied into the cascade memory whole. ``memory`` counts everything that is live while the

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
-from msgspec import Struct
-
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
+from npu_model.values import dataclass
 
 
 class Constants(NamedTuple):
@@ -34,7 +33,8 @@ class Issue(NamedTuple):
     address: int
 
 
-class Timeline(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Timeline:
     """The copies in the order of issue and the cycles of all jobs with them."""
 
     issues: tuple[Issue, ...]

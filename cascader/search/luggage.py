@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 KEPT = 16
 """Pieces of luggage that a process keeps, with all that it has worked out for them: more than a network has forms.
@@ -45,7 +45,8 @@ class Shelf:
         return self._there[label]
 
 
-class _Parcel(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Parcel:
     """Luggage on its way; without ``content`` it is there already."""
 
     label: str

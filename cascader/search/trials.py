@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.allocate.moving import placements
 from cascader.prefetch.copies import NO_LIMIT

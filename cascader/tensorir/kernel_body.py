@@ -8,24 +8,25 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from msgspec import Struct
-
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.views import view_of
 from cascader.tensorir.numerics import OutputUnit, Value, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
+from npu_model.values import dataclass
 
 
-class Storage(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Storage:
     """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and byte b is at b mod ``size``."""
 
     size: int
     rows: int | None = None
 
 
-class Elements(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Elements:
     """A feature map as a kernel's parameter: ``buffer`` lies ``offset`` bytes behind the begin of the storage.
 
     Its element 0 is ``start`` rows before the map's first element. If it has ``rows`` it rolls along ``axis``: its row y is at slot
@@ -100,7 +101,8 @@ def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, in
     return [(first, blocks, lanes) for first, blocks, lanes in ((0, whole, block), (whole * block, 1, rest)) if blocks and lanes]
 
 
-class KernelBody(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class KernelBody:
     """Operands of a kernel, and its statements as they are written: a call makes ``count`` rows or columns of the OFM from ``first`` on.
 
     ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table.

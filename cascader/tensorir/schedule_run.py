@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import Port
@@ -18,6 +17,7 @@ from cascader.tensorir.compat import load
 from cascader.tensorir.measured import Measured, compile_measured
 from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, ScheduleModule, schedule_module
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the network's input or output."""
@@ -29,7 +29,8 @@ _ALIGNMENT = 64
 """Alignment in bytes of the memory that is handed to compiled code (TVM's default)."""
 
 
-class ScheduleRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ScheduleRun:
     """Result of one inference: outputs by name, counted multiply-accumulates by part, and two numbers of bytes that must be 0.
 
     ``stale`` counts bytes of staged weights that were not the part's when a job used them, ``damaged`` changed bytes of the guards.
@@ -41,7 +42,8 @@ class ScheduleRun(Struct, frozen=True):
     damaged: int
 
 
-class CompiledSchedule(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class CompiledSchedule:
     """A schedule as machine code; the memory of ``measured`` is that of the run in buffers."""
 
     source: ScheduleModule

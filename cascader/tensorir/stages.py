@@ -6,23 +6,25 @@ TVM itself lowers the graph (``te.create_prim_func``), so that what is analysed 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import field
 from itertools import chain, count
 from typing import Any
 
-from msgspec import Struct, field
-
 from cascader.tensorir.compat import buffer_of, load, rewrite, shape_of, walk
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 
-class ReduceAxis(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ReduceAxis:
     """A loop of a reduction: its variable, which counts from 0, and how often it runs."""
 
     var: Any
     extent: int
 
 
-class Stage(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class Stage:
     """One ComputeOp: ``value`` is stored at the output's element ``axes``; a reduction starts from ``init`` and updates itself.
 
     ``axes`` are one variable per axis of ``shape``. In a reduction ``value`` loads the element of ``output`` so far.
@@ -52,7 +54,8 @@ class Stage(Struct, frozen=True, eq=False):
         return substitute(self.value, self.axes, indices)
 
 
-class StageGraph(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class StageGraph:
     """Stages in one valid order, and the buffers of the placeholders; buffers are known by ``names``.
 
     ``names`` of placeholders and stages are those of the Tensor Expressions, with a number behind them if a name is used twice.

@@ -10,11 +10,11 @@ matches stages by the name in their ``op`` attribute, as RFC 0037 does. A caller
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
-from msgspec import Struct, field
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
@@ -22,11 +22,13 @@ from cascader.tensorir.compat import buffer_of, check_form, item_size, load, sha
 from cascader.tensorir.derive import derive
 from cascader.tensorir.stages import Stage, StageGraph, read_stages
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
 
-class Match(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Match:
     """Stages that are one Part, in order, the last one makes its output.
 
     ``work`` is what an output element costs (multiply-accumulates of an accumulation). ``propagators`` are hand-written
@@ -45,7 +47,8 @@ class Match(Struct, frozen=True):
         return self.stages[-1]
 
 
-class Wanted(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Wanted:
     """The stage that makes a wanted tensor, in its graph, and the names of the constants."""
 
     graph: StageGraph
@@ -67,7 +70,8 @@ Matcher = Callable[[Wanted], Match | None]
 """A rule: the Part that makes the wanted tensor, None if it says nothing of it."""
 
 
-class StageSequence(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class StageSequence:
     """Matches stages whose attribute ``op`` has the names ``ops``, from first to last; a name with ``?`` may be missing.
 
     At least one stage must match. ``work`` is that of an output element; None counts the loops of the accumulations.
@@ -163,7 +167,8 @@ def _reads_own_elements(wanted: Wanted, stage: Stage, name: str) -> bool:
     )
 
 
-class TeGraph(Struct, frozen=True, eq=False):
+@dataclass(frozen=True, slots=True, eq=False)
+class TeGraph:
     """A Tensor Expression graph with its CascaderGraph, whose parts carry their :class:`Match` as payload.
 
     ``constants`` are the values of the constant placeholders by name, in the order of the function's parameters, which are

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 
-class CpuReason(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CpuReason:
     """A reason why a compiler leaves an operator to the CPU: the ``value`` that it found, and its ``bound`` ("" if none is named)."""
 
     value: str

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
+from dataclasses import field
 from math import prod
 
-from msgspec import Struct
-
 from npu_model.accelerator import accelerator
-from npu_model.brief import Noted
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import COPIES_OF_STATE, ResourceVariable
@@ -34,6 +32,7 @@ from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.tflite.record_reader import RecordReader
+from npu_model.values import dataclass
 
 CUSTOM_CODE = "ethos-u"
 OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
@@ -69,7 +68,8 @@ STATE_TYPES = ("RESOURCE", "VARIANT")
 """Types of handles to what a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
 
 
-class CpuOperator(Noted, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CpuOperator:
     """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
 
     A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere. ``reason`` says why it is
@@ -77,16 +77,15 @@ class CpuOperator(Noted, frozen=True):
     or assigns, "" if it is no such operator.
     """
 
-    notes = ("reason",)
-
     code: str
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    reason: CpuReason | None = None
+    reason: CpuReason | None = field(default=None, compare=False)
     resource: str = ""
 
 
-class CompiledNetwork(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CompiledNetwork:
     """The steps that a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
 
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
@@ -229,7 +228,8 @@ def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
             )
 
 
-class _Stream(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Stream:
     """The decoded stream of an NPU operator, and the tensors that it reaches by base pointers of their own: the region by tensor index."""
 
     accelerator: str

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 READ, ASSIGN = "READ_VARIABLE", "ASSIGN_VARIABLE"
 COPIES_OF_STATE = (READ, ASSIGN)
 """Operators that copy a resource variable into a tensor, and a tensor into a resource variable."""
 
 
-class ResourceVariable(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ResourceVariable:
     """A resource variable: its name (container and shared name), and the bytes that it holds before the first inference."""
 
     name: str

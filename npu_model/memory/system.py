@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.printable import shown
+from npu_model.values import dataclass
 
 AXI0 = 0
 AXI1 = 1
@@ -33,7 +32,8 @@ def _require(what: str, value: int, low: int, high: int) -> None:
         raise InputError(f"{what} is {shown(value)}: it ranges from {low} to {high}; give a value in that range.")
 
 
-class Pulse(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Pulse:
     """The timing adapter's gate: addresses pass in the first ``on`` cycles of every ``on + off`` cycles.
 
     In each such period no address passes once ``cap_words`` data words have been accepted; the transaction that
@@ -53,7 +53,8 @@ class Pulse(Struct, frozen=True):
             _require(f"What a pulse is {what} for", value, 0, _MAX_CYCLES)
 
 
-class Memory(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Memory:
     """One memory as an AXI port sees it.
 
     A data word is as wide as the port (8 bytes on the U55) and takes ``cycles_per_word`` cycles; with ``shared``
@@ -89,7 +90,8 @@ class Memory(Struct, frozen=True):
         return not self.name.endswith("Flash")
 
 
-class MemorySystem(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MemorySystem:
     """The two AXI ports' memories and which port each base-pointer region is reached through.
 
     ``name`` says where the values are from (system config, memory mode, timing-adapter profile). ``region_ports[i]``

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from enum import Enum
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
 
 BRICK = 16
 """Channels of one NHCWB16 brick."""
@@ -24,7 +23,8 @@ class Layout(Enum):
     NHCWB16 = "NHCWB16"
 
 
-class DataType(Struct, frozen=True, order=True):
+@dataclass(frozen=True, slots=True, order=True)
+class DataType:
     """An element type: its width in bits and whether it is signed. The NPU has integers only, CPU operators have ``floating`` ones too."""
 
     bits: int
@@ -50,7 +50,8 @@ class DataType(Struct, frozen=True, order=True):
         return f"{'float' if self.floating else 'int' if self.signed else 'uint'}{self.bits}"
 
 
-class Tiles(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Tiles:
     """The four-tile box of a feature map: how rows and columns map to base addresses.
 
     Columns below ``width0`` are the left tiles, the others the right ones. Left rows below
@@ -78,7 +79,8 @@ class Tiles(Struct, frozen=True):
         return base, y - height if below else y, x - self.width0 if right else x
 
 
-class Strides(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Strides:
     """Address steps in bytes: from row to row, column to column, and (NHCWB16) brick to brick."""
 
     y: int
@@ -86,7 +88,8 @@ class Strides(Struct, frozen=True):
     c: int
 
 
-class ByteRange(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ByteRange:
     """Bytes ``start`` (inclusive) to ``end`` (exclusive) of one region."""
 
     region: int
@@ -103,7 +106,8 @@ class ByteRange(Struct, frozen=True):
         return self.region == other.region and self.start < other.end and other.start < self.end
 
 
-class FeatureMap(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FeatureMap:
     """One IFM, IFM2 or OFM of a kernel operation.
 
     ``shape`` is what the operation addresses (height, width, depth in elements), ``zero_point`` the

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import field
 from enum import Enum
 from itertools import accumulate
 from typing import Protocol
 
-from msgspec import Struct, field
-
-from npu_model.brief import Brief, Noted
 from npu_model.program.feature_map import ByteRange, DataType
 from npu_model.program.operations import DmaOperation, KernelOperation, Operation
+from npu_model.values import dataclass
 
 WORD_BYTES = 4
 """Bytes of a word of the command stream."""
@@ -27,25 +26,26 @@ class RegionRole(Enum):
     UNUSED = "unused"
 
 
-class Region(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Region:
     """One base-pointer region: its role, its size in bytes and, for constants, its content."""
-
-    unshown = ("content",)
 
     index: int
     role: RegionRole
     size: int
-    content: bytes = b""
+    content: bytes = field(default=b"", repr=False)
 
 
-class Quantisation(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Quantisation:
     """Affine quantisation of a network tensor: real = scale * (value - zero_point)."""
 
     scale: float
     zero_point: int
 
 
-class Binding(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Binding:
     """An input or output of the program: a named NHWC array at an address of a region.
 
     ``shape`` is the tensor's shape in the network, of any rank.
@@ -96,7 +96,8 @@ class Moved(Protocol):
         """One with the same streams of weights, all in the constants."""
 
 
-class Program(Noted, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Program:
     """The work that the NPU runs: operations in stream order, with regions, inputs and outputs.
 
     ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of
@@ -109,17 +110,14 @@ class Program(Noted, frozen=True):
     scratch (1) and fast scratch (2) are the same tensor unless the memory mode is Dedicated_Sram.
     """
 
-    unshown = ("moved",)
-    notes = ("names", "moved")
-
     accelerator: str
     operations: tuple[Operation, ...]
     words: tuple[int, ...]
     regions: tuple[Region, ...]
     inputs: tuple[Binding, ...] = ()
     outputs: tuple[Binding, ...] = ()
-    names: tuple[str, ...] = ()
-    moved: Mapping[int, Moved] = field(default_factory=dict)
+    names: tuple[str, ...] = field(default=(), compare=False)
+    moved: Mapping[int, Moved] = field(default_factory=dict, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         if len(self.words) != len(self.operations):

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from dataclasses import field
 
-from npu_model.brief import Brief
+from npu_model.values import dataclass
 
 FieldValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 """A field of an options table: a tuple is a vector of 32-bit integers or floats."""
 
 
-class TensorRecord(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TensorRecord:
     """One tensor: ``dtype`` is a tflite.TensorType, ``data`` empty unless constant; several scales mean one per channel.
 
     ``minimums`` and ``maximums`` are the converter's record of the real values; ``shape_signature`` has -1 for an unknown extent.
     """
-
-    unshown = ("data",)
 
     name: str
     shape: tuple[int, ...]
@@ -24,14 +23,15 @@ class TensorRecord(Brief, frozen=True):
     scales: tuple[float, ...] = ()
     zero_points: tuple[int, ...] = ()
     quantised_dimension: int = 0
-    data: bytes = b""
+    data: bytes = field(default=b"", repr=False)
     minimums: tuple[float, ...] = ()
     maximums: tuple[float, ...] = ()
     shape_signature: tuple[int, ...] = ()
     is_variable: bool = False
 
 
-class OperatorRecord(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OperatorRecord:
     """One operator: its tflite.BuiltinOperator and version, tensors by index (-1 for none), the options table and its fields.
 
     A custom operator has a ``custom_code`` and may have ``custom_options``, which only its own kernel understands.
@@ -54,7 +54,8 @@ class OperatorRecord(Struct, frozen=True):
         return self.code, self.version, self.custom_code
 
 
-class SignatureRecord(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SignatureRecord:
     """A signature: its key, and the names it gives to inputs and outputs (tensors by index) of a ``subgraph`` (0 is the first)."""
 
     key: str
@@ -63,7 +64,8 @@ class SignatureRecord(Struct, frozen=True):
     subgraph: int = 0
 
 
-class SubgraphRecord(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SubgraphRecord:
     """A subgraph ``name``, with inputs and outputs by tensor index."""
 
     name: str
@@ -73,7 +75,8 @@ class SubgraphRecord(Struct, frozen=True):
     outputs: tuple[int, ...]
 
 
-class ModelRecord(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ModelRecord:
     """A model: its first subgraph ``name``, with inputs and outputs by tensor index, the ``others``, and named metadata."""
 
     name: str

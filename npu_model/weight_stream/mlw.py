@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
-from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.native import native
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits, Int64
 from npu_model.weight_stream.mlw_chunks import Chunks, run_symbols, walk, weight_symbols
 from npu_model.weight_stream.mlw_header import Header, Palette, read_header
@@ -28,7 +28,8 @@ _LARGEST_INDEX = 511
 """A weight has 9 bits: sign in bit 0, magnitude up to 255."""
 
 
-class Slice(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Slice:
     """One slice of a stream: its first symbol and their number (zeros of runs included), its first bit and the bit after it."""
 
     first: int
@@ -37,7 +38,8 @@ class Slice(Struct, frozen=True):
     end: int
 
 
-class Walked(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Walked:
     """One slice whose chunks are found but whose symbols are not worked out: from bit ``start`` to bit ``end``."""
 
     bits: Bits
@@ -52,7 +54,8 @@ class Walked(Struct, frozen=True):
         return None if self.header.runs is None else run_symbols(self.bits, self.zeros, self.header.runs)
 
 
-class _Decoded(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Decoded:
     span: Slice
     header: Header
     indices: Int64

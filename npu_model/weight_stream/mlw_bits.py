@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import field
+
 import numpy as np
 import numpy.typing as npt
 
-from npu_model.brief import Brief
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 Int64 = npt.NDArray[np.int64]
 
@@ -16,18 +18,17 @@ WINDOW_OFFSET = (1 << WINDOW_STEP) - 1
 """Mask of a bit position's offset in its window; what is left of the window's 64 bits, 49 or more, can be read at once."""
 
 
-class Bits(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bits:
     """``length`` bits, and the 64 bits that follow every 16th of them: one array, and its view as Python integers.
 
     The last window starts after the last bit and holds zeros, then follows IndexError: who walks by ``windows`` compares its position
     with ``length`` in the end.
     """
 
-    unshown = ("array", "windows")
-
     length: int
-    array: npt.NDArray[np.uint64]
-    windows: memoryview
+    array: npt.NDArray[np.uint64] = field(repr=False)
+    windows: memoryview = field(repr=False)
 
     @classmethod
     def of(cls, stream: bytes) -> Bits:

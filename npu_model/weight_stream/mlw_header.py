@@ -5,9 +5,8 @@ All codes and widths are those that Vela 5.2.0's ``mlw_codec`` writes and reads.
 
 from __future__ import annotations
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits
 
 _END, _NO_RUNS, _LAST_RUN_DIVISION = 7, 6, 3
@@ -19,7 +18,8 @@ _WIDEST_LONG_RAW = 5
 """The widest uncompressed index that comes twelve to a chunk; wider ones come eight to a chunk."""
 
 
-class Palette(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Palette:
     """The way from an index to a weight: the palette's entries first, then direct values from ``direct_offset`` on.
 
     Entries and direct values hold the sign in bit 0 and the magnitude above it. ``bits`` is the width of an entry.
@@ -35,7 +35,8 @@ class Palette(Struct, frozen=True):
         return (len(self.entries) - 1).bit_length() if self.entries else self.bits
 
 
-class Coding(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Coding:
     """The code of one kind of symbol: symbols (or unary bits) per chunk, and bits of a remainder.
 
     ``raw`` symbols have no unary word: the remainder is the symbol. ``truncated`` unary codes end after two ones.
@@ -47,7 +48,8 @@ class Coding(Struct, frozen=True):
     truncated: bool = False
 
 
-class Header(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Header:
     """One slice: ``count`` indices (1 to 32768) coded as ``weights`` says, with a zero run after each if ``runs`` says how.
 
     A slice with a new palette has one more zero run, before its first weight. ``body`` is the bit after the header.

@@ -15,6 +15,7 @@ from npu_testbed.commands.options import (
     add_jobs_option,
     add_json_option,
     add_memory_options,
+    add_model_argument,
     add_recompute_option,
     add_report_option,
     add_settings_option,
@@ -43,9 +44,7 @@ def add(commands: Any) -> None:
             "npu-testbed frontier network.tflite -o frontier.json --plot frontier.svg --schedules points",
         ),
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds"
-    )
+    add_model_argument(parser)
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
     add_home_option(parser)

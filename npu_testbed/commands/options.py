@@ -384,6 +384,18 @@ def add_energy_option(parser: Options, what: str) -> None:
     )
 
 
+def add_model_argument(parser: argparse.ArgumentParser) -> None:
+    """The MODEL of commands that take Tensor Expressions, too."""
+    parser.add_argument(
+        "model",
+        metavar="MODEL",
+        help=(
+            "a .tflite file, zoo:NAME or portfolio:NAME for a network that the package builds, or GRAPH.py:FUNCTION for Tensor "
+            "Expressions (extra 'tensorir'): that file is your own code, and it is run"
+        ),
+    )
+
+
 def add_accelerator_option(parser: Options, default: str | None) -> None:
     """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
     help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"

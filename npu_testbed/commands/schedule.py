@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
-
-from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
@@ -19,6 +18,7 @@ from npu_testbed.commands.options import (
     add_json_option,
     add_layer_options,
     add_memory_options,
+    add_model_argument,
     add_recompute_option,
     add_report_option,
     add_settings_option,
@@ -57,9 +57,7 @@ def add(commands: Any) -> None:
             "npu-testbed schedule zoo:mobilenet_v1 --no-cascade -o mobilenet_v1.json",
         ),
     )
-    parser.add_argument(
-        "model", metavar="MODEL", help="a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds"
-    )
+    add_model_argument(parser)
     parser.add_argument("-o", "--output", metavar="SCHEDULE.json", required=True, help="schedule file to write")
     add_accelerator_option(parser, "ethos-u55-128")
     parser.add_argument(

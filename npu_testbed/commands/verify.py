@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import argparse
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
-
-from msgspec import to_builtins
-from msgspec.structs import asdict
 
 from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, add_vela_timeout_option, example
 from npu_testbed.commands.printing import Printed
@@ -23,7 +21,8 @@ def add(commands: Any) -> None:
         help="run a schedule bit by bit and compare its outputs",
         description=(
             "Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs with "
-            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels. "
+            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels; "
+            "or, of Tensor Expressions, with what TVM makes of these for this machine. "
             "That run is in stream order: the order in which the NPU may run the operations is checked byte by byte."
         ),
         epilog=example(
@@ -36,7 +35,10 @@ def add(commands: Any) -> None:
     parser.add_argument(
         "--model",
         metavar="MODEL",
-        help="the network that it was made from (default: the network of the zoo or the portfolio that a schedule records)",
+        help=(
+            "the network that it was made from, a .tflite file or GRAPH.py:FUNCTION, whose file is run (default: the network of the zoo or "
+            "the portfolio that a schedule records)"
+        ),
     )
     parser.add_argument(
         "--inferences", metavar="N", type=_count, default=2, help="inferences to run, every second one on extreme values (default: 2)"
@@ -88,7 +90,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         proven = {} if proof is None else {"tensorir": proof.document()}
         own: dict[str, Any] = {"passed": result.passed, "remark": result.remark, "hazards": hazards_json(result.hazards)}
         own["began"] = None if result.began is None else result.began.document()
-        return asdict(result) | {"comparisons": to_builtins(result.comparisons)} | own | proven
+        return asdict(result) | own | proven
 
     def text() -> str:
         rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]

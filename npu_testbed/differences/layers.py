@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
-from msgspec import Struct
-
 from npu_model.program import DmaOperation, KernelOperation
+from npu_model.values import dataclass
 from sim import NetworkReplay
 from sim.views.layers import Layer, LayerRow, layer_rows, layers
 
@@ -15,7 +14,8 @@ UNNAMED = "#"
 """Beginning of the label of a layer that has no name."""
 
 
-class Figures(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Figures:
     """Figures of a layer that are compared: cycles, what binds it, its kernels, bytes copied to SRAM and bytes of traffic."""
 
     label: str
@@ -41,7 +41,8 @@ class Figures(Struct, frozen=True):
         return tuple(dict.fromkeys(op.mnemonic for op in self.kernels))
 
 
-class Moved(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Moved:
     """One layer on both sides; None on the side that has it not. ``changes`` say what is different, in words."""
 
     label: str

@@ -8,11 +8,10 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
+from npu_model.values import dataclass
 from validation.reading import read_configuration
 
 ILLUSTRATIVE = "illustrative"
@@ -22,7 +21,8 @@ _MOST = 10**9
 """Bound of a figure, so that sums of them stay finite."""
 
 
-class EnergyTable(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class EnergyTable:
     """The figures of a table, all in one unit: of a MAC, a cycle in which the MAC array works or not, and a byte read or written."""
 
     name: str

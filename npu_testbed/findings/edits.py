@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork

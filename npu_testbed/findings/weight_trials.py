@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.ethosu.schedule.staging import weight_ranges
 from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import MAX_WAIT
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 from npu_testbed.findings.edits import cycles_with, with_transfers, without_transfer
 from npu_testbed.findings.finding import count
 from npu_testbed.one_memory import ARENA, CONSTANTS
@@ -24,7 +23,8 @@ AHEAD = (1, 2, 4)
 """Kernels ahead of its layer that a copy is tried to be issued."""
 
 
-class Layer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Layer:
     """A layer that waits for its weights: its kernels by index, and the cycles that it waits and takes."""
 
     name: str
@@ -135,7 +135,8 @@ def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
     return tuple(dict.fromkeys(where for each in ranges for where in each))
 
 
-class Trial(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Trial:
     """Another way to read a layer's weights, the cycles that the network then takes, and the way in words.
 
     ``copied`` bytes are then copied into SRAM of their own, beside what was planned; if the layer reads constants where they are now,

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import struct
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
 _SEGMENT = struct.Struct("<IIIIIIII")
@@ -15,7 +14,8 @@ _ARM, _LOAD, _EXECUTABLE = 40, 1, 1
 _MOST_SEGMENTS = 1024
 
 
-class Segment(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Segment:
     """Bytes at a (load) address, whether they are code, and how many zero bytes follow at the address that the program uses."""
 
     address: int
@@ -25,7 +25,8 @@ class Segment(Struct, frozen=True):
     zeros: int
 
 
-class Firmware(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Firmware:
     """The segments of a file, in order, and its entry point."""
 
     entry: int

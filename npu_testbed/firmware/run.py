@@ -7,10 +7,9 @@ from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from npu_testbed.firmware.chip import Chip
 from npu_testbed.firmware.core import StoppedError
 from npu_testbed.firmware.elf import Firmware, read_elf
@@ -22,7 +21,8 @@ MAX_SECONDS = 3600
 _TRIES = 3
 
 
-class NpuRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class NpuRun:
     """One run of an NPU: its number, cycles from the start command to the stop, and how it ended."""
 
     npu: int
@@ -31,7 +31,8 @@ class NpuRun(Struct, frozen=True):
     ending: str
 
 
-class FirmwareRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FirmwareRun:
     """The result of firmware: its output, exit code (None if it did not end), why it stopped, and runs of the NPUs.
 
     ``core_cycles`` are None where the emulator does not count them.

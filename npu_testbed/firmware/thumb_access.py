@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 Registers = Callable[[int], int]
 """The value of a core register by its number."""
 
 
-class ThumbAccess(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ThumbAccess:
     """One access: the instruction's bytes, the address, the registers that are loaded or stored, and the bytes of each."""
 
     size: int

@@ -15,10 +15,9 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from msgspec import Struct
-
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
+from npu_model.values import dataclass
 from validation.fvp.live import StreamTrace, read_pmu_trace
 from validation.fvp.live.counters import is_log, parse_log
 from validation.fvp.live.json_events import MAX_BYTES
@@ -41,26 +40,30 @@ _MAX_STREAMS = 1000
 _HEADERS = "'cycle,qread', 'qread[,samples][,stream]', 'layer,cycles' or --columns"
 
 
-class Traced(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Traced:
     """Positions with their times; ``in_cycles`` says whether these count NPU cycles."""
 
     streams: tuple[StreamTrace, ...]
     in_cycles: bool
 
 
-class Sampled(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Sampled:
     """Positions without times: stream, byte offset and number of samples, in rising order."""
 
     samples: tuple[tuple[int, int, int], ...]
 
 
-class PerLayer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PerLayer:
     """Cycles by layer, in the order of the file."""
 
     cycles: tuple[tuple[str, int], ...]
 
 
-class Counters(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Counters:
     """Counters of a whole inference, by PMU event name."""
 
     values: tuple[tuple[str, int], ...]

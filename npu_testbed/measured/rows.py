@@ -10,14 +10,13 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from math import sqrt
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
 from npu_model.program import WORD_BYTES, KernelOperation
+from npu_model.values import dataclass
 from npu_testbed.measured.reading import Counters, Measured, PerLayer, Sampled, Traced
 from sim import NetworkReplay, Replay
 from sim.views.layers import layer_rows, layers
@@ -31,7 +30,8 @@ _NORMAL = 1.96
 """Half the width of the 95 % interval of a normal distribution, in standard deviations."""
 
 
-class MeasuredRow(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MeasuredRow:
     """One layer: NPU cycles of both sides. Half of the 95 % interval of ``measured`` is ``margin``, None where nothing was sampled."""
 
     layer: str
@@ -52,7 +52,8 @@ class MeasuredRow(Struct, frozen=True):
         return relative(self.replayed, self.measured) if self.measured else None
 
 
-class Beside(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Beside:
     """The rows, the largest difference first.
 
     ``kind`` is "trace", "samples", "layers" or "counters" (of the whole network), ``runs`` the number of inferences or of samples,
@@ -68,7 +69,8 @@ class Beside(Struct, frozen=True):
     counters: tuple[tuple[str, int, int], ...] = ()
 
 
-class _Cuts(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Cuts:
     """A stream cut where kernels are issued: byte offsets of their commands; name, operator and cycles of each slot, the start first."""
 
     bytes: int

@@ -7,6 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
+from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.report import convention
 from npu_testbed.files import require_picture, write_file
@@ -18,7 +19,8 @@ from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
 
 
-class FrontierOutcome(Outcome, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FrontierOutcome(Outcome):
     """The frontier of a network, and Vela's points beside it where a ``comparison`` was asked for."""
 
     frontier: Frontier

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import json
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from html import escape
 from typing import Any, ClassVar
 
-from msgspec import Struct
-
+from npu_model.values import dataclass
 from npu_testbed import VERSION
 from npu_testbed.json_schemas import schema_version
 
 
-class Outcome(Struct, frozen=True):
+class Outcome(ABC):
     """The findings of a command. The command prints its text, or with ``--json`` its document; a verb of the Python API returns it."""
+
+    __slots__ = ()
 
     coloured: ClassVar[bool] = True
     """Whether a terminal shows the text in colour."""
@@ -54,7 +55,8 @@ class Outcome(Struct, frozen=True):
         return f"<pre>{escape(self.text())}</pre>"
 
 
-class PlainOutcome(Outcome, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PlainOutcome(Outcome):
     """An outcome without a shape of its own: its value, how the document and the text are made of it, and whether it passes."""
 
     name: str
@@ -82,7 +84,8 @@ class PlainOutcome(Outcome, frozen=True):
         return self.words()
 
 
-class TextOutcome(Outcome, frozen=True):
+@dataclass(frozen=True, slots=True)
+class TextOutcome(Outcome):
     """A text that is printed as it is, to its last line's end."""
 
     name: str

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from msgspec import Struct, to_builtins
-
+from npu_model.values import dataclass
 from npu_testbed.comparisons.verdicts import SLOWEST
 
 
@@ -20,14 +20,16 @@ class Check(str, Enum):
     NOT_ASKED = "not asked"
 
 
-class Figures(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Figures:
     """A schedule: the arena in bytes, and cycles of its replay."""
 
     memory: int
     cycles: int
 
 
-class Peer(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Peer:
     """The bytes and cycles of Vela's Size and Performance, each on the core that did better, and the runs that failed, with the reason."""
 
     size: Figures
@@ -37,7 +39,8 @@ class Peer(Struct, frozen=True):
     failures: tuple[str, ...] = ()
 
 
-class Ours(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Ours:
     """Points of our frontier: the smallest, and the best under each of Vela's figures; None where no point keeps to it.
 
     Of the smallest also the bytes that live outside its arena, and the multiply-accumulates that are done a second time.
@@ -51,7 +54,8 @@ class Ours(Struct, frozen=True):
     macs_again: int = 0
 
 
-class Finding(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Finding:
     """One network on one accelerator. ``failure`` is why there is no comparison, "" if there is one."""
 
     network: str
@@ -89,8 +93,7 @@ class Finding(Struct, frozen=True):
 
     def to_json(self) -> dict[str, Any]:
         """The finding as values that JSON can hold, with its verdict."""
-        plain: dict[str, Any] = to_builtins(self)
-        return plain | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
+        return asdict(self) | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
 
 
 def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
@@ -114,7 +117,8 @@ def from_json(document: dict[str, Any]) -> Finding:
     return Finding(**plain, vela=vela, ours=ours, check=Check(document["check"]))
 
 
-class Report(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Report:
     """The findings of a run, in the order of the portfolio, accelerator by accelerator."""
 
     findings: tuple[Finding, ...]

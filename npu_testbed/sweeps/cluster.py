@@ -12,10 +12,9 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.printable import printable
+from npu_model.values import dataclass
 from validation.reading import read_text
 
 ANSWER_SECONDS = 30.0
@@ -25,7 +24,8 @@ RETRIES = 3
 """Times that a point is handed out again after its worker has died."""
 
 
-class Certificates(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Certificates:
     """Files in PEM form, by the names of Dask's own options: of the authority, and of this client's certificate and key."""
 
     ca_file: Path
@@ -33,7 +33,8 @@ class Certificates(Struct, frozen=True):
     key: Path
 
 
-class Cluster(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Cluster:
     """A Dask cluster by the address of its scheduler; with ``certificates`` connections to it are encrypted, and both sides known."""
 
     address: str

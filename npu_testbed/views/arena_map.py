@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from enum import Enum
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from cascader.ethosu.network.network import CpuPart, ethosu_part
 from cascader.ethosu.network.rows import row_graph
@@ -18,6 +16,7 @@ from cascader.plan.buffers import joint_rows, rolled
 from cascader.plan.depth_first import StripeJob
 from cascader.plan.liveness import LiveRows, live_rows
 from npu_model.program import KernelOperation
+from npu_model.values import dataclass
 from sim import NetworkReplay
 from sim.views.trace_memory import TraceBuffer
 
@@ -32,7 +31,8 @@ class AreaKind(Enum):
     STAGED = "staged weights"
 
 
-class Slab(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Slab:
     """Bytes ``low`` to ``high`` (exclusive) from cycle ``start`` to ``end``."""
 
     start: int
@@ -41,7 +41,8 @@ class Slab(Struct, frozen=True):
     high: int
 
 
-class Area(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Area:
     """One tensor or one copy of weights: slabs in order of time, without those that hold nothing."""
 
     name: str
@@ -49,7 +50,8 @@ class Area(Struct, frozen=True):
     slabs: tuple[Slab, ...]
 
 
-class ArenaMap(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ArenaMap:
     """All areas of a schedule of ``cycles`` in an arena of ``arena_size`` bytes."""
 
     model: str
@@ -76,7 +78,8 @@ def trace_buffers(arena: ArenaMap) -> tuple[TraceBuffer, ...]:
     return tuple(sorted(found, key=lambda buffer: (buffer.start, buffer.low)))
 
 
-class _Clock(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Clock:
     """Cycles at which each step begins (with a last entry for the end), and at which each copy is issued."""
 
     steps: tuple[int, ...]

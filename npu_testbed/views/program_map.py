@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import replace
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.program import Binding, ByteRange, DmaOperation
+from npu_model.values import dataclass
 from npu_testbed.one_memory import ARENA, FAST_SCRATCH
 from npu_testbed.simulation import Simulation
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab
 from sim import Replay
 
 
-class _Step(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Step:
     """Something that reads and writes addresses: an operation, or what comes before, between and after the Programs."""
 
     name: str
@@ -31,7 +31,8 @@ class _Step(Struct, frozen=True):
     writes: tuple[ByteRange, ...] = ()
 
 
-class _Life(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Life:
     """Bytes ``low`` to ``high`` from their write by a step to the end of the last one that reads them."""
 
     writer: _Step

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
+from dataclasses import replace
 from enum import Enum
 from itertools import accumulate
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
@@ -26,6 +24,7 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from sim.device.commands import REGIONS, Commands
 from sim.device.counts import Counts
 from sim.fast import counted_replay
@@ -48,14 +47,16 @@ class Ending(Enum):
     STOPPED = "stop request"
 
 
-class Step(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Step:
     """An operation takes effect: its index in the stream, and the cycle of the run."""
 
     cycle: int
     index: int
 
 
-class Run(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Run:
     """Timeline of a run of ``commands`` from operation ``first`` on.
 
     ``reached[i]`` is the cycle at which the command processor is at operation ``first + i``. ``steps`` are in order of time; a kernel or

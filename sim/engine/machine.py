@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import simpy
-from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, Program
 from npu_model.timing import BlockdepRule, TimingParameters
+from npu_model.values import dataclass
 from sim.engine.clock import Clock
 from sim.engine.ports import Ports
 from sim.engine.recorder import Recorder
@@ -140,7 +139,8 @@ class KernelRun:
         return self.previous is not None and self.previous.op.shram != self.op.shram
 
 
-class Work(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Work:
     """One step of one block of one kernel, as it is handed from unit to unit."""
 
     run: KernelRun
@@ -168,7 +168,8 @@ class Work(Struct, frozen=True):
         return self.block == len(self.run.jobs) - 1
 
 
-class Times(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Times:
     """When an operation was issued to its queue and when it was finished, in cycles."""
 
     issued: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
+from dataclasses import field
 from functools import cached_property, lru_cache
 from itertools import chain
 
 from npu_model.accelerator import Accelerator
-from npu_model.brief import Brief
 from npu_model.cost.block_jobs import PHASES
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.memory.system import Memory, MemorySystem
@@ -16,6 +16,7 @@ from npu_model.native import native
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Region, Shram
 from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork, work_of
 from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
@@ -69,15 +70,14 @@ _WAITS = (
 _COUNTS = len(_BUSY) + len(_WAITS)
 
 
-class CompiledReplay(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CompiledReplay:
     """The core's replay of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
-
-    unshown = ("counts",)
 
     cycles: int
     beats: Beats
     times: dict[int, Times]
-    counts: array[int]
+    counts: array[int] = field(repr=False)
 
     def _rows(self) -> Iterator[tuple[int, array[int]]]:
         return ((index, self.counts[begin : begin + _COUNTS]) for index, begin in enumerate(range(0, len(self.counts), _COUNTS + 4)))
@@ -99,15 +99,14 @@ class CompiledReplay(Brief, frozen=True):
         return Beats(*self.counts[begin : begin + 4])
 
 
-class _Kernel(Brief, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Kernel:
     """All that the core asks of a kernel with weights in ``constants``, or with copies of these; it keeps what it is known by."""
 
-    unshown = ("op", "constants", "work")
-
-    op: KernelOperation
-    constants: bytes
+    op: KernelOperation = field(repr=False)
+    constants: bytes = field(repr=False)
     blocks: int
-    work: memoryview
+    work: memoryview = field(repr=False)
 
 
 def _constants(program: Program) -> Region | None:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
+from npu_model.values import dataclass
 from npu_model.weight_stream.weights import core_channels, decode_scales, weight_shape, weights_from_stream
 from sim.functional.memory import Memory
 from sim.functional.rescale import Integers
@@ -21,7 +21,8 @@ _EXACT_FLOAT32 = 1 << 24
 _EXACT_FLOAT64 = 1 << 53
 
 
-class Filter(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Filter:
     """The weights of one stream as floats that are integers.
 
     ``taps`` is (rows, columns, IFM channels, OFM channels), or (rows, columns, channels) for depthwise. Products and partial
@@ -32,7 +33,8 @@ class Filter(Struct, frozen=True):
     bound: int
 
 
-class ScaleTable(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ScaleTable:
     """Bias, scale and shift per OFM channel."""
 
     bias: Integers

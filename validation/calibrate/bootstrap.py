@@ -5,8 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from msgspec import Struct
-
+from npu_model.values import dataclass
 from validation.calibrate.fit import TIE, Notches, Problem
 from validation.calibrate.solver import bounded_step
 from validation.fvp.scores import mean_error
@@ -15,14 +14,16 @@ RESAMPLES = 1000
 COVERAGE = 0.95
 
 
-class Interval(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Interval:
     """A percentile interval of :data:`COVERAGE`."""
 
     low: float
     high: float
 
 
-class Bootstrap(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bootstrap:
     """Intervals of every fitted parameter, in their order, and of the mean absolute error; ``seed`` repeats them."""
 
     seed: int

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING
+from npu_model.values import dataclass
 from validation.calibrate.bootstrap import bootstrap
 from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
 from validation.calibrate.evaluation import Errors, Evaluator, Progress, silent
@@ -92,7 +91,8 @@ def _figures(errors: Sequence[float]) -> tuple[int, float, float]:
     return figures.count, _rounded(figures.mean), _rounded(figures.worst)
 
 
-class CheckedPoint(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CheckedPoint:
     """One measurement under a profile.
 
     ``recorded`` is what the profile says of its cycles, None if the fit has not seen it. ``beats`` has the counters that
@@ -117,7 +117,8 @@ class CheckedPoint(Struct, frozen=True):
         return relative(self.default_cycles, self.npu_active)
 
 
-class Check(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Check:
     """A profile replayed: its points, and whether it still holds."""
 
     profile: CalibrationProfile

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from msgspec import Struct
-
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
 from validation.calibrate.measurements import Measurement
@@ -15,7 +14,8 @@ from validation.calibrate.parameters import Parameter
 Group = Callable[[Measurement], str]
 
 
-class Fold(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Fold:
     """One group of measurements left out: its name, the values fitted to the others, and the errors on the group."""
 
     left_out: str
@@ -23,7 +23,8 @@ class Fold(Struct, frozen=True):
     errors: tuple[float, ...]
 
 
-class CrossValidation(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class CrossValidation:
     """All folds over one kind of group (``network`` or ``accelerator``)."""
 
     kind: str

@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
-from msgspec import Struct
-
 from npu_model.timing import TimingParameters
+from npu_model.values import dataclass
 from sim import Beats, quick_replay
 from validation.calibrate.measurements import BEATS, Measurement
 from validation.fvp.scores import mean_error, relative, worst_error
@@ -20,7 +19,8 @@ def silent(_replays: int) -> None:
     """Progress that nobody watches."""
 
 
-class Errors(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Errors:
     """Relative errors of NPU ACTIVE over ``count`` measurements: mean absolute and worst signed."""
 
     count: int

@@ -13,10 +13,9 @@ from itertools import product
 from math import ceil, floor
 from operator import itemgetter
 
-from msgspec import Struct
-
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import Parameter, timing_at
@@ -43,7 +42,8 @@ TIE = 1e-12
 Notches = tuple[int, ...]
 
 
-class Fit(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Fit:
     """The parameters that a fit found, and the errors over what it was fitted to.
 
     ``minima`` are the points from which no neighbour is better, best first, the fit itself among them. ``undecided`` names the parameters

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from msgspec import Struct
-
+from npu_model.values import dataclass
 from validation.fvp.references.records import Point, SingleOperator, Sweep, WholeRun
 
 TOTAL_GRID = 1000
@@ -30,7 +29,8 @@ def relative(ours: int, theirs: int) -> float:
     return (ours - theirs) / theirs
 
 
-class BeatScore(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class BeatScore:
     """Data beats of one port and direction (``port`` by the name of Arm's PMU event), ours and the FVP's."""
 
     port: str
@@ -43,7 +43,8 @@ class BeatScore(Struct, frozen=True):
         return relative(self.ours, self.fvp)
 
 
-class PointScore(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PointScore:
     """One replayed inference: ``cycles`` is ours for NPU ACTIVE; ``beats`` is empty where the FVP's are not published."""
 
     point: Point
@@ -61,7 +62,8 @@ class PointScore(Struct, frozen=True):
         return relative(self.point.vela_cycles, self.point.active)
 
 
-class WholeRunScore(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WholeRunScore:
     """One replay beside a run of which the whole time was published: ``cycles`` is ours for NPU ACTIVE."""
 
     run: WholeRun
@@ -79,7 +81,8 @@ class WholeRunScore(Struct, frozen=True):
         return relative(self.cycles, self.active)
 
 
-class SweepScore(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SweepScore:
     """One replay under changed adapter settings; ``cycles`` is ours for NPU ACTIVE."""
 
     sweep: Sweep
@@ -105,7 +108,8 @@ class SweepScore(Struct, frozen=True):
         return TOTAL_GRID / self.sweep.total if self.sweep.active is None else 0.0
 
 
-class OperatorScore(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class OperatorScore:
     """One operator replayed alone; ``mac_cycles`` are those of its cycles in which the MAC array works."""
 
     operator: SingleOperator
@@ -118,7 +122,8 @@ class OperatorScore(Struct, frozen=True):
         return relative(self.cycles, self.operator.cycles)
 
 
-class ReadingScore(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class ReadingScore:
     """One operator replayed under another reading of its record than the one that is scored: ``reading`` says which."""
 
     operator: SingleOperator
@@ -131,7 +136,8 @@ class ReadingScore(Struct, frozen=True):
         return relative(self.cycles, self.operator.cycles)
 
 
-class Summary(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Summary:
     """Errors over the points with the adapters on (or off): mean absolute and worst signed error, ours and Vela's.
 
     ``within`` is the share of points whose absolute error is at most each of :data:`SHARES`.
@@ -146,7 +152,8 @@ class Summary(Struct, frozen=True):
     within: tuple[float, ...]
 
 
-class Bar(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Bar:
     """A bound that a figure must keep: ``value`` and ``limit`` are absolute relative errors over ``count`` cases.
 
     ``known`` is the reason why the bound is known to be missed, if it is.

@@ -6,12 +6,11 @@ Run as ``python -m validation.fvp.undecided``, which finds them anew: about two 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from itertools import combinations
 
-from msgspec import Struct
-from msgspec.structs import replace
-
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, AblationScore, ablate
 from validation.fvp.references.records import points, whole_runs
 from validation.tables import Table, percent, share
@@ -41,7 +40,8 @@ Every pair of them is within the bound, too.
 """
 
 
-class Change(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Change:
     """One change of the model, or two together: ``names`` says which, ``fields`` are the parameters that it sets."""
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Change(Struct, frozen=True):
 
     def timing(self, base: TimingParameters = DEFAULT_TIMING) -> TimingParameters:
         """The timing parameters ``base`` with this change."""
-        return replace(base, **dict(self.fields))
+        return replace(base, **dict(self.fields))  # type: ignore[arg-type]  # the values are those of a TimingParameters
 
 
 def overall(score: AblationScore) -> float:

@@ -6,8 +6,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.frontends.children import run_child
 from cascader.frontends.folders import own_folder

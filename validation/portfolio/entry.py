@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from msgspec import Struct
-
+from npu_model.values import dataclass
 from validation.portfolio.builder import PortfolioBuilder
 from validation.zoo import TensorHandle
 
@@ -23,7 +22,8 @@ WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NP
 """Why outputs behind a fully connected layer of 16-bit activations may."""
 
 
-class PortfolioNetwork(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class PortfolioNetwork:
     """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.
 
     ``group`` is what a sample and a page are ordered by. ``exception`` says why its outputs may differ from LiteRT's, "" if

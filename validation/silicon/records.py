@@ -9,12 +9,13 @@ import csv
 from functools import cache
 from importlib import resources
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 ACCELERATOR = "ethos-u55-256"
 
 
-class Run(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Run:
     """One run: input and output channels, and what the PMU counted.
 
     ``cycles`` (CCNTR) are from the driver's begin hook to its end hook, on memories that are not stated.

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-
-from msgspec import Struct
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 
 def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:
@@ -21,7 +20,8 @@ def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:
     return (*ranges, part.lut.source) if part.lut else tuple(ranges)
 
 
-class Packing(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Packing:
     """Kept ranges of the constants in ascending order, and where each begins after packing."""
 
     kept: tuple[tuple[int, int], ...]

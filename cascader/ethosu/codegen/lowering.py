@@ -8,8 +8,6 @@ from dataclasses import field
 from functools import partial
 from itertools import pairwise
 
-from msgspec import Struct
-
 from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, KeptKernels, Located, Looked, Placed
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, form, stripe
@@ -28,6 +26,7 @@ from npu_model.program import Binding, Control, ControlKind, DmaWait, KernelOper
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 STOP_MASK = 0xFFFF
 """Parameter of NPU_OP_STOP: raise all of the interrupt's bits, as Vela does."""
@@ -226,7 +225,8 @@ def kernels(schedule: Schedule, kept: KeptKernels) -> list[Placed | None]:
     return found
 
 
-class _Finished(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Finished:
     """The operations of a Program, the words of each, and what its kernels were made of."""
 
     operations: tuple[Operation, ...]

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from functools import cached_property
+from dataclasses import field
 from math import ceil
-
-from msgspec import Struct
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
@@ -15,9 +13,11 @@ from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.values import dataclass
 
 
-class Source(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Source:
     """A memory as one unit reads it: ``word`` cycles per data word of a burst, ``latency`` cycles until the first one.
 
     At most ``reads`` transactions of up to ``burst`` words are outstanding (0: any number). ``sustained`` are the cycles per
@@ -91,7 +91,8 @@ def _mean(sources: Sequence[Source]) -> Source:
     )
 
 
-class Where(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Where:
     """Regions in which a kernel's operands live that are no constants, and that in which its result does."""
 
     reads: tuple[int, ...] = (ARENA,)
@@ -107,7 +108,8 @@ class Where(Struct, frozen=True):
 IN_ARENA = Where()
 
 
-class Sources(Struct, frozen=True, dict=True):
+@dataclass(frozen=True, slots=True)
+class Sources:
     """Memories from which a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
 
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
@@ -117,21 +119,19 @@ class Sources(Struct, frozen=True, dict=True):
     maps: Source
     constants: Source
     shared: bool
-    timing: TimingParameters = DEFAULT_TIMING
+    timing: TimingParameters = field(default=DEFAULT_TIMING, hash=False)  # a hash of its two dozen values takes longer than a flow
     slot_response: int = 0
     stores: Source | None = None
+    flat: array[float] = field(init=False, repr=False, compare=False)
+    """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
 
-    def __hash__(self) -> int:
-        """Without the timing, which is the same for nearly all and many numbers."""
-        return hash((self.maps, self.constants, self.shared, self.slot_response, self.stores))
-
-    @cached_property
-    def flat(self) -> array[float]:
-        """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
+    def __post_init__(self) -> None:
+        """Work out what the cores take."""
         timing = self.timing
         units = timing.drain_responses, self.slot_response, self.single, timing.kernel_start_cycles, timing.weights_ahead
         stores = self.stores is not None, self.target.word, _pace(self.target)
-        return array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units, *stores))
+        flat = array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units, *stores))
+        object.__setattr__(self, "flat", flat)
 
     @property
     def pace(self) -> float:

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources

@@ -8,8 +8,7 @@ and what it reads, which stay whole. The columns around a tile are multiplied an
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import Segment, for_columns

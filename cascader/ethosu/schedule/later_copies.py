@@ -8,8 +8,7 @@ ones and make the others wait for no copy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-
-from msgspec.structs import replace
+from dataclasses import replace
 
 from cascader.ethosu.schedule.schedule import Schedule
 

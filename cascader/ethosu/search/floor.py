@@ -9,11 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from cascader.ethosu.network.network import CpuPart, Network, Port
 from npu_model.errors import InputError
 from npu_model.printable import printable
+from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from cascader.graph.row_graph import RowGraph
@@ -22,7 +21,8 @@ _NAMED = 4
 """Tensors that a sentence names."""
 
 
-class Floor(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Floor:
     """Bytes of the arena that are needed at one step at least: for ``tensors``, of which ``what`` says what they are there."""
 
     bytes: int

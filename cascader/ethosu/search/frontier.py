@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from math import inf
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.errands import ELSEWHERE, Decisions, check, check_in_turn
@@ -22,9 +20,11 @@ from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
 from cascader.search.workers import in_order
 from npu_model.shapes import round_up
+from npu_model.values import dataclass
 
 
-class LowerBounds(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class LowerBounds:
     """Bytes that are proven to be needed.
 
     ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the
@@ -37,7 +37,8 @@ class LowerBounds(Struct, frozen=True):
     this_search: int
 
 
-class FoundFrontier(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FoundFrontier:
     """The Pareto points by ascending memory, the bounds of bytes, and how many schedules were found and replayed for them."""
 
     points: tuple[Point, ...]

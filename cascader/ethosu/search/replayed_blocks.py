@@ -7,10 +7,8 @@ network takes a moment: of such a network many blocks are tried. Addresses, copi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from functools import cached_property
-
-from msgspec import Struct
-from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import kernels, replayable
 from cascader.ethosu.schedule.schedule import Schedule
@@ -18,12 +16,14 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.plan.jobs import Job
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 
 BLOCKS = 8
 """Blocks that are tried for each part, those that are estimated to be fastest."""
 
 
-class _Stripes(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Stripes:
     """Jobs of one part that are as high and in one block, by their numbers; in the part's own block if it is None."""
 
     part: str

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct, field
-from msgspec.structs import replace
+from dataclasses import field, replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
@@ -15,9 +14,11 @@ from cascader.ethosu.search.task import Choice, Replay, Seen, Show, Task, silent
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import workers
 from npu_model.memory.system import MemorySystem
+from npu_model.values import dataclass
 
 
-class How(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class How:
     """Settings by which a network is scheduled.
 
     - ``smallest``: the schedule of fewest bytes in place of the fastest.

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from msgspec import Struct
+from npu_model.values import dataclass
 
 NEAR = Fraction(9, 10)
 """Least part of a budget at which limits are tried for it."""
 
 
-class Wish(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Wish:
     """The schedules that a search is asked for.
 
     With ``frontier`` they are those of every limit of the ladder, with ``smallest`` the one that needs least memory. ``budgets``

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numpy as np
-from msgspec import Struct
 
 from cascader.ethosu.verify.windows import Span
+from npu_model.values import dataclass
 
 
-class Access(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Access:
     """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
 
     tensor: str

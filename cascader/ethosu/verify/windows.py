@@ -7,10 +7,9 @@ check of schedules does not repeat its mistakes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
+from dataclasses import field
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.axis import Axis
@@ -19,6 +18,7 @@ from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
+from npu_model.values import dataclass
 
 Rows = tuple[int, int]
 """First and last (exclusive) row."""
@@ -70,10 +70,11 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
     return max(min(touched), 0), min(max(touched) + 1, total)
 
 
-class Span(Struct, frozen=True, dict=True):
+@dataclass(frozen=True, slots=True)
+class Span:
     """Bytes from ``start`` to ``end``: ``counts`` times ``strides`` apart, ``width`` of them in one piece each time.
 
-    ``row`` is the feature map's row that it begins with.
+    ``row`` is the feature map's row that it begins with, ``end`` the first address behind the last byte.
     """
 
     start: int
@@ -81,14 +82,13 @@ class Span(Struct, frozen=True, dict=True):
     strides: tuple[int, ...]
     width: int
     row: int
+    end: int = field(init=False)
 
-    @cached_property
-    def end(self) -> int:
-        """The first address behind the last byte."""
+    def __post_init__(self) -> None:
         end = self.start + self.width
         for count, stride in zip(self.counts, self.strides, strict=True):
             end += (count - 1) * stride
-        return end
+        object.__setattr__(self, "end", end)
 
     def of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """The view of ``labels``, one per byte, at these bytes; all bytes from start to end where pieces lie over each other."""

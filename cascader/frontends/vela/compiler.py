@@ -11,22 +11,21 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
+from dataclasses import field
 from importlib import metadata
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from msgspec import Struct
 
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
 from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela_timeout import time_limit
-from npu_model.brief import Noted
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.printable import printable
 from npu_model.tflite.identifiers import is_tosa
+from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -46,7 +45,8 @@ _MISTAKE = re.compile(
 """Kinds of exceptions by which a mistake in a program shows, at the beginning of the last line that Python prints."""
 
 
-class VelaSummary(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class VelaSummary:
     """Vela's own estimate: arena peak in bytes, and cycles in all, of the NPU alone and per memory (plain sums)."""
 
     sram_memory_used: int
@@ -56,7 +56,8 @@ class VelaSummary(Struct, frozen=True):
     cycles_off_chip_flash_access: int
 
 
-class VelaResult(Noted, frozen=True):
+@dataclass(frozen=True, slots=True)
+class VelaResult:
     """A compilation: the compiled .tflite file and what Vela says of it.
 
     ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
@@ -64,16 +65,13 @@ class VelaResult(Noted, frozen=True):
     what Vela printed, and ``cpu_operators`` are the types of operators that it was asked to leave on the CPU.
     """
 
-    unshown = ("compiled", "layers", "database", "said")
-    notes = ("said",)
-
-    compiled: bytes
-    layers: tuple[dict[int, str], ...]
+    compiled: bytes = field(repr=False)
+    layers: tuple[dict[int, str], ...] = field(repr=False)
     summary: VelaSummary
     version: str
-    database: str = ""
+    database: str = field(default="", repr=False)
     core: str = CORES[0]
-    said: str = ""
+    said: str = field(default="", repr=False, compare=False)
     cpu_operators: tuple[str, ...] = ()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Collection
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,6 @@ import mlia
 from mlia.core import output_schema as schema
 from mlia.core.common import AdviceCategory
 from mlia.core.data_collection import ContextAwareDataCollector
-from msgspec import Struct
 
 import npu_testbed
 from npu_testbed_mlia import NAME
@@ -20,7 +20,8 @@ from npu_testbed_mlia.refusal import RefusedError
 from npu_testbed_mlia.results import compatibility, performance
 
 
-class Task(Struct, frozen=True):
+@dataclass(frozen=True)
+class Task:
     """The model to replay, and on what."""
 
     model: Path
@@ -30,7 +31,8 @@ class Task(Struct, frozen=True):
     options: dict[str, Any]
 
 
-class Answer(Struct, frozen=True):
+@dataclass(frozen=True)
+class Answer:
     """A data item: MLIA's workflow takes its ``standardized_output`` as it is."""
 
     standardized_output: dict[str, Any]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,6 @@ import pytest
 import tflite
 from command_line import call, refusal
 from hand_built import Graph
-from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.file import from_json, to_json

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -11,8 +12,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
-from msgspec import Struct
-from msgspec.structs import replace
 from prefetching import prefetch
 
 from cascader.allocate.extents import NO_EXTENTS, Extent
@@ -26,7 +25,8 @@ pytestmark = pytest.mark.law
 JOBS = 8
 
 
-class Case(Struct, frozen=True):
+@dataclass(frozen=True)
+class Case:
     """Jobs, the constants that they use, and the tensors at their addresses in an arena of ``size`` bytes."""
 
     jobs: tuple[JobTimes, ...]
@@ -74,7 +74,8 @@ def with_ample_room(case: Case) -> Case:
     return replace(case, tensors=(), addresses=(), size=1000)
 
 
-class Followed(Struct, frozen=True):
+@dataclass(frozen=True)
+class Followed:
     """When each job and each copy begins and ends, in cycles."""
 
     jobs: tuple[tuple[int, int], ...]

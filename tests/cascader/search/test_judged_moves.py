@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from itertools import islice
 from typing import cast
-
-from msgspec import Struct
 
 from cascader.plan.depth_first import Group
 from cascader.search.builder import Draft
@@ -17,7 +16,8 @@ ROWS = 40
 EXPECTED = 10_000
 
 
-class _Striped(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class _Striped:
     """In place of a draft: one group of so many stripe rows."""
 
     groups: Groups

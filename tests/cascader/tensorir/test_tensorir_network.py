@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import call
 from cpu_networks import cpu_split_network, float_network
-from msgspec.structs import replace
 from reference_data import shared_data
 from tensorir_proofs import compiled, smallest
 
@@ -21,7 +21,7 @@ from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
 from npu_testbed.models import load_model
 from npu_testbed.scheduling import schedule, write_schedule
-from npu_testbed.tensorir_proof import prove_schedule
+from npu_testbed.tensorir_proof import litert_judges, prove_schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from validation.zoo import build, zoo_names
 
@@ -34,7 +34,7 @@ REAL = ("mobilenet_v1_1.0_224_nofc_u8", "mobilenet_v2_1.0_224_i8", "resnet8_i8",
 @pytest.mark.parametrize("name", TINY)
 def test_a_cascaded_network_is_proven_in_tensorir(name: str) -> None:
     plan = smallest(name)
-    proof = prove_schedule(plan, build(name))
+    proof = prove_schedule(plan, litert_judges(build(name)))
     assert proof.passed
     assert len(proof.comparisons) in (2, 4)
     assert proof.arena == plan.arena_size
@@ -50,14 +50,14 @@ def frontier_points(source: str) -> list[Schedule]:
 @LARGE
 @pytest.mark.parametrize("name", [name for name in zoo_names() if name not in TINY])
 def test_every_zoo_network_is_proven_at_two_frontier_points(name: str) -> None:
-    assert all(prove_schedule(plan, build(name)).passed for plan in frontier_points(f"zoo:{name}"))
+    assert all(prove_schedule(plan, litert_judges(build(name))).passed for plan in frontier_points(f"zoo:{name}"))
 
 
 @LARGE
 @pytest.mark.parametrize("name", REAL)
 def test_every_real_network_is_proven_at_two_frontier_points(name: str) -> None:
     path = str(shared_data() / "models" / f"{name}.tflite")
-    assert all(prove_schedule(plan, load_model(path).data).passed for plan in frontier_points(path))
+    assert all(prove_schedule(plan, litert_judges(load_model(path).data)).passed for plan in frontier_points(path))
 
 
 def test_layer_by_layer_no_buffer_shares_bytes_with_a_live_one_so_whole_buffers_fit_the_arena() -> None:

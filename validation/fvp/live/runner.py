@@ -10,10 +10,9 @@ import time
 from importlib import metadata
 from pathlib import Path
 
-from msgspec import Struct
-
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
+from npu_model.values import dataclass
 
 BINARIES = ("FVP_Corstone_SSE-300_Ethos-U55", "VHT_Corstone_SSE-300_Ethos-U55")
 """Names of Arm's Corstone-300 binary with an Ethos-U55, as downloads install it."""
@@ -32,7 +31,8 @@ _POLL_SECONDS = 0.05
 _QUOTED = 200
 
 
-class FvpOptions(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FvpOptions:
     """Programs and options of a run. ``binary`` None looks in PATH, ``firmware`` None into the package of ready runners.
 
     ``model_address`` is where the firmware expects the compiled file, None if the network is built into it. ``trace`` asks for the
@@ -48,7 +48,8 @@ class FvpOptions(Struct, frozen=True):
     timeout: float = TIMEOUT_SECONDS
 
 
-class FvpRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class FvpRun:
     """Output of a run: its log, and its PMU trace (None if it wrote none)."""
 
     log: str

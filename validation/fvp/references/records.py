@@ -13,11 +13,10 @@ import json
 from functools import cache
 from importlib import resources
 
-from msgspec import Struct
-
 from npu_model.program import Padding, Program
 from npu_model.program.text import parse_text
 from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 
@@ -25,7 +24,8 @@ POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "sin
 U65_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_old_points.csv"
 
 
-class MeasuredBeats(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class MeasuredBeats:
     """Data beats (of 8 bytes, 16 on the U65) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads."""
 
     axi0_read: int
@@ -33,7 +33,8 @@ class MeasuredBeats(Struct, frozen=True):
     axi1_read: int
 
 
-class Point(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Point:
     """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
 
     ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``, U65: ``u65_high_end``). ``beats`` is None where none
@@ -53,7 +54,8 @@ class Point(Struct, frozen=True):
     source: str
 
 
-class WholeRun(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class WholeRun:
     """One run of which NPU TOTAL alone was published, adapters on: a network of many small kernels, and once in a cascade.
 
     ``optimise`` is Vela's option; ``beats`` is None where none were published. The stream is one of a network of ours with the same graph,
@@ -74,7 +76,8 @@ class WholeRun(Struct, frozen=True):
         return f"{self.network}.{self.optimise.lower()}"
 
 
-class Sweep(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class Sweep:
     """NPU TOTAL under one change of the adapters' settings; ``knob`` names what the series varies.
 
     The caps are in bus words per period (SRAM 4000 cycles, external memory 400, U65: 5000), 0 for none; the latency in cycles. ``active``
@@ -92,7 +95,8 @@ class Sweep(Struct, frozen=True):
     active: int | None = None
 
 
-class SingleOperator(Struct, frozen=True):
+@dataclass(frozen=True, slots=True)
+class SingleOperator:
     """A convolution or depthwise convolution with a given OFM block, int8, and the cycles that its source expects."""
 
     accelerator: str

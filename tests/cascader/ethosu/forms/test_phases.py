@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -9,7 +10,6 @@ import pytest
 from cascades import cascade_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from unit_networks import Tensor, unit_network
 

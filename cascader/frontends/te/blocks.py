@@ -1,0 +1,115 @@
+"""Blocks and weight streams: each kernel in the block that the cost model finds fastest, its constants encoded for it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+import numpy.typing as npt
+
+from cascader.ethosu.codegen.constants import StreamEditor
+from cascader.ethosu.cost.block_choice import candidates
+from cascader.ethosu.cost.block_estimator import Estimator
+from cascader.ethosu.cost.kernel_flow import kernel_flow
+from cascader.ethosu.cost.kernel_load import operation_load
+from cascader.ethosu.cost.memory_path import Sources
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.errors import InputError
+from npu_model.program import AccumulatorFormat, ByteRange, KernelOperation, OperationKind
+from npu_model.program.region_numbers import CONSTANTS
+from npu_model.shapes import Shape3D, round_up
+from npu_model.values import dataclass
+from npu_model.weight_stream.mlw_work import DecoderWork
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.weights import encode_weights
+from npu_model.weight_stream.work import operation_work
+
+_DEPTHS = (16, 32, 64)
+"""Depths of a block that are tried beside the whole depth of a shallow OFM."""
+
+_FOLLOWED, _NEAR = 8, 1.05
+"""Blocks of each depth that are followed unit by unit: those of the least estimates, and the largest that are hardly slower."""
+
+_ALIKE = 1.02
+"""Cycles of a block, as a multiple of the fastest one's, at which the wider of both is taken: stripes are cut along the height."""
+
+
+@dataclass(frozen=True, slots=True)
+class BlockMaker:
+    """Blocks for one device, whose kernels read from these sources."""
+
+    accelerator: Accelerator
+    sources: Sources
+
+    def blocked(self, operation: KernelOperation) -> KernelOperation:
+        """An operation without weights in its best block; InputError if none fits."""
+        return self._best(operation, self._followed(accumulating(operation), ()))
+
+    def encoded(
+        self, operation: KernelOperation, weights: npt.NDArray[np.integer], records: bytes, constants: StreamEditor
+    ) -> KernelOperation:
+        """A filter in its best block and order, its records and then its ``weights`` (OHWI, zero point off) in the constants."""
+        best = self._best(operation, self._orders(accumulating(operation), weights))
+        scales, stream = constants.append(records), encode_weights(weights, WeightFormat.of(best), self.accelerator)
+        return replace(best, scales=(scales,), weights=(constants.append(stream),))
+
+    def _orders(self, operation: KernelOperation, weights: npt.NDArray[np.integer]) -> Iterator[tuple[float, KernelOperation]]:
+        """A filter with blocks of every depth and weights in every order, with the cycles of each."""
+        whole = self._whole(operation)
+        for depth in sorted({whole, *(depth for depth in _DEPTHS if depth < whole)}):
+            for order in (False, True) if operation.kind is OperationKind.CONV_2D else (False,):
+                start = replace(operation, part_kernel=order, block=replace(self.accelerator.ofm_ublock, depth=depth))
+                stream = encode_weights(weights, WeightFormat.of(start), self.accelerator)
+                made = replace(start, weights=(ByteRange(CONSTANTS, 0, len(stream)),))
+                yield from self._followed(made, operation_work(made, (stream,), self.accelerator))
+
+    def _whole(self, operation: KernelOperation) -> int:
+        """The depth of a block that takes all channels, or as many as it can."""
+        return min(self.accelerator.max_block.depth, round_up(operation.ofm.shape.depth, self.accelerator.ofm_ublock.depth))
+
+    def _followed(self, operation: KernelOperation, work: tuple[DecoderWork, ...], /) -> Iterator[tuple[float, KernelOperation]]:
+        """The operation in its promising blocks, each followed block by block through the units."""
+        query, one = BlockQuery.of(operation), self.sources
+        if not operation.weights:
+            operation = operation.having(block=replace(self.accelerator.ofm_ublock, depth=self._whole(operation)))
+        blocks = candidates(operation, self.accelerator)
+        cycles = Estimator(operation, self.accelerator, one).cycles_of(blocks)
+        fitting = []
+        for number in np.argsort(cycles, kind="stable"):
+            block = Shape3D(*map(int, blocks[number]))
+            shram = shram_partition(query, block, self.accelerator)
+            if shram is not None:
+                fitting.append((float(cycles[number]), operation.having(block=block, shram=shram)))
+        near = [made for estimate, made in fitting if estimate <= fitting[0][0] * _NEAR]
+        chosen = [*near[:_FOLLOWED], *sorted(near, key=_volume, reverse=True)[:_FOLLOWED]]
+        for made in dict.fromkeys(chosen):
+            load = operation_load(made, self.accelerator, work, one.maps.burst, one.constants.burst, one.timing)
+            yield kernel_flow(load, one).cycles, made
+
+    def _best(self, operation: KernelOperation, found: Iterator[tuple[float, KernelOperation]]) -> KernelOperation:
+        known = list(found)
+        if not known:
+            shape, window = operation.ofm.shape, operation.kernel
+            raise InputError(
+                f"No block of {operation.mnemonic} with a window of {window.height} x {window.width} and {shape.depth} channels fits the "
+                f"{self.accelerator.name}: use fewer channels, a smaller window or more MACs."
+            )
+        least = min(cycles for cycles, _ in known)
+        return max((made for cycles, made in known if cycles <= least * _ALIKE), key=_reach)
+
+
+def _volume(operation: KernelOperation) -> int:
+    return operation.block.elements
+
+
+def _reach(operation: KernelOperation) -> tuple[int, int]:
+    """The columns that a block covers, and then its elements."""
+    return min(operation.block.width, operation.ofm.shape.width), _volume(operation)
+
+
+def accumulating(operation: KernelOperation) -> KernelOperation:
+    """The operation with the accumulators that Vela gives it: of 40 bits for filters of 16-bit maps."""
+    wide = operation.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) and operation.ifm.dtype.bits == 16
+    return replace(operation, accumulator=AccumulatorFormat.INT40) if wide else operation

@@ -1,0 +1,65 @@
+"""Moves of elements as Tensor Expressions: concatenation, and the reshape and slice of TVM's inline Parts."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import prod
+from typing import Any
+
+from cascader.frontends.te.attributes import CONCATENATE, RESHAPE, SLICE
+from cascader.tensorir.compat import load, shape_of
+from npu_model.errors import InputError
+
+
+def concatenate(tensors: Sequence[Any], axis: int = -1, *, name: str = CONCATENATE) -> Any:
+    """Tensors of one type side by side along ``axis``: rows, columns or channels. Each one is copied by a kernel, or made in its place."""
+    tensors = list(tensors)
+    shapes = [shape_of(tensor) for tensor in tensors]
+    if not shapes or len({str(tensor.dtype) for tensor in tensors}) != 1 or len({len(shape) for shape in shapes}) != 1:
+        raise InputError(f"concatenate joins {len(shapes)} tensors of shapes {shapes}: one or more of one type and rank are needed.")
+    rank, at = len(shapes[0]), axis % len(shapes[0]) if -len(shapes[0]) <= axis < len(shapes[0]) else -1
+    if at < 0 or len({(*shape[:at], *shape[at + 1 :]) for shape in shapes}) != 1:
+        raise InputError(f"concatenate joins {shapes} along axis {axis}: all other axes must be equal, and the axis one of {rank}.")
+    te, tirx = load().te, load().tirx
+    ends = [sum(shape[at] for shape in shapes[: count + 1]) for count in range(len(shapes))]
+
+    def joined(*index: Any) -> Any:
+        value = None
+        for tensor, shape, end in reversed(list(zip(tensors, shapes, ends, strict=True))):
+            own = tensor(*index[:at], index[at] - (end - shape[at]), *index[at + 1 :])
+            value = own if value is None else tirx.if_then_else(index[at] < end, own, value)
+        return value
+
+    shape = (*shapes[0][:at], ends[-1], *shapes[0][at + 1 :])
+    return te.compute(shape, joined, name=name, attrs={"op": CONCATENATE, "axis": at})
+
+
+def reshape(ifm: Any, shape: Sequence[int], *, name: str = RESHAPE) -> Any:
+    """The same elements in the same order in another shape: no kernel, as in TVM's inline Part."""
+    old, new = shape_of(ifm), tuple(int(extent) for extent in shape)
+    count = prod(old)
+    if min(new, default=0) < 1 or prod(new) != count:
+        raise InputError(f"reshape turns {old} into {new}: a shape of {count} elements is needed.")
+
+    def moved(*index: Any) -> Any:
+        flat: Any = 0
+        for position, extent in zip(index, new, strict=True):
+            flat = flat * extent + position
+        found: list[Any] = []
+        for extent in reversed(old):
+            found.insert(0, flat % extent)
+            flat = flat // extent
+        return ifm[tuple(found)]
+
+    return load().te.compute(new, moved, name=name, attrs={"op": RESHAPE})
+
+
+def strided_slice(ifm: Any, begin: Sequence[int], end: Sequence[int], *, name: str = SLICE) -> Any:
+    """The elements from ``begin`` to before ``end`` along every axis: no kernel, as in TVM's inline Part."""
+    shape, low, high = shape_of(ifm), tuple(begin), tuple(end)
+    if not len(low) == len(high) == len(shape) or any(not 0 <= a < b <= n for a, b, n in zip(low, high, shape, strict=True)):
+        raise InputError(f"strided_slice takes {low} to {high} of a tensor of {shape}: each axis needs a part inside; correct them.")
+    made = tuple(b - a for a, b in zip(low, high, strict=True))
+    return load().te.compute(
+        made, lambda *index: ifm(*(i + a for i, a in zip(index, low, strict=True))), name=name, attrs={"op": SLICE, "begin": low}
+    )

@@ -1,0 +1,95 @@
+"""Registers that all operators have: types, zero points and clips, from attributes and shapes; addresses and blocks come later."""
+
+from __future__ import annotations
+
+from cascader.frontends.te.attributes import NO_LIMIT, Attributes
+from npu_model.errors import InputError
+from npu_model.program import Activation, ActivationKind, DataType, FeatureMap, Layout, Rounding, Shram, Strides, Tiles
+from npu_model.program.region_numbers import ARENA
+from npu_model.shapes import Shape3D
+from npu_model.values import dataclass
+
+ROUNDINGS = {"TFL": Rounding.DOUBLE, "TRUNCATE": Rounding.TRUNCATE, "NATURAL": Rounding.NATURAL}
+_TYPES = {str(one): one for one in (DataType(bits, signed=signed) for bits in (8, 16, 32) for signed in (True, False))}
+DUMMY_BLOCK, DUMMY_SHRAM = Shape3D(1, 1, 8), Shram(0, 0)
+"""Stand-ins for what is chosen when the whole network is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Operand:
+    """Shape and type of a tensor that an operator reads; ``scalar`` if it is a constant of one element, with its value."""
+
+    shape: tuple[int, ...]
+    dtype: str
+    scalar: int | None = None
+
+
+def data_type(op: str, name: str, dtype: str) -> DataType:
+    """The type of this name; InputError if the NPU has no such numbers."""
+    if dtype not in _TYPES:
+        raise InputError(f"{op} has {name} of type {dtype}: {', '.join(_TYPES)} exist on the NPU; quantise it.")
+    return _TYPES[dtype]
+
+
+def image(op: str, name: str, shape: tuple[int, ...]) -> Shape3D:
+    """Height, width and channels of an NHWC shape of up to 4 axes, of one image."""
+    full = (1,) * (4 - len(shape)) + tuple(shape)
+    if len(full) != 4 or full[0] != 1:
+        raise InputError(f"{op} has {name} of shape {shape}: one image of (1, height, width, channels) is an operand; cut the batch.")
+    return Shape3D(*full[1:])
+
+
+def dense_map(shape: Shape3D, dtype: DataType, zero_point: int) -> FeatureMap:
+    """A feature map as NHWC from the first byte of the arena on."""
+    size = dtype.bytes
+    pixel = shape.depth * size
+    return FeatureMap(ARENA, shape, dtype, Layout.NHWC, Tiles.single(shape, 0), Strides(shape.width * pixel, pixel, size), zero_point)
+
+
+def activation(made: Attributes, ofm: DataType) -> Activation:
+    """The clamp, or the table behind it, of an operator whose OFM has this type."""
+    # The registers hold 16 bits, and a 32-bit OFM is not clipped.
+    limits = DataType(min(ofm.bits, 16), signed=ofm.signed or ofm.bits == 32)
+    low, high = max(made.clip_min, limits.minimum), min(made.clip_max, limits.maximum)
+    if made.activation == "CLIP" and low > high:
+        raise made.refuse("clip_min", f"with clip_max {made.clip_max} it leaves nothing of {ofm}; choose limits inside the type")
+    if ofm.bits == 32 and (made.clip_min, made.clip_max) != (-NO_LIMIT, NO_LIMIT):
+        raise made.refuse("activation", "a 32-bit OFM is not clipped; clip what is made of it")
+    kind = ActivationKind.LUT if made.activation == "LUT" else ActivationKind.NONE
+    return Activation(kind, low, high)
+
+
+def require_zero_point(made: Attributes, name: str, dtype: DataType) -> None:
+    """InputError if a zero point does not lie in the type."""
+    if not dtype.minimum <= getattr(made, name) <= dtype.maximum:
+        raise made.refuse(name, f"{dtype} holds {dtype.minimum} to {dtype.maximum}")
+
+
+def require_type(made: Attributes, name: str, dtype: DataType, *allowed: str) -> None:
+    """InputError if an operand has none of the types that are allowed."""
+    if str(dtype) not in allowed:
+        raise InputError(f"{made.op} has {name} of type {dtype}: {', '.join(allowed)} are possible; convert it.")
+
+
+def scales_given(made: Attributes, *names: str) -> tuple[float, ...]:
+    """Scales that a result depends on: all or none are given, then 1."""
+    values = [getattr(made, name) for name in names]
+    missing = [name for name, value in zip(names, values, strict=True) if not value]
+    if missing and len(missing) < len(names):
+        raise made.refuse(missing[0], f"{' and '.join(name for name in names if name not in missing)} is given; give all of them or none")
+    return tuple(value or 1.0 for value in values)
+
+
+def agree(made: Attributes, name: str, value: int | tuple[int, ...]) -> None:
+    """InputError if an attribute that the shapes say, too, says something else."""
+    given = getattr(made, name)
+    if given and given != value:
+        raise made.refuse(name, f"the operands have {value}; leave it out, or make them equal")
+
+
+def require_zero_points(made: Attributes, ifm: DataType, ofm: DataType) -> None:
+    """InputError if the zero points of IFM and OFM do not lie in their types."""
+    require_zero_point(made, "ifm_zero_point", ifm)
+    require_zero_point(made, "ofm_zero_point", ofm)
+    if ofm.bits == 32 and made.ofm_zero_point:
+        raise made.refuse("ofm_zero_point", "a 32-bit OFM has none on the NPU; give 0")

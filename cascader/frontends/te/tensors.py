@@ -1,0 +1,122 @@
+"""Tensors of a network of Tensor Expressions: which of them has bytes of its own, what others see of it, and its layout."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+
+from cascader.frontends.te.attributes import CONCATENATE, RESHAPE, SLICE
+from cascader.frontends.te.matchers import MOVES, Operator
+from cascader.frontends.te.registers import dense_map, image
+from cascader.graph.cascader_graph import Tensor, TensorKind
+from npu_model.errors import InputError
+from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tiles
+from npu_model.shapes import Shape3D, ceil_div
+from npu_model.values import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """A part of a tensor as an operator sees it: the tensor as an array of ``extent``, and the elements of ``shape`` from ``first`` on.
+
+    ``own`` says that the array is the tensor's own, not another shape of the same elements.
+    """
+
+    tensor: str
+    extent: Shape3D
+    shape: Shape3D
+    first: tuple[int, int, int] = (0, 0, 0)
+    own: bool = True
+
+    @property
+    def is_whole(self) -> bool:
+        """Whether it is all of the tensor."""
+        return self.shape == self.extent
+
+
+class Views:
+    """The views of every tensor of a graph: of moves without a kernel they are views of what they are moved from."""
+
+    def __init__(self, shapes: Mapping[str, tuple[int, ...]], outputs: Iterable[str]) -> None:
+        self._shapes = shapes
+        self._outputs = frozenset(outputs)
+        self._found: dict[str, View] = {}
+
+    def __getitem__(self, tensor: str) -> View:
+        """The view that has the tensor's name."""
+        if tensor not in self._found:
+            shape = image("The graph", tensor, self._shapes[tensor])
+            self._found[tensor] = View(tensor, shape, shape)
+        return self._found[tensor]
+
+    def move(self, name: str, operator: Operator) -> None:
+        """Take a reshape or a slice for a view of its operand."""
+        source = self[operator.pieces[0]]
+        if operator.op == RESHAPE:
+            shape = image(RESHAPE, name, self._shapes[name])
+            if not source.is_whole:
+                raise InputError(f"reshape {name!r} reads a slice: copy it first, with ethosu_identity.")
+            same = shape == source.extent
+            self._found[name] = source if same else View(source.tensor, shape, shape, own=False)
+        else:
+            begin = (0,) * (4 - len(operator.begin)) + operator.begin
+            first = (source.first[0] + begin[1], source.first[1] + begin[2], source.first[2] + begin[3])
+            self._found[name] = replace(source, shape=image(SLICE, name, self._shapes[name]), first=first)
+        if name in self._outputs and not self._found[name].is_whole:
+            raise InputError(f"Output {name!r} is a slice of tensor {source.tensor!r}: copy it with ethosu_identity.")
+
+    def place(self, name: str, into: View) -> None:
+        """Make a tensor a part of another one."""
+        self._found[name] = into
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """A tensor with bytes of its own."""
+
+    tensor: Tensor
+    dtype: DataType
+    layout: Layout
+
+    @property
+    def extent(self) -> Shape3D:
+        """Height, width and channels."""
+        return Shape3D(*self.tensor.shape)
+
+    def feature_map(self, view: View, shape: Shape3D, zero_point: int) -> FeatureMap:
+        """The first ``shape`` elements of a view as a kernel addresses them."""
+        dense = dense_map(view.extent, self.dtype, zero_point)
+        if self.layout is Layout.NHWC:
+            return dense.at(dense.address(*view.first), shape)
+        brick, bricks = BRICK * self.dtype.bytes, ceil_div(view.extent.depth, BRICK)
+        plane = view.extent.width * brick
+        made = replace(dense, layout=self.layout, strides=Strides(bricks * plane, brick, plane))
+        return replace(made, shape=shape, tiles=Tiles.single(shape, made.address(*view.first)))
+
+
+def stored(name: str, kind: TensorKind, extent: Shape3D, dtype: DataType, views: Iterable[View]) -> Stored:
+    """A tensor in bricks, if only kernels use it, each in its own shape and from a whole brick on; else NHWC.
+
+    That is the layout that Vela gives it, and from which the search takes others.
+    """
+    bricked = kind is TensorKind.INTERMEDIATE and all(view.own and view.first[2] % BRICK == 0 for view in views)
+    layout = Layout.NHCWB16 if bricked else Layout.NHWC
+    depth = ceil_div(extent.depth, BRICK) * BRICK if bricked else extent.depth
+    size = extent.height * extent.width * depth * dtype.bytes
+    return Stored(Tensor(name, kind, size, (extent.height, extent.width, extent.depth), dtype.bytes), dtype, layout)
+
+
+def written_in_place(operators: Mapping[str, Operator], outputs: Iterable[str], inputs: Iterable[str]) -> dict[str, str]:
+    """Tensors that a kernel makes for one concatenation alone, which it writes there: by name, with the name of the concatenation."""
+    readers: dict[str, list[str]] = {}
+    for name, operator in operators.items():
+        read = operator.pieces or tuple(operator.tensors.values())
+        for tensor in read:
+            readers.setdefault(tensor, []).append(name)
+    ends = {*outputs, *inputs}
+    return {
+        tensor: users[0]
+        for tensor, users in readers.items()
+        if len(users) == 1 and tensor not in ends and tensor in operators and operators[users[0]].op == CONCATENATE
+        if operators[tensor].op not in MOVES
+    }

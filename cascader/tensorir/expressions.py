@@ -1,0 +1,37 @@
+"""A writer of expressions alone, for Tensor Expressions: what a function would bind by a statement is let in where it is used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cascader.tensorir.writer import Writer
+
+
+class Expressions(Writer):
+    """Writes expressions: values that get a name are let in around the expression that uses them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._bound: list[tuple[Any, Any]] = []
+
+    def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
+        """A variable, to be used in the expression that :meth:`closed` ends; what TVM looks for bounds of stays an expression.
+
+        That are indices and shifts; TVM 0.27 stops where it finds two bounds for one shift that is let in.
+        """
+        if dtype == "int32" or name in {"index", "shift"}:
+            return value
+        variable = self.tvm.tirx.Var(name, dtype)
+        self._bound.append((variable, value))
+        return variable
+
+    def closed(self, expression: Any) -> Any:
+        """The expression with all the values that were bound for it, each computed once."""
+        while self._bound:
+            variable, value = self._bound.pop()
+            expression = self.tvm.tirx.Let(variable, value, expression)
+        return expression
+
+    def cast(self, dtype: str, value: Any) -> Any:
+        """``value``, which may be an element of a tensor expression, as ``dtype``."""
+        return value.astype(dtype)
