@@ -15,12 +15,12 @@ import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
 from fractions import Fraction
 from importlib import import_module
 from math import prod
 from multiprocessing import get_context
 
+from msgspec import Struct
 from tabulate import tabulate
 
 from npu_model.errors import InputError
@@ -36,8 +36,7 @@ CASES = (
 _FAR = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """A constant of a module, and the value at which it does nothing."""
 
     module: str
@@ -93,10 +92,10 @@ TURNS = (
     Turn("cascader.ethosu.forms.reblock", "GAIN", 1.0),
     Turn("cascader.ethosu.forms.reblock", "SMALLEST", 0),
     Turn("cascader.ethosu.forms.reblock", "FOLLOWED", 1),
-    Turn("cascader.ethosu.forms.catalogue", "_PIECES", (12,)),
-    Turn("cascader.ethosu.forms.catalogue", "_FINER", Fraction(1)),
-    Turn("cascader.ethosu.forms.catalogue", "_SMALL", 0),
-    Turn("cascader.ethosu.forms.catalogue", "_LARGE", _FAR),
+    Turn("cascader.ethosu.forms.sizes", "_PIECES", (12,)),
+    Turn("cascader.ethosu.forms.sizes", "_FINER", Fraction(1)),
+    Turn("cascader.ethosu.forms.sizes", "_SMALL", 0),
+    Turn("cascader.ethosu.forms.sizes", "_LARGE", _FAR),
     Turn("cascader.ethosu.forms.wide_copies", "_WORTHWHILE", 1),
     Turn("npu_testbed.tasks", "QUICKER", 0.0),
 )

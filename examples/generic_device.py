@@ -9,11 +9,11 @@ of stripes and buffers, the fastest proposal within the memory, its TensorIR, an
 from __future__ import annotations
 
 import sys
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
@@ -30,8 +30,7 @@ MEMORY = 8 * 1024
 """Bytes of the DSP's memory, in which the samples, the result and all buffers lie."""
 
 
-@dataclass(frozen=True, slots=True)
-class Dsp:
+class Dsp(Struct, frozen=True):
     """A vector unit: so many float32 multiply-accumulates per cycle, and a table lookup of so many cycles per element."""
 
     lanes: int = 4

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import replace
 
+from msgspec.structs import replace
 from tabulate import tabulate
 
 from cascader.ethosu.network.propagators import affine_graph

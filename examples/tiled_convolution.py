@@ -13,11 +13,12 @@ import argparse
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 from tabulate import tabulate
 
 from cascader.ethosu.cost.block_choice import choose_block
@@ -83,8 +84,7 @@ def weights() -> npt.NDArray[np.int16]:
     return np.random.default_rng(2048).integers(-127, 128, (CHANNELS, TAPS, TAPS, CHANNELS)).astype(np.int16)
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """A convolution of some rows and columns, the transfers that it needs before it, and those of its result."""
 
     loads: tuple[DmaOperation, ...]
@@ -92,8 +92,7 @@ class Job:
     stores: tuple[DmaOperation, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """The accelerator, and the constants: at home in external memory, copied to the first bytes of SRAM before all else.
 
     The NPU reads all weights anew for each block, which an external memory of one byte a cycle would not bear.
@@ -280,8 +279,7 @@ def binding(name: str, region: int, side: int) -> Binding:
     return Binding(name, region, 0, (1, side, side, CHANNELS), INT8)
 
 
-@dataclass(frozen=True, slots=True)
-class Way:
+class Way(Struct, frozen=True):
     """One way of doing it: what it is called, and the Program for a chip, an image's side, tiles per side and rows of a band."""
 
     title: str

@@ -8,9 +8,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -20,8 +21,7 @@ else:
 DEFAULT_ACCELERATOR = "ethos-u55-128"
 
 
-@dataclass(frozen=True, slots=True)
-class BankGranules:
+class BankGranules(Struct, frozen=True):
     """Rounding of SHRAM areas, in banks of 1 KiB, by what the area holds (``ew``: elementwise IFM)."""
 
     ifm8: int
@@ -34,8 +34,7 @@ class BankGranules:
     acc40: int
 
 
-@dataclass(frozen=True, slots=True)
-class OutputRates:
+class OutputRates(Struct, frozen=True):
     """Cycles of the output unit per OFM element, by operation (first group) and by activation function."""
 
     unary32: Fraction
@@ -51,8 +50,7 @@ class OutputRates:
     relu: Fraction
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """The units' way to memory, as the U65's published runs show it; the U55 has none of these rules.
 
     ``weight_bursts`` are the transactions of its weight stream that a core has under way, over all slots of the weight buffer; 0: a slot
@@ -70,8 +68,7 @@ class Access:
     kernel_start_cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Accelerator:
+class Accelerator(Struct, frozen=True):
     """Everything that differs between the MAC configurations; each value's source is in its TOML file.
 
     ``macs`` and all of SHRAM are those of one of the ``cores``.

@@ -8,9 +8,10 @@ from functools import cache
 from importlib import resources
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.command_stream.payload import config_word
-from npu_model.values import dataclass
 
 if sys.version_info >= (3, 11):
     import tomllib
@@ -39,8 +40,7 @@ class Access(Enum):
     """A written 1 clears the bit, a 0 leaves it; a read gives what is set."""
 
 
-@dataclass(frozen=True, slots=True)
-class Field:
+class Field(Struct, frozen=True):
     """Some bits of a register: the lowest one, and how many."""
 
     name: str
@@ -62,8 +62,7 @@ class Field:
         return value << self.lowest & self.mask
 
 
-@dataclass(frozen=True, slots=True)
-class Register:
+class Register(Struct, frozen=True):
     """One word: its byte offset, its value after a reset, its fields, and where access rule and reset value are from."""
 
     name: str

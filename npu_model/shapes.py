@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 
 def round_up(value: int, multiple: int) -> int:
@@ -23,8 +23,7 @@ def ceil_div(numerator: int, denominator: int) -> int:
     return -(-numerator // denominator)
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Shape3D:
+class Shape3D(Struct, frozen=True, order=True):
     """Height, width and depth (channels), in elements.
 
     >>> Shape3D(2, 3, 4).elements

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from enum import Enum
 from fractions import Fraction
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 
 class BlockdepRule(Enum):
@@ -47,8 +47,7 @@ _SWITCHES = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class TimingParameters:
+class TimingParameters(Struct, frozen=True):
     """Each mechanism of the timing model as a value, so that it can be calibrated or switched off.
 
     Cycles are NPU cycles. The defaults are what every other part of the package means by "the model"; the decision
@@ -141,7 +140,7 @@ class TimingParameters:
 
     def changed(self) -> tuple[str, ...]:
         """Names of the parameters that differ from the defaults."""
-        return tuple(field.name for field in fields(self) if getattr(self, field.name) != field.default)
+        return tuple(name for name in self.__struct_fields__ if getattr(self, name) != getattr(DEFAULT_TIMING, name))
 
 
 DEFAULT_TIMING = TimingParameters()

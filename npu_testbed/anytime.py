@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_testbed.endings import INTERRUPTED
 from npu_testbed.progress import Progress
 from npu_testbed.termination import Terminated, TimeIsUp, time_limit
@@ -15,8 +16,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, Seen
 
 
-@dataclass(frozen=True, slots=True)
-class Ending:
+class Ending(Struct, frozen=True):
     """A choice, the reason why its search was left early (empty: it was not) and the exit status."""
 
     choice: Choice

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import csv
-from dataclasses import asdict
 from importlib import metadata
 from pathlib import Path
 from typing import Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from npu_testbed.versions import Tools, tool_versions
 from validation.calibrate import CalibrationProfile
@@ -38,4 +40,4 @@ def profile_json(profile: CalibrationProfile) -> dict[str, Any]:
     """The profile as values that JSON can hold: ratios of whole numbers and rules as text, as in its file."""
     values = asdict(profile.timing)
     timing = {name: value if isinstance(value, int) else str(getattr(value, "value", value)) for name, value in values.items()}
-    return {"profile": asdict(profile) | {"timing": timing, "tools": dict(profile.tools)}}
+    return {"profile": to_builtins(profile, enc_hook=str) | {"timing": timing, "tools": dict(profile.tools)}}

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from npu_model.compiled.containers import is_delegate, unpacked
 from npu_model.compiled.network import CUSTOM_CODE, CompiledNetwork, CpuOperator

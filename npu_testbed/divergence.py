@@ -10,11 +10,11 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import KernelOperation, Operation, Program
-from npu_model.values import dataclass
 from sim.functional import FilterCache, Memory, State, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import Arrays
@@ -28,8 +28,7 @@ _SLICE = 8
 """Channels at whose multiples a part of a tensor's channels begins."""
 
 
-@dataclass(frozen=True, slots=True)
-class Divergence:
+class Divergence(Struct, frozen=True):
     """The first layer whose tensor differs: ``differing`` of ``size`` elements, by ``largest`` at most (-1: unknown)."""
 
     reference: str

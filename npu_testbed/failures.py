@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TypeVar
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import printable
-from npu_model.values import dataclass
 
 T = TypeVar("T")
 
@@ -15,8 +16,7 @@ _REASON = 1000
 """Characters of a reason that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Failure:
+class Failure(Struct, frozen=True):
     """Work that was not done: what, for which network on which accelerator, and why not."""
 
     network: str

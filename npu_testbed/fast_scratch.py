@@ -7,7 +7,8 @@ outputs in their arena, in an outer memory, as region 1, and hand a small fast m
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from npu_model.command_stream import encode_operations

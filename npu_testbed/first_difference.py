@@ -4,18 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from npu_model.values import dataclass
 from npu_testbed.divergence import Divergence, Tensor, divergence, made_tensors
 from npu_testbed.verification import LITERT, MENDED_STREAM, VELA_STREAM, Arrays, Verification, compare
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import reference_tensors
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Runs:
+class Runs(Struct, frozen=True, eq=False):
     """The network that is verified and Vela's stream of the model, mended or not, each with its outputs; the model's inputs and outputs.
 
     ``counts`` is that of :func:`npu_testbed.verification.compare`.

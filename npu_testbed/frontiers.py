@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from dataclasses import field, replace
 from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
@@ -18,9 +19,9 @@ from cascader.ethosu.search.task import Point, Task
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from npu_testbed.progress import Progress, silent
@@ -28,18 +29,19 @@ from npu_testbed.resume import Resumed, resumed
 from npu_testbed.versions import Tools
 
 
-@dataclass(frozen=True)
-class FrontierPoint:
+class FrontierPoint(Brief, frozen=True, dict=True):
     """One schedule of the frontier: ``memory`` is its arena, the bytes that a user sets aside, ``cycles`` those of the replay.
 
     The arena goes from its base to the end of the highest buffer, tensors of CPU operators included, rounded up to 16.
     ``estimate`` is what the search expected, ``schedule`` is self-contained.
     """
 
+    unshown = ("schedule",)
+
     memory: int
     cycles: int
     estimate: int
-    schedule: Schedule = field(repr=False)
+    schedule: Schedule
 
     @property
     def jobs(self) -> int:
@@ -91,9 +93,10 @@ class FrontierPoint:
         return digest(self.schedule)
 
 
-@dataclass(frozen=True, slots=True)
-class Frontier:
+class Frontier(Brief, frozen=True):
     """The Pareto points of a network by ascending memory, and on what they were found and replayed."""
+
+    unshown = ("near",)
 
     model: str
     model_sha256: str
@@ -107,7 +110,7 @@ class Frontier:
     candidates: int
     replayed: int
     timing: TimingParameters = DEFAULT_TIMING
-    near: tuple[FrontierPoint, ...] = field(default=(), repr=False)
+    near: tuple[FrontierPoint, ...] = ()
     """Schedules that are behind a point by a per cent at most: what may stand in its place if that says more under other timings."""
 
     def within(self, memory: int) -> FrontierPoint | None:

@@ -6,9 +6,10 @@ import re
 from collections.abc import Sequence
 from math import prod
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import shown
-from npu_model.values import dataclass
 
 MAX_EXTENT = 1 << 16
 """Largest extent: a feature map's registers count 16 bits."""
@@ -19,8 +20,7 @@ MAX_ELEMENTS = 1 << 24
 _EXTENTS = re.compile(r"[0-9]{1,6}(,[0-9]{1,6})*", re.ASCII)
 
 
-@dataclass(frozen=True, slots=True)
-class InputShape:
+class InputShape(Struct, frozen=True):
     """The shape of an input: ``name`` is its tensor's or a signature's, "" for the only input."""
 
     name: str

@@ -2,27 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from pathlib import Path
 
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.brief import Brief
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.models import BUILT, load_model
 
 
-@dataclass(frozen=True, slots=True)
-class LiveNetwork:
+class LiveNetwork(Brief, frozen=True):
     """A network for the FVP to run, as a .tflite, compiled or not.
 
     ``accelerator`` and ``timing`` hold where the command line names no other.
     """
 
+    unshown = ("data",)
+
     name: str
-    data: bytes = field(repr=False)
+    data: bytes
     accelerator: str = DEFAULT_ACCELERATOR
     timing: TimingParameters = DEFAULT_TIMING
 

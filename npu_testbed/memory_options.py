@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, replace
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct, to_builtins
+from msgspec.structs import force_setattr, replace
+
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
-from npu_model.values import dataclass
 from npu_testbed.configs import configuration_file, load_arena_cache_size, load_memory_system, load_timing_adapter
 from npu_testbed.settings import Setting, with_setting
 
@@ -20,8 +21,7 @@ DEFAULT_TIMING_ADAPTER = "u55_high_end"
 """Ethos_U55_High_End_Embedded and Shared_Sram as the Corstone-300 FVP throttles them: what the accuracy table is about."""
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryOptions:
+class MemoryOptions(Struct, frozen=True):
     """The options ``--timing-adapter`` or ``--system-config``, ``--memory-mode`` and ``--config``; None where not given.
 
     ``settings`` change parameters of whichever system that is. InputError if both kinds are given.
@@ -40,7 +40,7 @@ class MemoryOptions:
                 "both describe the memory system; choose one kind."
             )
         if self.config is not None:
-            object.__setattr__(self, "config", configuration_file(self.config))
+            force_setattr(self, "config", configuration_file(self.config))
 
     @property
     def from_vela(self) -> bool:
@@ -94,7 +94,7 @@ def memory_system_sha256(system: MemorySystem) -> str:
             return str(value)
         raise TypeError(f"{value!r} has no canonical form.")
 
-    return sha256(json.dumps(asdict(system), sort_keys=True, default=plain).encode()).hexdigest()
+    return sha256(json.dumps(to_builtins(system, enc_hook=plain), sort_keys=True).encode()).hexdigest()
 
 
 def memory_system_json(system: MemorySystem) -> dict[str, Any]:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
 
+from msgspec.structs import replace
+
+from npu_model.brief import Brief
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_testbed.input_shapes import InputShape, Source
 from npu_testbed.te_models import is_te, refuse_te
 from validation.reading import read_file
@@ -17,12 +18,13 @@ ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
 """Prefix of the name of a network that the package builds."""
 
 
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Brief, frozen=True):
     """A model file: its name without folder (or ``zoo:NAME``, ``portfolio:NAME``) and its bytes."""
 
+    unshown = ("data",)
+
     name: str
-    data: bytes = field(repr=False)
+    data: bytes
 
     @property
     def sha256(self) -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem

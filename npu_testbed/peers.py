@@ -12,10 +12,11 @@ from contextlib import closing
 from enum import Enum
 from itertools import product
 
+from msgspec import Struct
+
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.compiled.network import CompiledNetwork, read_compiled
-from npu_model.values import dataclass
 from npu_testbed.configs import load_memory_system
 from npu_testbed.models import ZOO, Model, load_model
 from npu_testbed.progress import Progress, silent
@@ -89,8 +90,7 @@ class BytesVerdict(Enum):
     UNEXPLAINED = "UNEXPLAINED"
 
 
-@dataclass(frozen=True, slots=True)
-class LitertScore:
+class LitertScore(Struct, frozen=True):
     """Vela's schedule of one network run bit by bit: ``differing`` of ``size`` output bytes are not those of LiteRT."""
 
     network: str

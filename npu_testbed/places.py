@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class Places:
+class Places(Struct, frozen=True):
     """Homes as pairs WHAT=MEMORY, and the bound of multiply-accumulates as a multiple of the network's (None: the search's own)."""
 
     homes: tuple[str, ...] = ()

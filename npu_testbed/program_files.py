@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import closing, nullcontext
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
@@ -20,7 +22,6 @@ from npu_model.export.tflite_file import payload_of
 from npu_model.printable import printable
 from npu_model.program.text import to_text
 from npu_model.tflite.identifiers import is_tflite, is_tosa
-from npu_model.values import dataclass
 from npu_testbed.cpu_reasons import with_reasons
 from npu_testbed.files import require_writable
 from npu_testbed.files import write_files as write_whole
@@ -40,8 +41,7 @@ _LINE = 2000
 """Characters of the line of a CPU operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Read:
+class _Read(Struct, frozen=True):
     """The network in a file, and the schedule if the file is one; the inputs and outputs of a ``delegate`` have no names."""
 
     network: CompiledNetwork
@@ -230,8 +230,7 @@ def _verify_te(read: _Read, source: str, name: str, inferences: int, seed: int, 
     return verification(name, found, inputs, references, seed, "", hazards=network_hazards(read.network))
 
 
-@dataclass(frozen=True, slots=True)
-class _Judged:
+class _Judged(Struct, frozen=True):
     """LiteRT among the references, if it could be asked, and what is to be said about it."""
 
     references: tuple[Reference, ...]

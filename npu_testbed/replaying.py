@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from sim import quick_cycles
 
 
-@dataclass(frozen=True, slots=True)
-class QuickReplay:
+class QuickReplay(Struct, frozen=True):
     """A replay on the memories of ``system``, with the NPU's ``timing``."""
 
     system: MemorySystem

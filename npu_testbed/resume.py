@@ -8,6 +8,8 @@ from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, TypeVar
 
+from msgspec import Struct
+
 from cascader.ethosu.schedule.codec import from_plain, to_plain
 from cascader.ethosu.schedule.file import plain_network
 from cascader.ethosu.schedule.schedule import Schedule
@@ -16,7 +18,6 @@ from cascader.ethosu.search.errands import Decisions
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
-from npu_model.values import dataclass
 from npu_testbed.answers import FOLDER, Answers, key_of
 from npu_testbed.comparisons import vela_runs
 from npu_testbed.point_files import PointFiles
@@ -61,8 +62,7 @@ def _change_key(form: Form, decisions: Decisions, *wanted: object) -> str:
     return _decisions_key(decisions, form, *wanted)
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """A kind of errand: the key of its arguments, its answer as JSON, and back with its arguments.
 
     An answer whose JSON form is None is not kept.

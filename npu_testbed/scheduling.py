@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.schedule import Schedule

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import re
 from contextlib import suppress
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.memory.system import AXI1, Memory, MemorySystem
 from npu_model.printable import shown
-from npu_model.values import dataclass
 
 CLOCK = "clock_hz"
 """The one parameter that is of no memory."""
@@ -26,8 +27,7 @@ Setting = tuple[str, str]
 """A key, such as "OffChipFlash.read_latency" or "clock_hz", and a value as it was written."""
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A key with the values that are tried, as they were written."""
 
     key: str

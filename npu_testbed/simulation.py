@@ -4,21 +4,23 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import on_ports
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from npu_model.brief import Brief
 from npu_model.compiled.containers import read_container, unpacked
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.compiled_homes import homes_of
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -64,8 +66,7 @@ def replayed(
     return counted_network(network, system, timing)
 
 
-@dataclass(frozen=True, slots=True)
-class VelaOptions:
+class VelaOptions(Struct, frozen=True):
     """Options of Vela's own schedule, by its names; None where not given."""
 
     accelerator: str | None = None
@@ -84,8 +85,7 @@ class VelaOptions:
 NO_VELA_OPTIONS = VelaOptions()
 
 
-@dataclass(frozen=True, slots=True)
-class Simulation:
+class Simulation(Brief, frozen=True):
     """A replayed network: what ran, on what, and what was planned for it.
 
     ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
@@ -94,13 +94,15 @@ class Simulation:
     of the shared buffer do not guarantee.
     """
 
+    unshown = ("network", "replay")
+
     model: str
     planner: str
     planned_bytes: int
     device: Accelerator
     system: MemorySystem
-    network: CompiledNetwork = field(repr=False)
-    replay: NetworkReplay = field(repr=False)
+    network: CompiledNetwork
+    replay: NetworkReplay
     tools: Tools
     fast_scratch: bool = False
     timing: TimingParameters = DEFAULT_TIMING
@@ -247,8 +249,7 @@ def simulate_plan(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class VelaPlan:
+class VelaPlan(Struct, frozen=True):
     """Vela's schedule of a network and the arena that it says this takes."""
 
     network: CompiledNetwork

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from itertools import accumulate, pairwise
 
+from msgspec import Struct
+
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.network.network import EthosuPart, Home, Port
@@ -20,7 +22,6 @@ from npu_model.printable import shown
 from npu_model.program import DmaOperation, KernelOperation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from sim import counted_network
 
 _WHOLE = 1 << 62
@@ -28,8 +29,7 @@ _IMAGE = 3
 """Axes of an image at the end of a shape: rows, columns, channels."""
 
 
-@dataclass(frozen=True, slots=True)
-class Piece:
+class Piece(Struct, frozen=True):
     """A command stream: it may begin when rows before ``until`` have arrived, reads none before ``first``, and takes ``cycles``."""
 
     first: int
@@ -37,8 +37,7 @@ class Piece:
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class StreamedInput:
+class StreamedInput(Struct, frozen=True):
     """An input of ``rows`` rows of ``row_bytes``, one every ``cycles_per_row``, and the pieces that run while they arrive.
 
     Row y has arrived at cycle (y + 1) * cycles_per_row.

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_testbed.peers import validate_litert, validate_vela, validate_vela_estimate, zoo_models
 from npu_testbed.progress import Progress, silent
 from validation.calibrate import reference_profile
@@ -36,8 +36,7 @@ BLIND = (
 """Where no figure of the suite would show an error."""
 
 
-@dataclass(frozen=True, slots=True)
-class Promise:
+class Promise(Struct, frozen=True):
     """One bar of the suite: the peer, the figure, its bound and what was found, over ``count`` cases.
 
     ``passed`` is None for a promise that could not be checked, with the reason in ``found``; one without a case is missed.
@@ -60,8 +59,7 @@ class Promise:
         return "passed" if self.passed else "MISSED, known" if self.known else "MISSED"
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(Struct, frozen=True):
     """All promises, in the order of the peers."""
 
     promises: tuple[Promise, ...]
@@ -160,5 +158,5 @@ def suite_json(suite: Suite) -> dict[str, Any]:
     return {
         "passed": suite.passed,
         "blind": list(BLIND),
-        "promises": [asdict(promise) | {"verdict": promise.verdict} for promise in suite.promises],
+        "promises": [to_builtins(promise) | {"verdict": promise.verdict} for promise in suite.promises],
     }

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
+
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms import is_flat, is_small

@@ -8,8 +8,9 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_testbed.input_shapes import Source
 
 if TYPE_CHECKING:
@@ -33,8 +34,7 @@ _PYTHON = ".py"
 _GRAPHS: dict[str, Graph] = {}
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TeModel:
+class TeModel(Struct, frozen=True, eq=False):
     """A graph with its name, without folder, and a hash of what it computes."""
 
     name: str

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, replace
 from time import perf_counter
 from typing import Any
 
 import numpy as np
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 from numpy.typing import NDArray
 from tabulate import tabulate
 
@@ -18,7 +19,6 @@ from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule
 from npu_model.errors import InputError
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from npu_testbed.progress import Progress, silent
 from npu_testbed.verification import LITERT, OutputComparison, Reference, compare, functional_outputs, seeded_inputs
 from validation.layout import grid
@@ -29,8 +29,7 @@ PROGRAM = "the schedule's Program, run bit by bit"
 Arrays = Mapping[str, NDArray[Any]]
 
 
-@dataclass(frozen=True, slots=True)
-class TensorirProof:
+class TensorirProof(Struct, frozen=True):
     """The run of a schedule's compiled TensorIR, beside what was planned; all memory in bytes.
 
     ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
@@ -87,7 +86,7 @@ class TensorirProof:
 
     def document(self) -> dict[str, Any]:
         """The proof as plain values, without the sizes of single buffers."""
-        plain = asdict(self)
+        plain: dict[str, Any] = to_builtins(self)
         for key in ("claimed", "allocated"):
             plain[f"{key}_bytes"] = sum(plain.pop(key).values())
         return plain | {"buffers": len(self.claimed), "sizes_equal": self.claimed == self.allocated, "passed": self.passed}

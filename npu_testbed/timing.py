@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from enum import Enum
 from pathlib import Path
 from typing import Any
@@ -23,7 +22,7 @@ def load_timing(path: str | Path | None) -> TimingParameters:
 
 def timing_json(timing: TimingParameters) -> dict[str, Any]:
     """The parameters that differ from the model's, as a profile has them: none for the model itself."""
-    values = {field.name: getattr(timing, field.name) for field in fields(timing) if field.name in timing.changed()}
+    values = {name: getattr(timing, name) for name in timing.changed()}
     plain = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}
     return {name: value if isinstance(value, (int, str)) else str(value) for name, value in plain.items()}
 

@@ -6,12 +6,12 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
-from npu_model.values import dataclass
 from npu_testbed.divergence import Divergence
 from npu_testbed.te_models import HOST
 from npu_testbed.undefined import defined_part
@@ -32,8 +32,7 @@ _QUANTISED_BITS = 16
 """Widest integers that a network's activations are quantised to."""
 
 
-@dataclass(frozen=True, slots=True)
-class OutputComparison:
+class OutputComparison(Struct, frozen=True):
     """One output of all inferences beside one reference: ``differing`` of ``size`` bytes."""
 
     reference: str
@@ -42,8 +41,7 @@ class OutputComparison:
     size: int
 
 
-@dataclass(frozen=True, slots=True)
-class Verification:
+class Verification(Struct, frozen=True):
     """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were).
 
     ``fully_connected`` are the layers that Vela rounds twice and LiteRT once: the mended stream has them rounded once, as

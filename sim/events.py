@@ -5,8 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import Protocol
 
+from msgspec import Struct
+
 from npu_model.program import Program
-from npu_model.values import dataclass
 
 
 class Unit(Enum):
@@ -42,8 +43,7 @@ class Cause(Enum):
     AXI1 = "AXI1"
 
 
-@dataclass(frozen=True, slots=True)
-class Busy:
+class Busy(Struct, frozen=True):
     """``unit`` worked for operation ``operation`` (index in the Program) from cycle ``start`` to ``end``."""
 
     unit: Unit
@@ -52,8 +52,7 @@ class Busy:
     operation: int
 
 
-@dataclass(frozen=True, slots=True)
-class Wait:
+class Wait(Struct, frozen=True):
     """``unit`` waited for ``cause`` on behalf of operation ``operation`` from cycle ``start`` to ``end``."""
 
     unit: Unit

@@ -6,15 +6,15 @@ from bisect import bisect_left
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from msgspec import Struct
+
 from npu_model.program import Binding, ByteRange, DmaOperation, KernelOperation, Program, RegionRole
-from npu_model.values import dataclass
 
 Access = tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]
 """The byte ranges that one operation reads, and those that it writes."""
 
 
-@dataclass(frozen=True, slots=True)
-class Footprint:
+class Footprint(Struct, frozen=True):
     """Arena bytes of one or more Programs run one after the other.
 
     ``peak`` is the end of the highest byte touched: what the arena must hold. ``live_peak`` is the largest number of

@@ -6,6 +6,8 @@ from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob, block_jobs
@@ -16,7 +18,6 @@ from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import BRICK, DmaOperation, KernelOperation, Operation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.work import StreamWork
 from sim.engine.engine import run_engine
@@ -32,8 +33,7 @@ MAX_STEPS = 1 << 26
 """Steps of the MAC array (a part of the window over a part of the depth, of one block) that a replay accepts, for the same reason."""
 
 
-@dataclass(frozen=True, slots=True)
-class Beats:
+class Beats(Struct, frozen=True):
     """Data beats (of ``port_bytes_per_cycle``) per port and direction."""
 
     axi0_read: int = 0
@@ -50,8 +50,7 @@ class Beats:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class OperationReplay:
+class OperationReplay(Struct, frozen=True):
     """The work of one kernel operation or DMA transfer.
 
     ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
@@ -69,8 +68,7 @@ class OperationReplay:
     beats: Beats
 
 
-@dataclass(frozen=True, slots=True)
-class Replay:
+class Replay(Struct, frozen=True):
     """The replay of one Program: ``cycles`` is the PMU's NPU ACTIVE, ``beats`` the ports' data beats.
 
     ``timing`` are the parameters that it was made with.
@@ -121,8 +119,7 @@ class Replay:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class NetworkReplay:
+class NetworkReplay(Struct, frozen=True):
     """The replays of a network's Programs, one after the other, in one arena; CPU operators take no NPU cycles."""
 
     replays: tuple[Replay, ...]
@@ -218,8 +215,7 @@ def _totals(busy: Busy, waits: Waits) -> tuple[dict[Unit, int], dict[tuple[Unit,
     return dict(total_busy), dict(total_waits)
 
 
-@dataclass(frozen=True, slots=True)
-class Counted:
+class Counted(Struct, frozen=True):
     """Counts of a run of a Program: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
 
     cycles: int

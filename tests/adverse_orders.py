@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 
+from msgspec.structs import replace
 from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec import Struct
+
 from cascader.allocate.extents import Extent
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Fault:
+class Fault(Struct, frozen=True):
     """Fault of an allocation: a reason with the names of the buffers concerned.
 
     Reasons: ``bad count``, ``bad address``, ``bad alignment``, ``bad overlap``, ``bad peak``.

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from npu_model.timing import TimingParameters
 from validation.calibrate import Measurement, reference_measurements

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import io
-from dataclasses import dataclass
+
+from msgspec import Struct
 
 from npu_testbed.cli import main
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """Exit status and printed texts of a command line."""
 
     status: int

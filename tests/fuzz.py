@@ -23,9 +23,10 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import redirect_stdout, suppress
-from dataclasses import asdict, dataclass
 from functools import cache
 from pathlib import Path
+
+from msgspec import Struct, to_builtins
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
@@ -53,8 +54,7 @@ WORDS = (
 """Words that are put into texts: numbers out of range, bytes that are no text, and endless lines."""
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """A command line on a file ``name``, whose place in ``argv`` is {}; or a seed of one of the kinds of :mod:`damage`."""
 
     kind: str
@@ -271,7 +271,7 @@ def _run_all(numbered: Iterator[tuple[int, Case]], more: Callable[[int], bool], 
         counts[case.kind, outcome if outcome in ("result", "refused") else "FAILED"] += 1
         if outcome not in ("result", "refused"):
             found.mkdir(exist_ok=True)
-            (found / f"{case.kind}_{case.seed}.json").write_text(json.dumps(asdict(case)) + "\n")
+            (found / f"{case.kind}_{case.seed}.json").write_text(json.dumps(to_builtins(case)) + "\n")
             print(f"{case.kind} {case.seed} {' '.join(case.argv)}\n{outcome}\n", flush=True)  # noqa: T201  # run by hand
 
 

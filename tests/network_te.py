@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 from kernel_te import KERNEL, KernelWriter, Shape, shape_of
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port
@@ -22,11 +23,9 @@ from cascader.tensorir.te_frontend import Match, Wanted
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, Layout, OperationKind
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class NetworkTe:
+class NetworkTe(Struct, frozen=True, eq=False):
     """A network's Tensor Expressions: placeholders and outputs by the network's names, and values of the constant placeholders.
 
     ``parts`` are the names and payloads of the network's parts by the name of the tensor expression that makes their output.

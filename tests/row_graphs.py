@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from math import lcm
 
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
+
+from msgspec.structs import replace
 
 from npu_model.memory.system import Memory, MemorySystem, Pulse
 from npu_model.program import (

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from msgspec import Struct
 
 from cascader.plan.group_costs import JobTimes
 
 
-@dataclass(frozen=True)
-class ToyCosts:
+class ToyCosts(Struct, frozen=True):
     """Parts of an even number have constants of some rows of 16 bytes; reading them at home costs four cycles a row each time."""
 
     start_up: int = 5

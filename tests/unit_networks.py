@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 import flatbuffers
 import numpy as np
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
+from msgspec import Struct
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.compiled.network import CompiledNetwork, read_compiled
@@ -18,8 +18,7 @@ TYPES = {"int8": 9, "uint8": 3, "int16": 7, "int32": 2, "int64": 4}
 """TensorType values of the .tflite schema."""
 
 
-@dataclass(frozen=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A tensor of a unit network; ``data`` makes it constant, ``axis`` is the quantised dimension of several scales."""
 
     shape: tuple[int, ...]

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from textwrap import wrap
 
+from msgspec import Struct
+
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from validation.layout import filled, grid
 
 _CELL, _NOTE = 400, 4000
@@ -26,8 +27,7 @@ def items(texts: Sequence[str]) -> list[str]:
     return [line for text in texts for line in prose(f"- {text}", "  ")]
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """``rows`` hold one text cell per header; cells that are numbers are aligned to the right."""
 
     title: str

@@ -6,16 +6,14 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 import numpy.typing as npt
-
-from npu_model.values import dataclass
+from msgspec import Struct
 
 Steps = npt.NDArray[np.int64]
 NEVER = -(1 << 40)
 """The gap between two buffers that are never live together."""
 
 
-@dataclass(frozen=True, slots=True)
-class Extent:
+class Extent(Struct, frozen=True):
     """Bytes ``low[i]`` to ``high[i]`` (exclusive), from the buffer's base, are live at step ``start + i``; equal means none."""
 
     name: str
@@ -39,8 +37,7 @@ def fixed(name: str, size: int, start: int, end: int) -> Extent:
     return Extent(name, start, np.zeros_like(high), high)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Extents:
+class Extents(Struct, frozen=True, eq=False):
     """Extents as flat arrays, as the compiled core takes them.
 
     Extent i lives from step ``starts[i]`` until ``ends[i]`` (exclusive); its lows begin at ``offsets[i]`` of ``data``, its highs follow.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import kernels
@@ -33,11 +35,9 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Candidate:
+class Candidate(Struct, frozen=True):
     """A schedule with the cycles that the search expects of it."""
 
     schedule: Schedule

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-from dataclasses import field
 from fractions import Fraction
+
+from msgspec import Struct, field
 
 from cascader.plan.plans import PlanOptions
 from cascader.search.candidates import DraftOptions
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class CascadeOptions:
+class CascadeOptions(Struct, frozen=True):
     """The search, each choice a switch of its own."""
 
-    layouts: tuple[int, ...] = (0, 64)
-    """Channel counts up to which tensors are stored densely (0: all in bricks of 16); each is a search of its own."""
+    dense: int = 64
+    """Channels up to which tensors are stored densely in one of two layouts; in the other one all are in bricks of 16 (0: in both)."""
     rungs: int = 12
     """Memory limits that a frontier tries."""
     choose_blocks: bool = True
@@ -42,8 +41,6 @@ class CascadeOptions:
     """Leave out rows that kernels write for others to write again."""
     phases: bool = True
     """Take transposed convolutions apart into kernels without zeros; off: they stay behind their upscaler."""
-    order: bool = True
-    """Search another order of the parts too, where fewer bytes are live in it."""
     turn: bool = True
     """Exchange height and width where the kernels are faster so."""
     streamed_pools: bool = True
@@ -56,6 +53,8 @@ class CascadeOptions:
     """Search smaller pieces, too."""
     quick_layouts: bool = True
     """Keep tensors between small pieces in bricks where that takes fewer cycles; off: such tensors are dense."""
+    constant_places: bool = True
+    """Try where in a burst the constants of a network that is one row high begin."""
     columns: bool = True
     """Cut parts that are one row high along the width, in ``column_counts`` columns in place of ``stripe_rows``, without ``inner_rows``."""
     overlap: bool = True

@@ -6,16 +6,17 @@ Nothing here knows a device: what a Part computes is in its ``payload``, which o
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
 from enum import Enum
+from functools import cached_property
 from math import prod
+
+from msgspec import Struct
 
 from cascader.graph.intervals import Box, clip, is_empty, whole
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div, round_up
-from npu_model.values import dataclass
 
 
 class TensorKind(Enum):
@@ -42,8 +43,7 @@ class TensorKind(Enum):
         return self in (TensorKind.OUTPUT, TensorKind.VARIABLE)
 
 
-@dataclass(frozen=True, slots=True)
-class Tensor:
+class Tensor(Struct, frozen=True):
     """A range of memory with a meaning: ``size`` bytes; ``shape`` in elements of ``element_size`` bytes.
 
     The size is at least what the shape needs, more where the layout pads (NHCWB16 rounds channels up to 16).
@@ -61,8 +61,7 @@ class Tensor:
         return Tensor(name, kind, prod(shape) * element_size, shape, element_size)
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """A tensor that a part reads, and which of its elements some output elements need.
 
     ``bounds`` is what the part sees of the tensor: beyond it is padding. Empty for all of it.
@@ -73,8 +72,7 @@ class Operand:
     bounds: Box = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """One operator: the tensors it reads, in operand order, the tensors it writes, and what the device knows of it (``payload``).
 
     A part that may be cut along any axes (:meth:`striped`) says more. It makes an array of ``shape`` in its only output: element i lies at
@@ -165,8 +163,7 @@ class Part:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class CascaderGraph:
+class CascaderGraph(Struct, frozen=True, dict=True):
     """Parts in one valid order of execution, and their tensors.
 
     A tensor may have several producers (a concatenation is written piece by piece) and may be read and written by one
@@ -179,10 +176,6 @@ class CascaderGraph:
 
     parts: tuple[Part, ...]
     tensors: tuple[Tensor, ...]
-    _tensors: dict[str, Tensor] = field(init=False, repr=False, compare=False)
-    _indices: dict[str, int] = field(init=False, repr=False, compare=False)
-    _users: dict[str, tuple[list[int], list[int]]] = field(init=False, repr=False, compare=False)
-    """Part indices that (write, read) each tensor, ascending."""
 
     def __post_init__(self) -> None:
         _check_names("Part", [part.name for part in self.parts])
@@ -190,12 +183,22 @@ class CascaderGraph:
         for tensor in self.tensors:
             _check_tensor(tensor)
         _check_dataflow(self)
-        object.__setattr__(self, "_tensors", {tensor.name: tensor for tensor in self.tensors})
-        object.__setattr__(self, "_indices", {part.name: index for index, part in enumerate(self.parts)})
-        object.__setattr__(self, "_users", _users(self))
         for part in self.parts:
             if part.shape:
                 _check_axes(self, part)
+
+    @cached_property
+    def _tensors(self) -> dict[str, Tensor]:
+        return {tensor.name: tensor for tensor in self.tensors}
+
+    @cached_property
+    def _indices(self) -> dict[str, int]:
+        return {part.name: index for index, part in enumerate(self.parts)}
+
+    @cached_property
+    def _users(self) -> dict[str, tuple[list[int], list[int]]]:
+        """Part indices that (write, read) each tensor, ascending."""
+        return _users(self)
 
     def tensor(self, name: str) -> Tensor:
         """The tensor of this name; InputError if there is none."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from fractions import Fraction
+from functools import cached_property
 from math import ceil, lcm
+
+from msgspec import Struct
+from msgspec.structs import force_setattr
 
 from cascader.graph.intervals import Box, elements, whole
 from cascader.graph.intervals import clip as clip_box
 from cascader.graph.stripe_config import Rational
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 
 def _simple(value: Rational) -> Rational:
@@ -20,8 +22,7 @@ def _simple(value: Rational) -> Rational:
     return exact.numerator if exact.denominator == 1 else exact
 
 
-@dataclass(frozen=True, slots=True)
-class _Row:
+class _Row(Struct, frozen=True):
     """One input axis over a common denominator: its output axes with their numerators, the constant and the offset."""
 
     terms: tuple[tuple[int, int], ...]
@@ -30,8 +31,7 @@ class _Row:
     denominator: int
 
 
-@dataclass(frozen=True, slots=True)
-class Propagator:
+class Propagator(Struct, frozen=True, dict=True):
     """An affine map from n output axes to m input axes.
 
     ``matrix`` is augmented: m + 1 rows of n + 1 numbers, the last row (0, ..., 0, 1). Row i says how the length of input
@@ -64,14 +64,15 @@ class Propagator:
 
     matrix: tuple[tuple[Rational, ...], ...]
     offset: tuple[Rational, ...]
-    _rows: tuple[_Row, ...] = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         _check(self.matrix, self.offset)
-        object.__setattr__(self, "matrix", tuple(tuple(_simple(value) for value in row) for row in self.matrix))
-        object.__setattr__(self, "offset", tuple(_simple(value) for value in self.offset))
-        rows = (_row(row, shift) for row, shift in zip(self.matrix, self.offset, strict=False))
-        object.__setattr__(self, "_rows", tuple(rows))
+        force_setattr(self, "matrix", tuple(tuple(_simple(value) for value in row) for row in self.matrix))
+        force_setattr(self, "offset", tuple(_simple(value) for value in self.offset))
+
+    @cached_property
+    def _rows(self) -> tuple[_Row, ...]:
+        return tuple(_row(row, shift) for row, shift in zip(self.matrix, self.offset, strict=False))
 
     @classmethod
     def of_axes(cls, axes: Sequence[InputAxis], outputs: int) -> Propagator:
@@ -159,8 +160,7 @@ class Propagator:
         return Propagator(matrix, offset)
 
 
-@dataclass(frozen=True, slots=True)
-class InputAxis:
+class InputAxis(Struct, frozen=True):
     """An input axis: the output axis that it ``follows`` (None: any output needs it all), stride, constant length and offset."""
 
     follows: int | None

@@ -11,18 +11,17 @@ from math import lcm
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.propagator import Propagator
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 Rows = npt.NDArray[np.int64]
 
 
-@dataclass(frozen=True, slots=True)
-class RowMap:
+class RowMap(Struct, frozen=True):
     """Where the rows of a view lie in a tensor: row y in bytes [offset + y * step, offset + y * step + reach).
 
     A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape). It
@@ -68,8 +67,7 @@ class RowMap:
         return -(-(self.offset + (lasts - 1) * self.step + self.reach) // self.unit)
 
 
-@dataclass(frozen=True, slots=True)
-class RowPropagator:
+class RowPropagator(Struct, frozen=True):
     """The row axis of an affine propagator (:meth:`projected`): which input rows some output rows need.
 
     Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads. These numbers are
@@ -132,8 +130,7 @@ class RowPropagator:
         return lows if self.at is None else self.at.lows(lows)
 
 
-@dataclass(frozen=True, slots=True)
-class RowTensor:
+class RowTensor(Struct, frozen=True):
     """``rows`` rows of ``row_bytes`` bytes of the arena, 0 of a tensor that lives elsewhere; a tensor that cannot be cut is one row.
 
     A rolling buffer of it holds a multiple of ``roll`` rows, so that no row of a view of it wraps in the middle.
@@ -151,8 +148,7 @@ class RowTensor:
         return self.rows * self.row_bytes
 
 
-@dataclass(frozen=True, slots=True)
-class RowPart:
+class RowPart(Struct, frozen=True):
     """A part that makes ``rows`` rows of its ``outputs`` from ``inputs`` (tensor index and propagator each).
 
     ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at ``phase`` and a multiple
@@ -236,8 +232,7 @@ class RowPart:
         return max(0, min(self.rows, 1 if self.atomic and end > 0 else end))
 
 
-@dataclass(frozen=True, slots=True)
-class RowGraph:
+class RowGraph(Struct, frozen=True):
     """Parts in order of execution and their tensors."""
 
     parts: tuple[RowPart, ...]

@@ -11,25 +11,24 @@ from fractions import Fraction
 from itertools import pairwise
 from math import prod
 
+from msgspec import Struct
+
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.intervals import whole
 from cascader.graph.propagator import InputAxis, Propagator, window
 from cascader.graph.stripe_config import Rational
 from cascader.graph.views import PartViews, View
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class StoredView:
+class StoredView(Struct, frozen=True):
     """Where a view lies among the stored axes of its tensor: element i of an axis at ``offset + i * step``."""
 
     offset: tuple[int, ...]
     step: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class StoredAxes:
+class StoredAxes(Struct, frozen=True):
     """The axes of a tensor: their elements, the bytes from one to the next, and how many of the last axis are a block (0: no blocks)."""
 
     shape: tuple[int, ...]

@@ -7,17 +7,17 @@ from fractions import Fraction
 from itertools import product
 from math import floor, prod
 
+from msgspec import Struct
+
 from cascader.graph.intervals import Box, Interval
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 Rational = int | Fraction
 """An exact number: an int wherever it is whole."""
 
 
-@dataclass(frozen=True, slots=True)
-class StripeConfig:
+class StripeConfig(Struct, frozen=True):
     """Stripes of ``shape`` elements, clipped to [0, extent) on every axis.
 
     The i-th stripe of an axis begins at the floor of ``offset + i * strides`` (a convolution behind an upscaling by two has half

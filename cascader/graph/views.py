@@ -5,14 +5,14 @@ Parts need not agree about the axes of a tensor: one may read as a matrix what a
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from cascader.graph.propagator import Propagator
 from cascader.graph.row_graph import RowMap
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """An array of some axes in the bytes of a tensor.
 
     Its first element begins at byte ``base``, and ``steps`` are the bytes from one element to the next along each axis. Elements of the
@@ -60,8 +60,7 @@ class View:
         return RowMap(first, 0, end - first, unit)
 
 
-@dataclass(frozen=True, slots=True)
-class OperandView:
+class OperandView(Struct, frozen=True):
     """The view that a part has of a tensor that it reads; ``propagator`` leads from the part's own array to the view."""
 
     tensor: str
@@ -69,8 +68,7 @@ class OperandView:
     propagator: Propagator
 
 
-@dataclass(frozen=True, slots=True)
-class Cut:
+class Cut(Struct, frozen=True):
     """Stripes along an axis.
 
     A stripe begins at 0, or at ``phase`` and a multiple of ``align``, and has at most ``most`` elements (0: any number).
@@ -81,8 +79,7 @@ class Cut:
     most: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class PartViews:
+class PartViews(Struct, frozen=True):
     """A part's own array (a ``view`` of its only ``output``), the ``operands`` that it reads, how each axis is cut (None: not at all)."""
 
     output: str

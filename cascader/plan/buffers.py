@@ -7,6 +7,7 @@ from itertools import pairwise
 from math import lcm
 
 import numpy as np
+from msgspec import Struct
 
 from cascader.allocate.extents import Extent, Extents, live_bytes
 from cascader.graph.row_graph import RowGraph
@@ -14,14 +15,12 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, Stri
 from cascader.plan.liveness import LiveRows, Steps, live_rows
 from npu_model.native import native
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 _FAR = 1 << 40
 _NATIVE = native("cascader")
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
 
     A rolling buffer, in which a row lies where an earlier one has lain, is in use as :func:`rolled` says.
@@ -32,8 +31,7 @@ class Storage:
     extent: Extent
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Buffers:
+class Buffers(Struct, frozen=True, eq=False):
     """Buffers as arrays: the tensors and the rows of each, and their live bytes; ``live`` are most at one job.
 
     The tensors of all buffers stand in ``members``, those of a buffer from its place in ``begins`` on; one more says where the last end.

@@ -26,7 +26,7 @@ class Group(NamedTuple):
     """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time.
 
     The parts before it make at most ``inner_rows`` rows at a time; as many as their readers ask for if that is 0. A search looks
-    groups up a hundred thousand times, which a tuple takes a fraction of the time for that a dataclass does.
+    groups up a hundred thousand times, which a tuple takes a fraction of the time for that a value does.
     """
 
     first: int

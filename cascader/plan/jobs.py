@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Job:
+class Job(Struct, frozen=True):
     """One run of a Part; ``block`` is the device's block config, None for a Part that has none.
 
     ``rows`` are the first and the last (exclusive) row of the Part's output that it makes; None makes all of them.
@@ -18,8 +18,7 @@ class Job:
     rows: tuple[int, int] | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """Before job ``step`` the constants of ``part`` are copied to ``address`` of the arena, where its jobs from ``step`` on read them.
 
     A later copy of the same part takes the place of an earlier one; jobs before the first copy read the constants where they are.
@@ -37,8 +36,7 @@ class Copy:
         return (self.part, *self.sharing)
 
 
-@dataclass(frozen=True, slots=True)
-class Buffer:
+class Buffer(Struct, frozen=True):
     """Bytes ``address`` to ``address + size`` of the arena, held from step ``start`` until before step ``end``.
 
     All of ``tensors`` start at ``address``: more than one if each takes over the storage of the one before.

@@ -6,18 +6,17 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph, RowTensor
 from cascader.plan.depth_first import JobTable, StripeJob
-from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.int64]
 _FAR = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRows:
+class LiveRows(Struct, frozen=True):
     """Rows ``low[i]`` to ``high[i]`` (exclusive) of a tensor are live at step ``start + i``; they may be none."""
 
     start: int
@@ -47,8 +46,7 @@ def live_rows(graph: RowGraph, jobs: JobTable | Sequence[StripeJob]) -> dict[int
     return lives
 
 
-@dataclass(frozen=True, slots=True)
-class _Uses:
+class _Uses(Struct, frozen=True):
     """Uses of a tensor, part by part, each with the part's steps: the first row that each job ``needs``, the end of those ``written``."""
 
     needs: list[tuple[Steps, Steps]]

@@ -7,7 +7,7 @@ from fractions import Fraction
 from math import prod
 from typing import Generic, Protocol, TypeVar
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 
 class BufferMode(Enum):
@@ -24,8 +24,7 @@ class BufferMode(Enum):
     DOUBLE = "double"
 
 
-@dataclass(frozen=True, slots=True)
-class StripeBuffer:
+class StripeBuffer(Struct, frozen=True):
     """Room for ``copies`` arrays of ``shape``; rows of ``axis`` (None: none) lie at their index modulo the shape.
 
     ``origin`` is the tensor's element that a rolling buffer's first one holds, but for ``axis``.
@@ -60,8 +59,7 @@ class PartGroup(Protocol):
 G = TypeVar("G", bound=PartGroup)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan(Generic[G]):
+class Plan(Struct, Generic[G], frozen=True):
     """One way to execute a part group; the group says its stripes and their order.
 
     ``staged`` are the parts whose constants are copied into the cascade memory whole. ``memory`` counts everything that is live while the

@@ -12,6 +12,7 @@ from functools import cache
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
@@ -20,15 +21,13 @@ from cascader.plan.pareto import pareto
 from cascader.plan.plan import Plan
 from cascader.plan.proposals import PlanTable
 from npu_model.native import native
-from npu_model.values import dataclass
 
 _NATIVE = native("cascader")
 _FIELDS = 7
 """Numbers of a plan of the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, which size of ``staging``."""
 
 
-@dataclass(frozen=True, slots=True)
-class PlanOptions:
+class PlanOptions(Struct, frozen=True):
     """Choice of the plans that are tried, each field a switch of its own.
 
     ``stripe_rows`` are the row counts that a group's last part is asked for. ``inner_rows`` bound the rows that the parts

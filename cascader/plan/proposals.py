@@ -10,12 +10,12 @@ from typing import Generic
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.plan.pareto import pareto
 from cascader.plan.plan import G, Plan
 from npu_model.errors import InputError
 from npu_model.native import native
-from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 _NATIVE = native("cascader")
@@ -23,8 +23,7 @@ _UNREACHED = 1 << 62
 """More bytes than any arena has: in place of a limit where no plans cover the parts."""
 
 
-@dataclass(frozen=True, slots=True)
-class Proposal(Generic[G]):
+class Proposal(Struct, Generic[G], frozen=True):
     """Plans in order of execution; ``memory`` is the largest of theirs, ``cycles`` the sum."""
 
     plans: tuple[Plan[G], ...]
@@ -40,8 +39,7 @@ class Proposal(Generic[G]):
         return sum(plan.cycles for plan in self.plans)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class PlanTable(Generic[G]):
+class PlanTable(Struct, Generic[G], frozen=True, eq=False):
     """Plans as flat arrays, part by part: those whose last part it is.
 
     ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` says where those of a part

@@ -12,6 +12,8 @@ from fractions import Fraction
 from itertools import product
 from math import ceil, lcm, prod
 
+from msgspec import Struct
+
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import elements
 from cascader.graph.stripe_config import Rational, StripeConfig
@@ -20,11 +22,9 @@ from cascader.plan.plan import BufferMode, Plan
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, interior, keepable, trace
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div, round_up
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class StripeOptions:
+class StripeOptions(Struct, frozen=True):
     """Choice of the plans that are tried, each field a switch of its own.
 
     ``group_length``: most parts of a group. ``factors``: stripes of 1, 1/2, ... of an axis, so many, and of the least that
@@ -63,8 +63,7 @@ class StripeOptions:
         return tuple(mode for mode, allowed in modes if allowed)
 
 
-@dataclass(frozen=True, slots=True)
-class StripeRates:
+class StripeRates(Struct, frozen=True):
     """Rates at which a device works and copies; the cascade memory itself is never the bound."""
 
     work_per_cycle: Rational = 1

@@ -6,23 +6,21 @@ Boxes are exact: clipped at the borders, for forks, joins and concatenations ali
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from fractions import Fraction
 from functools import reduce
 from math import prod
 
 import numpy as np
+from msgspec import Struct
 
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.graph.intervals import Box, clip, elements, hull, is_empty, lengths
 from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.plan import BufferMode, StripeBuffer
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class StripedGroup:
+class StripedGroup(Struct, frozen=True):
     """Parts ``first`` to ``last`` of a graph, executed for one stripe after the other of the last one's output tensor.
 
     ``modes`` are those of the tensors that have a stripe buffer: all that are made and read inside the group, and those of
@@ -34,13 +32,16 @@ class StripedGroup:
     first: int
     last: int
     stripes: StripeConfig
-    modes: Mapping[str, BufferMode] = field(hash=False)
+    modes: Mapping[str, BufferMode]
     external: frozenset[str] = frozenset()
     kept: frozenset[str] = frozenset()
 
+    def __hash__(self) -> int:
+        """Without the modes, which are no tuple."""
+        return hash((self.first, self.last, self.stripes, self.external, self.kept))
 
-@dataclass(frozen=True, slots=True)
-class StripeTrace:
+
+class StripeTrace(Struct, frozen=True):
     """The execution of a group, one entry per stripe everywhere; empty boxes where nothing happens.
 
     ``made`` are the boxes of the parts, in their own coordinates, by part. ``needed`` are the boxes that the parts read of a

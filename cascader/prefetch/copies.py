@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.allocate.extents import Extents
 from cascader.plan.group_costs import JobTimes
@@ -14,7 +15,6 @@ from cascader.prefetch.free_space import Room, most_units
 from cascader.prefetch.timeline import Constants, Issue, Prefetcher, Shared, Timeline, choose_copies, nothing_shared
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 CopyTable = Numbers
@@ -28,8 +28,7 @@ NO_LIMIT = 1 << 62
 _NATIVE = native("cascader")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CostedJobs:
+class CostedJobs(Struct, frozen=True, eq=False):
     """Jobs with what they cost.
 
     ``parts`` and ``kinds`` are those of each job; ``times`` has a line for each kind, with the fields of JobTimes behind the part.

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.allocate.extents import Extent
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div, round_up
-from npu_model.values import dataclass
 
 Steps = npt.NDArray[np.signedinteger[Any]]
 """Numbers of jobs, in as few bytes as they need: there are many."""
@@ -35,8 +35,7 @@ def most_units(size: int, alignment: int = ALIGNMENT, *, patient: bool = False) 
     return UNITS if size > EXACT else exact
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """A free place: ``address`` in bytes, free from job ``start`` on."""
 
     address: int

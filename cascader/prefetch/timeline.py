@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import CopyRoom, Gaps, Room
-from npu_model.values import dataclass
 
 
 class Constants(NamedTuple):
@@ -33,8 +34,7 @@ class Issue(NamedTuple):
     address: int
 
 
-@dataclass(frozen=True, slots=True)
-class Timeline:
+class Timeline(Struct, frozen=True):
     """The copies in the order of issue and the cycles of all jobs with them."""
 
     issues: tuple[Issue, ...]

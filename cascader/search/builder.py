@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable
-from dataclasses import replace
 from functools import cache, lru_cache
 from itertools import accumulate
 from operator import itemgetter
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.allocate.extents import NO_EXTENTS
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, group_table
@@ -23,15 +24,13 @@ from cascader.search.placement import Placement
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 SEARCH = -2
 """In place of the cycles of groups that a greedy search does not place."""
 _NATIVE = native("cascader")
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Draft:
+class Draft(Struct, frozen=True, eq=False):
     """Groups, their tensors with places in an arena of ``budget`` bytes, and the copies with theirs.
 
     ``shares`` says whether a copy serves all parts that have the same constants, or one part.

@@ -8,10 +8,12 @@ copies are changed one at a time as long as that saves cycles.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import islice
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.allocate.moving import placements
 from cascader.plan.depth_first import DepthFirstScheduler, Group
@@ -24,7 +26,6 @@ from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, Neighbourhood, divisions
 from cascader.search.placement import PlacementSearch
 from cascader.search.trials import Trials
-from npu_model.values import dataclass
 
 __all__ = ["Draft", "DraftOptions", "Drafter"]
 
@@ -47,8 +48,7 @@ _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftOptions:
+class DraftOptions(Struct, frozen=True):
     """Effort of the search: ``moves`` of the address search, drafts per budget that are ``polished``, ``regroupings`` tried for each.
 
     ``polished`` and ``regroupings`` are the numbers for a graph of 100 parts; a smaller graph has more. A regrouping asks a group's

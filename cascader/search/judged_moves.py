@@ -10,24 +10,23 @@ from collections.abc import Callable, Container, Iterable, Iterator
 from fractions import Fraction
 from itertools import islice, tee
 
+from msgspec import Struct
+
 from cascader.search.builder import Draft
 from cascader.search.local_moves import Groups
-from npu_model.values import dataclass
 
 HOPE = Fraction(1, 500)
 """The part of the expected cycles that a change may add and still be judged: expectations of neighbours are off by as much."""
 
 
-@dataclass(frozen=True, slots=True)
-class Judged:
+class Judged(Struct, frozen=True):
     """A draft and its cycles by the judge."""
 
     draft: Draft
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Moves:
+class Moves(Struct, frozen=True):
     """The changes of a draft: other groups, of which a draft is ``made`` for the same arena (None if they do not fit)."""
 
     neighbours: Callable[[Groups], Iterable[Groups]]

@@ -6,7 +6,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import Any, Protocol, runtime_checkable
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 KEPT = 16
 """Pieces of luggage that a process keeps, with all that it has worked out for them: more than a network has forms.
@@ -45,8 +45,7 @@ class Shelf:
         return self._there[label]
 
 
-@dataclass(frozen=True, slots=True)
-class _Parcel:
+class _Parcel(Struct, frozen=True):
     """Luggage on its way; without ``content`` it is there already."""
 
     label: str

@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.allocate.extents import Extents
 from cascader.allocate.moving import allocate
 from cascader.plan.buffers import Buffers, buffers
 from cascader.plan.depth_first import DepthFirstScheduler, JobTable, group_table
 from cascader.search.local_moves import Groups
-from npu_model.values import dataclass
 
 _SEARCHES = 6
 """Groups, those of fewest live bytes, whose addresses are searched for to find the smallest arena."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Placement:
+class Placement(Struct, frozen=True, eq=False):
     """Jobs in order, the buffers of their tensors with their addresses, and the ``peak`` in bytes that the buffers reach."""
 
     jobs: JobTable

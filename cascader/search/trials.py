@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.allocate.moving import placements
 from cascader.prefetch.copies import NO_LIMIT

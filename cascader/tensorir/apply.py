@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.intervals import Box, elements, hull
@@ -26,13 +27,11 @@ from cascader.tensorir.stages import unique
 from cascader.tensorir.te_frontend import TeGraph
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Applied:
+class Applied(Struct, frozen=True, eq=False):
     """A function in TensorIR, and what the plan says of it.
 
     ``claims`` are the bytes of the buffer of each tensor in the cascade memory, ``work`` the multiply-accumulates (or whatever

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
@@ -25,7 +26,6 @@ from cascader.tensorir.measured import allocated, in_sram, live_ranges, peak
 from cascader.tensorir.schedule_tir import C_FUNCTION, schedule_module
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
@@ -94,8 +94,7 @@ def _ports(ports: tuple[Port, ...]) -> str:
     return "".join(f" *   {'x'.join(map(str, port.shape))} {port.dtype}, {port.size} bytes\n" for port in ports)
 
 
-@dataclass(frozen=True, slots=True)
-class CSource:
+class CSource(Struct, frozen=True):
     """C99 in two files, by name, and the ``arena`` in bytes; ``live`` is the most bytes of it that are alive at once.
 
     The function ``NAME_run(inputs..., outputs..., arena, arena_size)`` returns 0, or -1 if the arena is smaller, and then
@@ -142,8 +141,7 @@ def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSo
     return CSource({f"{name}.h": header, f"{name}.c": source}, placed.arena, placed.live, placed.alignment)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _Placed:
+class _Placed(Struct, frozen=True, eq=False):
     """Byte offsets: of buffers in the arena, of accumulators on the stack; ``live`` bytes of the arena are alive at once."""
 
     offsets: Mapping[Any, int]

@@ -13,9 +13,9 @@ from math import prod
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 SRAM = "global.sram"
 """Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
@@ -24,8 +24,7 @@ SUPPORTED = ((0, 26), (0, 27))
 """Minor versions whose names this module knows and with which the tests are run."""
 
 
-@dataclass(frozen=True, slots=True)
-class Tvm:
+class Tvm(Struct, frozen=True):
     """The modules and classes of the TVM that is installed, under one name each."""
 
     version: str

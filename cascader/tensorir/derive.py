@@ -10,19 +10,19 @@ says that all of the axis is needed, or the part of it that TVM's bounds of the 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.graph.propagator import Propagator
 from cascader.graph.stripe_config import Rational
 from cascader.tensorir.compat import buffer_of, load, shape_of
 from cascader.tensorir.stages import Stage, StageGraph
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True):
     """Integers from ``floor(row . a + low)`` to before ``ceil(row . b + high)`` for a box whose axes run over [a, b).
 
     >>> axis, loop, constant = Span((1, 0), 0, 0), Span((0, 0), 0, 3), Span((0, 0), -1, 0)

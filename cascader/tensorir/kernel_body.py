@@ -8,25 +8,24 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.views import view_of
 from cascader.tensorir.numerics import OutputUnit, Value, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Storage:
+class Storage(Struct, frozen=True):
     """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and byte b is at b mod ``size``."""
 
     size: int
     rows: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class Elements:
+class Elements(Struct, frozen=True):
     """A feature map as a kernel's parameter: ``buffer`` lies ``offset`` bytes behind the begin of the storage.
 
     Its element 0 is ``start`` rows before the map's first element. If it has ``rows`` it rolls along ``axis``: its row y is at slot
@@ -101,8 +100,7 @@ def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, in
     return [(first, blocks, lanes) for first, blocks, lanes in ((0, whole, block), (whole * block, 1, rest)) if blocks and lanes]
 
 
-@dataclass(frozen=True, slots=True)
-class KernelBody:
+class KernelBody(Struct, frozen=True):
     """Operands of a kernel, and its statements as they are written: a call makes ``count`` rows or columns of the OFM from ``first`` on.
 
     ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table.

@@ -14,6 +14,7 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.tensorir.kernel_body import KernelBody, channel_blocks
@@ -34,15 +35,13 @@ from npu_model.program import (
     Scale,
     Upscale,
 )
-from npu_model.values import dataclass
 from npu_model.weight_stream.weights import decode_scales, weights_from_stream
 
 BLOCK = 32
 """Output channels that are summed up together, of all IFM channels: eight vectors of four, measured fastest of 16, 32 and 64."""
 
 
-@dataclass(frozen=True, slots=True)
-class WindowAxis:
+class WindowAxis(Struct, frozen=True):
     """One axis of a window: OFM extent, taps, stride, dilation, elements of padding before it, and where the IFM ends.
 
     Positions count from the first IFM element, or from the first one of the upscaled IFM.
@@ -112,8 +111,7 @@ def inside_count(writer: Writer, axis: WindowAxis, output: Any) -> Any:
     return tirx.min(first + axis.taps, writer.constant(axis.limit, "int32")) - low
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class WindowSum:
+class WindowSum(Struct, frozen=True, eq=False):
     """The accumulation of a kernel with a window, in a type that holds every total.
 
     A convolution or depthwise operation has ``weights`` (OHWI, zero point off) and the flat ``table`` that :func:`channel_table` describes,
@@ -237,8 +235,7 @@ def blocked_weights(sums: WindowSum, weights: NDArray[np.int16]) -> NDArray[np.i
     return flat.astype(np.int8) if int(flat.min()) >= -128 and int(flat.max()) <= 127 else flat
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """Parameters of a kernel with a window, beside its operands.
 
     ``weights`` lie as :func:`blocked_weights` says; they and the channels' ``table`` are None for a pooling. ``scratch`` are the

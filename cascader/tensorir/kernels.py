@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
@@ -17,22 +18,19 @@ from cascader.tensorir.numerics import OutputUnit
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
-from npu_model.values import dataclass
 
 SCRATCH = BLOCK
 """Accumulators that a kernel is given, as TVM has no buffers of inner functions: one block of channels, which the NPU keeps in SHRAM."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """Target of a kernel's pointer: ``offset`` bytes into ``tensor``, or (None) into the pool."""
 
     tensor: str | None
     offset: int
 
 
-@dataclass(frozen=True, slots=True)
-class Kernel:
+class Kernel(Struct, frozen=True):
     """A kernel's function, and what it is called with.
 
     First come ``operands``, then accumulators of the type ``accumulator`` ("" for none), the counter, and the first row and the
@@ -46,8 +44,7 @@ class Kernel:
     counts: bool
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class KernelWriter:
+class KernelWriter(Struct, frozen=True, eq=False):
     """Writes the kernels of one network, which count their multiply-accumulates or not; their constants gather in ``pool``."""
 
     accelerator: Accelerator

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from cascader.allocate.extents import fixed, live_bytes
 from cascader.tensorir.compat import SRAM, buffer_of, bytes_of, load, scope_of, walk
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class LiveRange:
+class LiveRange(Struct, frozen=True):
     """First and last statement in which a buffer is used, by their places in the text of the function."""
 
     first: int
@@ -81,8 +81,7 @@ class _Walker:
         return found
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Measured:
+class Measured(Struct, frozen=True, eq=False):
     """Machine code, and one of its functions as ``lowered``, in which every buffer is still apart.
 
     ``buffers`` are the bytes of those in the cascade memory, by name, ``live`` the most of them that live at once. ``placed`` is the one

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from msgspec import Struct
+
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, ClipRange, DataType, FeatureMap, KernelOperation, Rounding, Scale
-from npu_model.values import dataclass
 
 _NUDGE = 1 << 30
 _NUDGE_FROM = 31
@@ -29,8 +30,7 @@ INTERPOLATED_WORDS = 512
 """Words of a 16-bit look-up table: the upper nine bits of a value choose one, the lower seven interpolate (TFLite)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """An int64 expression, and the largest magnitude that it can have."""
 
     expression: Any
@@ -66,8 +66,7 @@ def clip_type(operation: KernelOperation) -> DataType:
     return _CLIP_TYPES.get(operation.activation.clip, operation.ofm.dtype)
 
 
-@dataclass(frozen=True, slots=True)
-class OutputUnit:
+class OutputUnit(Struct, frozen=True):
     """Expressions of the output unit for one operation; ``what`` is the kernel's name in a sentence."""
 
     writer: Writer

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from cascader.tensorir.compat import buffer_of, load, rewrite, walk
 from cascader.tensorir.stages import Stage, StageGraph, substitute
 from cascader.tensorir.te_frontend import Match
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """Where a tensor's elements lie: along axis i element e is at e - ``origin[i]``, modulo ``wraps[i]`` if that is not 0.
 
     ``slot`` is the half of a double buffer that is in use.

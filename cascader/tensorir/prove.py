@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.plan.stripe_plans import StripePlan
 from cascader.tensorir.apply import Applied, apply, uncascaded
@@ -18,13 +19,11 @@ from cascader.tensorir.compat import SRAM, bytes_of, check_form, load, scope_of,
 from cascader.tensorir.measured import LiveRange, Measured, compile_measured, live_ranges, peak
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledPlan:
+class CompiledPlan(Struct, frozen=True, eq=False):
     """Applied plans as machine code, with the memory of their function.
 
     ``resident`` are the most bytes alive at once in the cascade memory with the function's inputs and outputs.
@@ -73,8 +72,7 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> CompiledPlan:
     return CompiledPlan(applied, measured, peak({buffer: held(buffer, live) for buffer, live in ranges.items()}, size))
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """Claims beside facts: bytes of each buffer, peaks in bytes, work of each part, the outputs, and whether they are ``equal``.
 
     ``planned`` is the plan's memory with inputs and outputs; None if no plan was given.

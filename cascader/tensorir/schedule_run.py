@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import Port
@@ -17,7 +18,6 @@ from cascader.tensorir.compat import load
 from cascader.tensorir.measured import Measured, compile_measured
 from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, ScheduleModule, schedule_module
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the network's input or output."""
@@ -29,8 +29,7 @@ _ALIGNMENT = 64
 """Alignment in bytes of the memory that is handed to compiled code (TVM's default)."""
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleRun:
+class ScheduleRun(Struct, frozen=True):
     """Result of one inference: outputs by name, counted multiply-accumulates by part, and two numbers of bytes that must be 0.
 
     ``stale`` counts bytes of staged weights that were not the part's when a job used them, ``damaged`` changed bytes of the guards.
@@ -42,8 +41,7 @@ class ScheduleRun:
     damaged: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class CompiledSchedule:
+class CompiledSchedule(Struct, frozen=True, eq=False):
     """A schedule as machine code; the memory of ``measured`` is that of the run in buffers."""
 
     source: ScheduleModule

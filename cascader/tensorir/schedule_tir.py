@@ -12,9 +12,11 @@ For use as C there is ``run_schedule``: the run in an arena alone, without copie
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.axis import Axis
@@ -32,7 +34,6 @@ from npu_model.accelerator import accelerator
 from npu_model.compiled.network import COPIES
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
-from npu_model.values import dataclass
 
 ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule"
 """Names of the functions that run a schedule."""
@@ -49,8 +50,7 @@ _MAX_ARENA = 1 << 31
 _COUNTER_BYTES = 8
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleModule:
+class ScheduleModule(Struct, frozen=True):
     """A schedule's TensorIR: the module, what it is called with, and what the schedule claims of it.
 
     ``claims`` are the bytes of every buffer that ``buffers`` allocates, by its name there; ``macs`` are the planned
@@ -105,8 +105,7 @@ def _check(schedule: Schedule) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Held:
+class _Held(Struct, frozen=True):
     """Bytes of the arena that hold ``tensors`` from the step ``begins`` on; ``name`` is that of a buffer apart."""
 
     tensors: tuple[str, ...]
@@ -196,8 +195,7 @@ def _comparer() -> Any:
     return writer.function()
 
 
-@dataclass(frozen=True, slots=True)
-class _Pointers:
+class _Pointers(Struct, frozen=True):
     """Arguments of a run: the network's inputs and outputs, constants, counters (None: nothing is counted) and accumulators."""
 
     inputs: Any

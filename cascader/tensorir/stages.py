@@ -6,25 +6,23 @@ TVM itself lowers the graph (``te.create_prim_func``), so that what is analysed 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
 from itertools import chain, count
 from typing import Any
 
+from msgspec import Struct, field
+
 from cascader.tensorir.compat import buffer_of, load, rewrite, shape_of, walk
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class ReduceAxis:
+class ReduceAxis(Struct, frozen=True):
     """A loop of a reduction: its variable, which counts from 0, and how often it runs."""
 
     var: Any
     extent: int
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Stage:
+class Stage(Struct, frozen=True, eq=False):
     """One ComputeOp: ``value`` is stored at the output's element ``axes``; a reduction starts from ``init`` and updates itself.
 
     ``axes`` are one variable per axis of ``shape``. In a reduction ``value`` loads the element of ``output`` so far.
@@ -54,8 +52,7 @@ class Stage:
         return substitute(self.value, self.axes, indices)
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class StageGraph:
+class StageGraph(Struct, frozen=True, eq=False):
     """Stages in one valid order, and the buffers of the placeholders; buffers are known by ``names``.
 
     ``names`` of placeholders and stages are those of the Tensor Expressions, with a number behind them if a name is used twice.

@@ -10,11 +10,11 @@ matches stages by the name in their ``op`` attribute, as RFC 0037 does. A caller
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from math import prod
 from typing import Any
 
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
@@ -22,13 +22,11 @@ from cascader.tensorir.compat import buffer_of, check_form, item_size, load, sha
 from cascader.tensorir.derive import derive
 from cascader.tensorir.stages import Stage, StageGraph, read_stages
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Match:
+class Match(Struct, frozen=True):
     """Stages that are one Part, in order, the last one makes its output.
 
     ``work`` is what an output element costs (multiply-accumulates of an accumulation). ``propagators`` are hand-written
@@ -47,8 +45,7 @@ class Match:
         return self.stages[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """The stage that makes a wanted tensor, in its graph, and the names of the constants."""
 
     graph: StageGraph
@@ -70,8 +67,7 @@ Matcher = Callable[[Wanted], Match | None]
 """A rule: the Part that makes the wanted tensor, None if it says nothing of it."""
 
 
-@dataclass(frozen=True, slots=True)
-class StageSequence:
+class StageSequence(Struct, frozen=True):
     """Matches stages whose attribute ``op`` has the names ``ops``, from first to last; a name with ``?`` may be missing.
 
     At least one stage must match. ``work`` is that of an output element; None counts the loops of the accumulations.
@@ -167,8 +163,7 @@ def _reads_own_elements(wanted: Wanted, stage: Stage, name: str) -> bool:
     )
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class TeGraph:
+class TeGraph(Struct, frozen=True, eq=False):
     """A Tensor Expression graph with its CascaderGraph, whose parts carry their :class:`Match` as payload.
 
     ``constants`` are the values of the constant placeholders by name, in the order of the function's parameters, which are

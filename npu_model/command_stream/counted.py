@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import fields
 from itertools import chain
 from operator import attrgetter
 from typing import Generic, TypeVar
+
+from msgspec import Struct
 
 from npu_model.command_stream.decode import MAX_STREAM_BYTES
 from npu_model.command_stream.encode import length_error, set_registers
@@ -19,7 +20,6 @@ from npu_model.command_stream.registers import ADDRESS_BITS, MAP_REGISTERS, PAYL
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.native import native
 from npu_model.program import ByteRange, Control, DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait
-from npu_model.values import dataclass
 
 K = TypeVar("K")
 
@@ -33,7 +33,7 @@ _SECOND, _SCALE, _CORES = Cmd0.IFM2_IB_START.value, PAYLOAD_BIT | Cmd1.OFM_SCALE
 
 _PLACED = ("ifm", "ofm", "ifm2", "weights", "scales")
 _CUT = ("padding", "block", "shram")
-_handed_on = attrgetter(*(field.name for field in fields(KernelOperation) if field.name not in _PLACED + _CUT))
+_handed_on = attrgetter(*(name for name in KernelOperation.__struct_fields__ if name not in _PLACED + _CUT))
 _cut = attrgetter(*_CUT)
 _MAP_BASES = tuple(tuple(PAYLOAD_BIT | base.value for base in MAP_REGISTERS[name].bases) for name in ("IFM", "OFM", "IFM2"))
 _RANGE_BASES = tuple(tuple(PAYLOAD_BIT | Cmd1[f"{name}{core}_BASE"].value for core in ("", "1")) for name in ("WEIGHT", "SCALE"))
@@ -47,8 +47,7 @@ _UNKNOWN = -1
 """In place of a value that a register has and no operation asks for."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Asked:
+class _Asked(Struct, frozen=True):
     """The registers that an operation asks for: ``flat`` has the number of each and its value, the 48 bits of a register of two words.
 
     The numbers of those have the bit of commands with a payload.

@@ -15,7 +15,6 @@ Encoding what was decoded from a Vela stream gives the same commands per operati
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import fields
 from itertools import pairwise
 
 from npu_model.command_stream.decode import FIRST_LUT, MAX_STREAM_BYTES, decode_operation
@@ -244,10 +243,10 @@ def _read_back(writer: RegisterWriter, operation: Operation, command: Cmd0, para
         raise InputError(f"{writer.where} reads an IFM below 1 x 1 by its OFM, kernel and padding: correct the padding.") from None
     if decoded == operation:
         return
-    for field in fields(operation):
-        given, said = getattr(operation, field.name), getattr(decoded, field.name)
+    for name in operation.__struct_fields__:
+        given, said = getattr(operation, name), getattr(decoded, name)
         if given != said:
-            raise InputError(f"{writer.where} has {field.name} {given} but its registers mean {said}: make the operation consistent.")
+            raise InputError(f"{writer.where} has {name} {given} but its registers mean {said}: make the operation consistent.")
 
 
 def _issue(writer: RegisterWriter, operation: Operation, command: Cmd0, parameter: int, *, checked: bool) -> int:

@@ -15,9 +15,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 MAGIC = 0x31504F43
 MAGIC_2 = 0x32504F43
@@ -41,8 +42,7 @@ _MAX_STREAM_WORDS = (1 << 24) - 1
 _PRODUCTS = {0: "u55", 1: "u65", 2: "u85"}
 
 
-@dataclass(frozen=True, slots=True)
-class Payload:
+class Payload(Struct, frozen=True):
     """A parsed payload: accelerator name, configuration and id words, and the stream's words."""
 
     accelerator: str

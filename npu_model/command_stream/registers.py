@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from enum import IntEnum
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 
 class Cmd0(IntEnum):
@@ -125,8 +126,7 @@ PAYLOAD_BIT = 1 << 14
 """Set in the first word of a two-word command."""
 
 
-@dataclass(frozen=True, slots=True)
-class MapRegisters:
+class MapRegisters(Struct, frozen=True):
     """The registers of one feature map; the bases in order, strides from row to row, column to column and brick to brick."""
 
     region: Cmd0

@@ -7,8 +7,10 @@ in the model alone. An operator may write what a RESHAPE behind it would have co
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.compiled.folded import constants
 from npu_model.compiled.network import COPIES, CUSTOM_CODE, DATA_TYPES, STATE_TYPES, CpuOperator, initial_byte
@@ -17,7 +19,6 @@ from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.record_reader import SUBGRAPH, RecordReader
 from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from npu_model.tflite.writer import write_tflite
-from npu_model.values import dataclass
 
 
 class OperatorFinder:
@@ -64,16 +65,14 @@ def are_placed(step: CpuOperator, states: Sequence[bool]) -> bool:
     return len(step.inputs) == len(states)
 
 
-@dataclass(frozen=True, slots=True)
-class State:
+class State(Struct, frozen=True):
     """A tensor that keeps its content between inferences: its number in the model, and the bytes that it begins with."""
 
     tensor: int
     content: bytes
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorModel:
+class OperatorModel(Struct, frozen=True):
     """One operator as a .tflite model: its operands that are no constants are the inputs, each tensor once, but for state.
 
     ``operands`` are the tensors of the operands that are no constants, ``results`` those of the outputs, in the operator's order.

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 
-@dataclass(frozen=True, slots=True)
-class CpuReason:
+class CpuReason(Struct, frozen=True):
     """A reason why a compiler leaves an operator to the CPU: the ``value`` that it found, and its ``bound`` ("" if none is named)."""
 
     value: str

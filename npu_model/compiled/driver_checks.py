@@ -12,13 +12,13 @@ from collections.abc import Iterator
 from typing import Any
 
 import tflite
+from msgspec import Struct
 
 from npu_model.accelerator import accelerator
 from npu_model.command_stream.payload import ARCHITECTURE, config_word, parse_payload
 from npu_model.compiled.network import CUSTOM_CODE
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from npu_model.values import dataclass
 
 ALIGNMENT = 16
 """Bytes of which the command stream's and the base addresses are a multiple (core driver, MASK_16_BYTE_ALIGN)."""
@@ -32,8 +32,7 @@ _CUSTOM_DMA = 27
 _STREAM, _CONSTANTS = 0, 1
 
 
-@dataclass(frozen=True, slots=True)
-class DriverCheck:
+class DriverCheck(Struct, frozen=True):
     """A check that fails: its name, and what it found as a clause."""
 
     name: str

@@ -6,10 +6,10 @@ Vela 5.2 does so with a QUANTIZE of integers (one of floats stays on the CPU), i
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import floor, frexp
 
 import numpy as np
+from msgspec.structs import replace
 
 from npu_model.tflite.known_values import known_values
 from npu_model.tflite.model import TfliteTensor

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping
-from dataclasses import field
 from math import prod
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
+from npu_model.brief import Noted
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import COPIES_OF_STATE, ResourceVariable
@@ -32,7 +34,6 @@ from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.tflite.record_reader import RecordReader
-from npu_model.values import dataclass
 
 CUSTOM_CODE = "ethos-u"
 OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
@@ -68,8 +69,7 @@ STATE_TYPES = ("RESOURCE", "VARIANT")
 """Types of handles to what a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
 
 
-@dataclass(frozen=True, slots=True)
-class CpuOperator:
+class CpuOperator(Noted, frozen=True):
     """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
 
     A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere. ``reason`` says why it is
@@ -77,15 +77,16 @@ class CpuOperator:
     or assigns, "" if it is no such operator.
     """
 
+    notes = ("reason",)
+
     code: str
     inputs: tuple[Binding, ...]
     outputs: tuple[Binding, ...]
-    reason: CpuReason | None = field(default=None, compare=False)
+    reason: CpuReason | None = None
     resource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledNetwork:
+class CompiledNetwork(Struct, frozen=True):
     """The steps that a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
 
     ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
@@ -228,8 +229,7 @@ def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
             )
 
 
-@dataclass(frozen=True, slots=True)
-class _Stream:
+class _Stream(Struct, frozen=True):
     """The decoded stream of an NPU operator, and the tensors that it reaches by base pointers of their own: the region by tensor index."""
 
     accelerator: str

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 READ, ASSIGN = "READ_VARIABLE", "ASSIGN_VARIABLE"
 COPIES_OF_STATE = (READ, ASSIGN)
 """Operators that copy a resource variable into a tensor, and a tensor into a resource variable."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResourceVariable:
+class ResourceVariable(Struct, frozen=True):
     """A resource variable: its name (container and shared name), and the bytes that it holds before the first inference."""
 
     name: str

@@ -9,19 +9,18 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 import numpy as np
+from msgspec import Struct
 from numpy.lib.stride_tricks import as_strided
 from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import BRICK, ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout, Program, RegionRole
 from npu_model.program.region_numbers import FIRST_HOME
-from npu_model.values import dataclass
 
 Flags = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class UnwrittenRead:
+class UnwrittenRead(Struct, frozen=True):
     """An operand (IFM or IFM2) that reads byte ``address`` of the arena, which nothing has written.
 
     ``operation`` is the place in its Program (-1: it is an output of the network, named by ``layer``, or that tensor is read by the CPU

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 from functools import lru_cache
 from itertools import pairwise
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
 from npu_model.cost.traffic import Runs, placement, read_runs, write_runs
@@ -24,7 +26,6 @@ from npu_model.cost.traversal import (
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import WeightShare, dealt_shares, decoded_shares
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -34,8 +35,7 @@ PHASES = 32
 """Words in 256 bytes of the U55: the longest burst that the AXI_LIMIT registers know, so that phases tell every alignment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Read:
+class Read(Struct, frozen=True):
     """Runs to read from one region; ``phase`` is the first run's word address modulo :data:`PHASES`, 0 if transactions are not aligned."""
 
     region: int
@@ -43,8 +43,7 @@ class Read:
     phase: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """One MAC step: the IFM blocks to fetch first (none if still buffered), the weights, and the MAC cycles.
 
     ``continues`` says that it is a further part of the step before, in the same slot of the input buffer.
@@ -56,8 +55,7 @@ class Step:
     continues: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class BlockJob:
+class BlockJob(Struct, frozen=True):
     """One OFM block: its steps, the scales it needs first, the output unit's cycles and the runs that store it."""
 
     box: Box
@@ -67,8 +65,7 @@ class BlockJob:
     writes: Runs
 
 
-@dataclass(frozen=True, slots=True)
-class _Pass:
+class _Pass(Struct, frozen=True):
     """A step of all blocks of one depth: sub-kernel, IFM channels, OFM channels, what it reads of the weights, decoder cycles.
 
     These are None if unknown. ``fetches`` says that it is the first one of its IFM channels and sub-kernel.
@@ -82,8 +79,7 @@ class _Pass:
     fetches: bool
 
 
-@dataclass(frozen=True, slots=True)
-class _Depth:
+class _Depth(Struct, frozen=True):
     """Work common to the blocks of channels ``c0`` to ``c1`` at any place: their steps, and the scales that they need first."""
 
     c0: int

@@ -9,12 +9,13 @@ from __future__ import annotations
 from fractions import Fraction
 from math import ceil
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import AccumulatorFormat, ActivationKind, ElementwiseKind, KernelOperation, OperationKind, PoolKind
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 CYCLES_PER_UBLOCK_STEP = 4
 """MAC cycles of one OFM ublock for 32 (8-bit) IFM channels: each lane does an 8-deep dot product per cycle."""
@@ -85,8 +86,7 @@ def is_half(channels: int, depth: int) -> bool:
     return 0 < channels % depth <= depth // 2
 
 
-@dataclass(frozen=True, slots=True)
-class MacPace:
+class MacPace(Struct, frozen=True):
     """The formula of :func:`mac_cycles` for any block: ``fill + max(floor, plane * s) * steps * d``, and the delays between kernel steps.
 
     A last ublock of half the channels or fewer takes ``spared`` cycles less for each ublock of the plane.

@@ -7,7 +7,9 @@ counters of an Ethos-U55 with 256 MACs have both counts for fully connected kern
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import is_half, mac_pace, ofm_ublock
@@ -15,14 +17,12 @@ from npu_model.cost.traversal import ifm_channel_steps, ofm_blocks, reduces_dept
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 DOT_PRODUCT_CHANNELS = 8
 """IFM channels (of 8 bits) that an output lane multiplies in a cycle."""
 
 
-@dataclass(frozen=True, slots=True)
-class MacActivity:
+class MacActivity(Struct, frozen=True):
     """Cycles in which the array is active, and those of them in which its dot products are (0 but for convolutions)."""
 
     active: int

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from array import array
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.native import native
@@ -19,7 +21,6 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D, ceil_div, round_up
-from npu_model.values import dataclass
 
 _NATIVE = native("npu_model")
 """Compiled: partitions for many blocks; None if it is not built."""
@@ -33,8 +34,7 @@ _UNIT_KERNEL = Kernel()
 _ACCUMULATOR_BITS = {AccumulatorFormat.INT32: 32, AccumulatorFormat.INT40: 40, AccumulatorFormat.FP16: 16}
 
 
-@dataclass(frozen=True, slots=True)
-class BlockQuery:
+class BlockQuery(Struct, frozen=True):
     """Facts of an operation that decide which blocks fit.
 
     ``ofm`` is the shape that the operation writes (a stripe's, if it is striped), ``ifm_depth`` the channels that it reads.

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import lru_cache
 
+from msgspec import Struct
+
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.program import KernelOperation, OperationKind, PoolKind, Upscale
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.order import WeightFormat
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """Rows ``y0`` to ``y1``, columns ``x0`` to ``x1`` and channels ``c0`` to ``c1`` of a feature map, ends exclusive."""
 
     y0: int
@@ -35,8 +35,7 @@ class Box:
         return self.y1 <= self.y0 or self.x1 <= self.x0 or self.c1 <= self.c0
 
 
-@dataclass(frozen=True, slots=True)
-class SubKernel:
+class SubKernel(Struct, frozen=True):
     """A part of the filter window that is processed in one pass: first row and column, rows and columns, in taps."""
 
     y: int

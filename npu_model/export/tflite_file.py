@@ -7,9 +7,9 @@ operator are command stream, read-only data, scratch (the arena) and fast scratc
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import tflite
+from msgspec.structs import replace
 
 from npu_model.command_stream import COP_FORMATS, build_payload, build_second, encode_operations
 from npu_model.compiled.cpu_operators import are_placed

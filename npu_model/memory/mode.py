@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem
 from npu_model.printable import shown
-from npu_model.values import dataclass
 
 PORTS = {"Axi0": AXI0, "Axi1": AXI1}
 """Vela's spelling of the ports."""
@@ -19,8 +20,7 @@ def port_number(key: str, value: object) -> int:
     return PORTS[value]
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryMode:
+class MemoryMode(Struct, frozen=True):
     """The port (AXI0 or AXI1) behind each storage area."""
 
     const_port: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import shown
-from npu_model.values import dataclass
 
 AXI0 = 0
 AXI1 = 1
@@ -32,8 +33,7 @@ def _require(what: str, value: int, low: int, high: int) -> None:
         raise InputError(f"{what} is {shown(value)}: it ranges from {low} to {high}; give a value in that range.")
 
 
-@dataclass(frozen=True, slots=True)
-class Pulse:
+class Pulse(Struct, frozen=True):
     """The timing adapter's gate: addresses pass in the first ``on`` cycles of every ``on + off`` cycles.
 
     In each such period no address passes once ``cap_words`` data words have been accepted; the transaction that
@@ -53,8 +53,7 @@ class Pulse:
             _require(f"What a pulse is {what} for", value, 0, _MAX_CYCLES)
 
 
-@dataclass(frozen=True, slots=True)
-class Memory:
+class Memory(Struct, frozen=True):
     """One memory as an AXI port sees it.
 
     A data word is as wide as the port (8 bytes on the U55) and takes ``cycles_per_word`` cycles; with ``shared``
@@ -90,8 +89,7 @@ class Memory:
         return not self.name.endswith("Flash")
 
 
-@dataclass(frozen=True, slots=True)
-class MemorySystem:
+class MemorySystem(Struct, frozen=True):
     """The two AXI ports' memories and which port each base-pointer region is reached through.
 
     ``name`` says where the values are from (system config, memory mode, timing-adapter profile). ``region_ports[i]``

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import cache
 from importlib import resources
 from typing import Any
+
+from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.memory.mode import MemoryMode, port_number
 from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem, Pulse
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
-from npu_model.values import dataclass
 
 _LIMITS = {
     # The widths of the adapter's register fields (Arm ml-embedded-evaluation-kit, timing_adapters.md).
@@ -29,8 +29,7 @@ _MAX_CLOCK_HZ = 100_000_000_000
 _AREAS = ("const_mem_area", "arena_mem_area", "cache_mem_area")
 
 
-@dataclass(frozen=True, slots=True)
-class TimingAdapter:
+class TimingAdapter(Struct, frozen=True):
     """One adapter's parameters, under Arm's names in lower case; InputError if a register cannot hold one.
 
     ``maxr`` and ``maxw`` bound the outstanding reads and writes (0: no bound), ``rlatency`` and ``wlatency`` are the least
@@ -73,12 +72,11 @@ class TimingAdapter:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class TimingProfile:
+class TimingProfile(Struct, frozen=True):
     """The adapters before SRAM (AXI0) and external memory (AXI1), the NPU's burst and clock, and the memory mode.
 
     ``shared_data_path`` says that reads and writes of one port take turns on its data words.
-    Change a parameter with ``dataclasses.replace(profile, ext=dataclasses.replace(profile.ext, rlatency=16))``.
+    Change a parameter with ``msgspec.structs.replace(profile, ext=replace(profile.ext, rlatency=16))``.
     """
 
     name: str
@@ -114,7 +112,7 @@ def _expect(what: str, table: dict[str, Any], keys: tuple[str, ...]) -> None:
 
 
 def _adapter(table: dict[str, Any], key: str) -> TimingAdapter:
-    names = tuple(field.name for field in fields(TimingAdapter))
+    names = TimingAdapter.__struct_fields__
     values = _table(table, key, tuple(name.upper() for name in names))
     return TimingAdapter(**{name: values[name.upper()] for name in names})
 

@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
 from typing import TypeVar
 
+from npu_model.brief import Brief
 from npu_model.program.feature_map import DataType
 from npu_model.program.program import Quantisation
-from npu_model.values import dataclass
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class ConstantOutput:
+class ConstantOutput(Brief, frozen=True):
     """An output with its values: ``place`` is its number among all outputs of the network, ``content`` its bytes, row-major."""
+
+    unshown = ("content",)
 
     place: int
     name: str
     shape: tuple[int, ...]
     dtype: DataType
-    content: bytes = field(repr=False)
+    content: bytes
     quantisation: Quantisation | None = None
 
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from enum import Enum
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 
 BRICK = 16
 """Channels of one NHCWB16 brick."""
@@ -23,8 +24,7 @@ class Layout(Enum):
     NHCWB16 = "NHCWB16"
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class DataType:
+class DataType(Struct, frozen=True, order=True):
     """An element type: its width in bits and whether it is signed. The NPU has integers only, CPU operators have ``floating`` ones too."""
 
     bits: int
@@ -50,8 +50,7 @@ class DataType:
         return f"{'float' if self.floating else 'int' if self.signed else 'uint'}{self.bits}"
 
 
-@dataclass(frozen=True, slots=True)
-class Tiles:
+class Tiles(Struct, frozen=True):
     """The four-tile box of a feature map: how rows and columns map to base addresses.
 
     Columns below ``width0`` are the left tiles, the others the right ones. Left rows below
@@ -79,8 +78,7 @@ class Tiles:
         return base, y - height if below else y, x - self.width0 if right else x
 
 
-@dataclass(frozen=True, slots=True)
-class Strides:
+class Strides(Struct, frozen=True):
     """Address steps in bytes: from row to row, column to column, and (NHCWB16) brick to brick."""
 
     y: int
@@ -88,8 +86,7 @@ class Strides:
     c: int
 
 
-@dataclass(frozen=True, slots=True)
-class ByteRange:
+class ByteRange(Struct, frozen=True):
     """Bytes ``start`` (inclusive) to ``end`` (exclusive) of one region."""
 
     region: int
@@ -106,8 +103,7 @@ class ByteRange:
         return self.region == other.region and self.start < other.end and other.start < self.end
 
 
-@dataclass(frozen=True, slots=True)
-class FeatureMap:
+class FeatureMap(Struct, frozen=True):
     """One IFM, IFM2 or OFM of a kernel operation.
 
     ``shape`` is what the operation addresses (height, width, depth in elements), ``zero_point`` the

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
 from enum import Enum
 from itertools import accumulate
 from typing import Protocol
 
+from msgspec import Struct, field
+
+from npu_model.brief import Brief, Noted
 from npu_model.program.feature_map import ByteRange, DataType
 from npu_model.program.operations import DmaOperation, KernelOperation, Operation
-from npu_model.values import dataclass
 
 WORD_BYTES = 4
 """Bytes of a word of the command stream."""
@@ -26,26 +27,25 @@ class RegionRole(Enum):
     UNUSED = "unused"
 
 
-@dataclass(frozen=True, slots=True)
-class Region:
+class Region(Brief, frozen=True):
     """One base-pointer region: its role, its size in bytes and, for constants, its content."""
+
+    unshown = ("content",)
 
     index: int
     role: RegionRole
     size: int
-    content: bytes = field(default=b"", repr=False)
+    content: bytes = b""
 
 
-@dataclass(frozen=True, slots=True)
-class Quantisation:
+class Quantisation(Struct, frozen=True):
     """Affine quantisation of a network tensor: real = scale * (value - zero_point)."""
 
     scale: float
     zero_point: int
 
 
-@dataclass(frozen=True, slots=True)
-class Binding:
+class Binding(Struct, frozen=True):
     """An input or output of the program: a named NHWC array at an address of a region.
 
     ``shape`` is the tensor's shape in the network, of any rank.
@@ -96,8 +96,7 @@ class Moved(Protocol):
         """One with the same streams of weights, all in the constants."""
 
 
-@dataclass(frozen=True, slots=True)
-class Program:
+class Program(Noted, frozen=True):
     """The work that the NPU runs: operations in stream order, with regions, inputs and outputs.
 
     ``words[i]`` counts the command-stream words (32-bit) from the end of operation ``i - 1`` to the end of
@@ -110,14 +109,17 @@ class Program:
     scratch (1) and fast scratch (2) are the same tensor unless the memory mode is Dedicated_Sram.
     """
 
+    unshown = ("moved",)
+    notes = ("names", "moved")
+
     accelerator: str
     operations: tuple[Operation, ...]
     words: tuple[int, ...]
     regions: tuple[Region, ...]
     inputs: tuple[Binding, ...] = ()
     outputs: tuple[Binding, ...] = ()
-    names: tuple[str, ...] = field(default=(), compare=False)
-    moved: Mapping[int, Moved] = field(default_factory=dict, compare=False, repr=False)
+    names: tuple[str, ...] = ()
+    moved: Mapping[int, Moved] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.words) != len(self.operations):

@@ -4,27 +4,28 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Iterator
-from dataclasses import field
 from functools import lru_cache
 from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]  # the package ships no type information
 import tflite
+from msgspec import Struct
 
+from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.tflite.identifiers import is_tflite
-from npu_model.values import dataclass
 
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteTensor:
+class TfliteTensor(Brief, frozen=True):
     """One tensor: ``dtype`` is the schema's name (INT8, FLOAT32, ...), ``data`` empty unless it is constant.
 
     ``shape_signature`` has -1 for an extent that is not known, () where all are as in ``shape``.
     """
+
+    unshown = ("data",)
 
     name: str
     shape: tuple[int, ...]
@@ -33,12 +34,11 @@ class TfliteTensor:
     zero_points: tuple[int, ...]
     quantised_dimension: int
     is_variable: bool
-    data: bytes = field(repr=False)
+    data: bytes
     shape_signature: tuple[int, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteOperator:
+class TfliteOperator(Struct, frozen=True):
     """One operator: builtin name (CONV_2D, ...) or, for CUSTOM, its custom code; tensors by index, -1 for none."""
 
     code: str
@@ -52,8 +52,7 @@ class TfliteOperator:
         return self.custom_code if self.code == "CUSTOM" else self.code
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteSubgraph:
+class TfliteSubgraph(Struct, frozen=True):
     """A subgraph: tensors, operators in order, inputs and outputs by tensor index."""
 
     name: str
@@ -63,8 +62,7 @@ class TfliteSubgraph:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class TfliteModel:
+class TfliteModel(Struct, frozen=True):
     """The first subgraph of a model with the metadata (name to bytes), and the ``others``.
 
     Others are what operators of control flow run (IF, WHILE, CALL_ONCE), or what other signatures begin with.

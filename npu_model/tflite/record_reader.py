@@ -6,10 +6,10 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
-from dataclasses import replace
 from typing import Any
 
 import tflite
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel, builtin_code, read_tflite

@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct
 
-from npu_model.values import dataclass
+from npu_model.brief import Brief
 
 FieldValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 """A field of an options table: a tuple is a vector of 32-bit integers or floats."""
 
 
-@dataclass(frozen=True, slots=True)
-class TensorRecord:
+class TensorRecord(Brief, frozen=True):
     """One tensor: ``dtype`` is a tflite.TensorType, ``data`` empty unless constant; several scales mean one per channel.
 
     ``minimums`` and ``maximums`` are the converter's record of the real values; ``shape_signature`` has -1 for an unknown extent.
     """
+
+    unshown = ("data",)
 
     name: str
     shape: tuple[int, ...]
@@ -23,15 +24,14 @@ class TensorRecord:
     scales: tuple[float, ...] = ()
     zero_points: tuple[int, ...] = ()
     quantised_dimension: int = 0
-    data: bytes = field(default=b"", repr=False)
+    data: bytes = b""
     minimums: tuple[float, ...] = ()
     maximums: tuple[float, ...] = ()
     shape_signature: tuple[int, ...] = ()
     is_variable: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorRecord:
+class OperatorRecord(Struct, frozen=True):
     """One operator: its tflite.BuiltinOperator and version, tensors by index (-1 for none), the options table and its fields.
 
     A custom operator has a ``custom_code`` and may have ``custom_options``, which only its own kernel understands.
@@ -54,8 +54,7 @@ class OperatorRecord:
         return self.code, self.version, self.custom_code
 
 
-@dataclass(frozen=True, slots=True)
-class SignatureRecord:
+class SignatureRecord(Struct, frozen=True):
     """A signature: its key, and the names it gives to inputs and outputs (tensors by index) of a ``subgraph`` (0 is the first)."""
 
     key: str
@@ -64,8 +63,7 @@ class SignatureRecord:
     subgraph: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class SubgraphRecord:
+class SubgraphRecord(Struct, frozen=True):
     """A subgraph ``name``, with inputs and outputs by tensor index."""
 
     name: str
@@ -75,8 +73,7 @@ class SubgraphRecord:
     outputs: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ModelRecord:
+class ModelRecord(Struct, frozen=True):
     """A model: its first subgraph ``name``, with inputs and outputs by tensor index, the ``others``, and named metadata."""
 
     name: str

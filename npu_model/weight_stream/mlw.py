@@ -11,10 +11,10 @@ from collections.abc import Iterator
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.native import native
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits, Int64
 from npu_model.weight_stream.mlw_chunks import Chunks, run_symbols, walk, weight_symbols
 from npu_model.weight_stream.mlw_header import Header, Palette, read_header
@@ -28,8 +28,7 @@ _LARGEST_INDEX = 511
 """A weight has 9 bits: sign in bit 0, magnitude up to 255."""
 
 
-@dataclass(frozen=True, slots=True)
-class Slice:
+class Slice(Struct, frozen=True):
     """One slice of a stream: its first symbol and their number (zeros of runs included), its first bit and the bit after it."""
 
     first: int
@@ -38,8 +37,7 @@ class Slice:
     end: int
 
 
-@dataclass(frozen=True, slots=True)
-class Walked:
+class Walked(Struct, frozen=True):
     """One slice whose chunks are found but whose symbols are not worked out: from bit ``start`` to bit ``end``."""
 
     bits: Bits
@@ -54,8 +52,7 @@ class Walked:
         return None if self.header.runs is None else run_symbols(self.bits, self.zeros, self.header.runs)
 
 
-@dataclass(frozen=True, slots=True)
-class _Decoded:
+class _Decoded(Struct, frozen=True):
     span: Slice
     header: Header
     indices: Int64

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import field
-
 import numpy as np
 import numpy.typing as npt
 
+from npu_model.brief import Brief
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Int64 = npt.NDArray[np.int64]
 
@@ -18,17 +16,18 @@ WINDOW_OFFSET = (1 << WINDOW_STEP) - 1
 """Mask of a bit position's offset in its window; what is left of the window's 64 bits, 49 or more, can be read at once."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bits:
+class Bits(Brief, frozen=True):
     """``length`` bits, and the 64 bits that follow every 16th of them: one array, and its view as Python integers.
 
     The last window starts after the last bit and holds zeros, then follows IndexError: who walks by ``windows`` compares its position
     with ``length`` in the end.
     """
 
+    unshown = ("array", "windows")
+
     length: int
-    array: npt.NDArray[np.uint64] = field(repr=False)
-    windows: memoryview = field(repr=False)
+    array: npt.NDArray[np.uint64]
+    windows: memoryview
 
     @classmethod
     def of(cls, stream: bytes) -> Bits:

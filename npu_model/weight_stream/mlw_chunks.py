@@ -6,14 +6,13 @@ The values are then worked out for the whole slice in a few array operations.
 
 from __future__ import annotations
 
-from dataclasses import field
 from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import WINDOW_OFFSET, WINDOW_STEP, Bits, Int64
 from npu_model.weight_stream.mlw_header import Coding, Header
 
@@ -31,8 +30,7 @@ _NONE = (0,) * (1 << _UNARY)
 _MASKS = tuple((1 << n) - 1 for n in range(_UNARY + 1))
 
 
-@dataclass(frozen=True, slots=True)
-class Chunks:
+class Chunks(Struct, frozen=True):
     """The chunks of one kind of symbol: each one's unary bits, its number of symbols, the bit of its first remainder and its last cycle.
 
     For weights the second unary word stands above the first one's 12 bits. A turn takes a chunk of weights, one of zero runs,

@@ -5,8 +5,9 @@ All codes and widths are those that Vela 5.2.0's ``mlw_codec`` writes and reads.
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_bits import Bits
 
 _END, _NO_RUNS, _LAST_RUN_DIVISION = 7, 6, 3
@@ -18,8 +19,7 @@ _WIDEST_LONG_RAW = 5
 """The widest uncompressed index that comes twelve to a chunk; wider ones come eight to a chunk."""
 
 
-@dataclass(frozen=True, slots=True)
-class Palette:
+class Palette(Struct, frozen=True):
     """The way from an index to a weight: the palette's entries first, then direct values from ``direct_offset`` on.
 
     Entries and direct values hold the sign in bit 0 and the magnitude above it. ``bits`` is the width of an entry.
@@ -35,8 +35,7 @@ class Palette:
         return (len(self.entries) - 1).bit_length() if self.entries else self.bits
 
 
-@dataclass(frozen=True, slots=True)
-class Coding:
+class Coding(Struct, frozen=True):
     """The code of one kind of symbol: symbols (or unary bits) per chunk, and bits of a remainder.
 
     ``raw`` symbols have no unary word: the remainder is the symbol. ``truncated`` unary codes end after two ones.
@@ -48,8 +47,7 @@ class Coding:
     truncated: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Header:
+class Header(Struct, frozen=True):
     """One slice: ``count`` indices (1 to 32768) coded as ``weights`` says, with a zero run after each if ``runs`` says how.
 
     A slice with a new palette has one more zero run, before its first weight. ``body`` is the bit after the header.

@@ -12,10 +12,10 @@ from array import array
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.native import native
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw import Walked, places, walk_slices
 from npu_model.weight_stream.mlw_bits import Int64
 from npu_model.weight_stream.mlw_chunks import Chunks
@@ -24,8 +24,7 @@ _NATIVE = native("npu_model")
 """Compiled: the work for a stream that is not damaged; None if it is not built."""
 
 
-@dataclass(frozen=True, slots=True)
-class DecoderWork:
+class DecoderWork(Struct, frozen=True):
     """The decoder's work up to the end of each part of a stream, all from its start: bits read and cycles taken."""
 
     bits: tuple[int, ...]

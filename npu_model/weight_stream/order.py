@@ -8,12 +8,12 @@ from itertools import accumulate
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.shapes import ceil_div, round_up
-from npu_model.values import dataclass
 
 Int16 = npt.NDArray[np.int16]
 
@@ -25,8 +25,7 @@ STREAM_BITS = (8, 16)
 """Bits of the elements that weights are multiplied with (IFM_PRECISION has 32 for elementwise operations alone)."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightFormat:
+class WeightFormat(Struct, frozen=True):
     """All that decides a weight stream besides the weights and the accelerator.
 
     ``block_depth`` is the depth of the OFM block. ``part_kernel`` chooses the kernel-first order, which depthwise operations
@@ -77,8 +76,7 @@ class WeightFormat:
         return 16 if self.part_kernel or self.ifm_bits == 16 else 32
 
 
-@dataclass(frozen=True, slots=True)
-class _Run:
+class _Run(Struct, frozen=True):
     """One run of symbols: an OFM depth block, an IFM depth block, a sub-kernel (rows, columns, channels as start and count).
 
     The symbols lie as the six axes of ``axes``: outer IFM ublocks, OFM ublocks, taps, inner IFM ublocks, OFM channels

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 from itertools import accumulate, pairwise
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.cost.traversal import Box
 from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 TURNS_PER_32_WEIGHTS = 4
 """Turns of the decoder for 32 uncompressed 8-bit weights: what ``decoder_cycles_per_channel`` counts in the constant model."""
 
 
-@dataclass(frozen=True, slots=True)
-class WeightShare:
+class WeightShare(Struct, frozen=True):
     """A step's share of the weights: port words of each core's stream before it and in it, and the decoder's cycles (None: unknown)."""
 
     firsts: tuple[int, ...]

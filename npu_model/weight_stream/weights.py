@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from types import ModuleType
 from typing import Generic, TypeVar
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
@@ -17,7 +18,6 @@ from npu_model.native import native
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw import decode
 from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
 
@@ -169,8 +169,7 @@ def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Acceler
     return _WEIGHTS.of(stream, (shape, layout, accelerator.name), decoded)
 
 
-@dataclass(frozen=True, slots=True)
-class ChannelScale:
+class ChannelScale(Struct, frozen=True):
     """One channel's record: 40-bit signed bias, 32-bit unsigned scale, 6-bit shift."""
 
     bias: int

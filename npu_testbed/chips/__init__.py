@@ -7,10 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from validation.reading import read_configuration
 
 if sys.version_info >= (3, 11):
@@ -23,8 +24,7 @@ _REQUIRED = ("title", "accelerator", "source", "unknown")
 _MOST_BYTES = 1 << 40
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """A chip: the values of ``--accelerator-config`` and of the memory options, None where it names none.
 
     ``sram_bytes`` is the SRAM that the NPU reaches, all of it, 0 if unstated; ``source`` says where the numbers are from,

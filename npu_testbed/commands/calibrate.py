@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from npu_testbed.commands.options import Parser, add_json_option, example
 from npu_testbed.commands.printing import Printed
@@ -144,14 +145,14 @@ def answer_check(arguments: argparse.Namespace, show: Progress) -> Outcome:
     check = calibrate_check(profile, _measurements(arguments.measurements), lambda replays: show(f"Checking: {replays} replays"))
 
     def document() -> dict[str, Any]:
-        points = [asdict(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]
+        points = [to_builtins(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]
         return {
             "profile": profile.name,
             "passed": check.passed,
             "generalises": check.generalises,
             "drifted": [point.name for point in check.drifted],
-            "seen": asdict(check.seen),
-            "unseen": asdict(check.unseen),
+            "seen": to_builtins(check.seen),
+            "unseen": to_builtins(check.unseen),
             "points": points,
         }
 

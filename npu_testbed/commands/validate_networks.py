@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
 
 from npu_testbed.commands.options import (
     Parser,
@@ -203,7 +204,7 @@ def answer_litert(arguments: argparse.Namespace, show: Progress) -> Outcome:
     passed = all(score.passed for score in scores)
 
     def document() -> dict[str, Any]:
-        rows = [asdict(score) | {"verdict": score.verdict.name, "passed": score.passed} for score in scores]
+        rows = [to_builtins(score) | {"verdict": score.verdict.name, "passed": score.passed} for score in scores]
         return {"passed": passed, "networks": rows}
 
     return PlainOutcome("validate litert", scores, document, lambda: litert_table(scores).text(), passed=passed)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import argparse
-from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
 
 from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, add_vela_timeout_option, example
 from npu_testbed.commands.printing import Printed
@@ -90,7 +92,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         proven = {} if proof is None else {"tensorir": proof.document()}
         own: dict[str, Any] = {"passed": result.passed, "remark": result.remark, "hazards": hazards_json(result.hazards)}
         own["began"] = None if result.began is None else result.began.document()
-        return asdict(result) | own | proven
+        return asdict(result) | {"comparisons": to_builtins(result.comparisons)} | own | proven
 
     def text() -> str:
         rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]

@@ -8,9 +8,10 @@ from itertools import product
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from cascader.ethosu.schedule.codec import from_plain, to_plain
 from npu_model.accelerator import accelerator, require_schedulable
-from npu_model.values import dataclass
 from npu_testbed.answers import Answers, key_of
 from npu_testbed.comparisons.comparison import Comparison, compare
 from npu_testbed.comparisons.summary import Summary
@@ -25,8 +26,7 @@ from validation.vela.replays import OPTIMISE, VelaScore
 from validation.vela.replays import passed as scores_passed
 
 
-@dataclass(frozen=True, slots=True)
-class BesideVela:
+class BesideVela(Struct, frozen=True):
     """Vela's schedules replayed (on what Vela compiles for by default), and a summary of comparisons per accelerator."""
 
     scores: tuple[VelaScore, ...]

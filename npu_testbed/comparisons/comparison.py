@@ -8,6 +8,8 @@ from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela.known_tensors import with_own_shapes
@@ -18,7 +20,6 @@ from npu_model.errors import InputError, LimitError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
@@ -42,8 +43,7 @@ SWEEP = 8
 """Arena sizes at which both are compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
 
     ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
@@ -64,8 +64,7 @@ class Answer:
         return None if self.ours is None else self.ours.cycles / self.vela.cycles
 
 
-@dataclass(frozen=True, slots=True)
-class SweepRow:
+class SweepRow(Struct, frozen=True):
     """Both at one arena size: the best of Vela's cores, which may overflow it, and our fastest that fits."""
 
     arena_cache_size: int
@@ -80,8 +79,7 @@ class SweepRow:
         return self.ours.cycles / self.vela.cycles
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(Struct, frozen=True):
     """Our frontier, all of Vela's points and what follows: ``size`` and ``performance`` are the better of its cores."""
 
     frontier: Frontier

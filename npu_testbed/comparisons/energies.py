@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 
+from msgspec import Struct
+
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
-from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Answer
 from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio
@@ -15,8 +16,7 @@ from npu_testbed.progress import Progress, silent
 from sim import counted_network
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyRatios:
+class EnergyRatios(Struct, frozen=True):
     """The name of the table, and for each answer our energy for each unit of Vela's; None where ours has no schedule."""
 
     table: str

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from operator import attrgetter
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.schedule import Schedule
@@ -13,7 +15,6 @@ from cascader.ethosu.search.frontier import NEAR
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Answer
 from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.comparisons.verdicts import SLOWEST
@@ -38,8 +39,7 @@ def vela_cycles(task: VelaTask, run: VelaRun, timings: Timings) -> tuple[int, ..
     return tuple(quick_cycles(network, system, timing) for timing in timings)
 
 
-@dataclass(frozen=True, slots=True)
-class RobustAnswer:
+class RobustAnswer(Struct, frozen=True):
     """The ratio of cycles, ours to Vela's, of one answer under every change of the model, and what its claim depends on.
 
     ``ratio`` is the model's own, ``low`` and ``high`` are the ends of the range with it among them. ``bound`` is the ratio that the claim

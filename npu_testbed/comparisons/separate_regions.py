@@ -7,7 +7,9 @@ and keeps them in. Which memory they are in is a matter of the replay: that of o
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ARENA, Network
 from cascader.frontends.vela import CORES
@@ -15,14 +17,12 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.program import Binding
 from npu_model.program.region_numbers import FIRST_HOME
-from npu_model.values import dataclass
 
 SEPARATE_CORES = CORES[:1]
 """Cores of Vela that take inputs and outputs out of the arena."""
 
 
-@dataclass(frozen=True, slots=True)
-class EndPorts:
+class EndPorts(Struct, frozen=True):
     """The port behind which each input, and each output, of a network lives; None for one that ours keeps in the arena."""
 
     inputs: tuple[int | None, ...]

@@ -6,7 +6,8 @@ from collections.abc import Iterable, Sequence
 from math import exp, fsum, log
 from typing import Any
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from npu_testbed.comparisons.comparison import Answer, Comparison, SweepRow
 from npu_testbed.comparisons.report import comparison_json, convention, ends_line
 from npu_testbed.comparisons.robust_notes import robust_notes
@@ -164,8 +165,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The comparisons of several networks on one accelerator and memory system, and those that failed."""
 
     accelerator: str

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field, replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, CompilerOptions, VelaResult, checked_network
+from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError, LimitError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.answers import key_of
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.configs import vela_ini_text
@@ -26,8 +28,7 @@ from validation.reading import read_configuration
 from validation.vela.branches import Limit, compile_at
 
 
-@dataclass(frozen=True, slots=True)
-class VelaRun:
+class VelaRun(Struct, frozen=True):
     """One compilation: ``optimise`` and ``arena_cache_size`` (bytes, None for Vela's default) are its options."""
 
     core: str
@@ -45,8 +46,7 @@ class VelaRun:
         return f"Vela {self.optimise}" if self.arena_cache_size is None else f"Vela at {self.arena_cache_size:,}"
 
 
-@dataclass(frozen=True, slots=True)
-class VelaPoint:
+class VelaPoint(Struct, frozen=True):
     """A compilation replayed: ``memory`` is the arena in bytes that its compiled file asks for, ``cycles`` are the replay's."""
 
     run: VelaRun
@@ -59,8 +59,7 @@ class VelaPoint:
         return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
 
 
-@dataclass(frozen=True, slots=True)
-class VelaFailure:
+class VelaFailure(Struct, frozen=True):
     """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason.
 
     ``ended`` is False if Vela was ended or not started: another time it may do better. With ``limit`` the reason is a limit of ours.
@@ -72,11 +71,12 @@ class VelaFailure:
     limit: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class VelaTask:
+class VelaTask(Brief, frozen=True):
     """A model, what it is compiled for by the names that Vela knows, and the memory system and the timing of the replay."""
 
-    model: bytes = field(repr=False)
+    unshown = ("model",)
+
+    model: bytes
     accelerator: str
     system_config: str
     memory_mode: str
@@ -97,8 +97,7 @@ class VelaTask:
         return self.system if self.end_ports is None else on_end_ports(self.system, network, self.end_ports)
 
 
-@dataclass(frozen=True, slots=True)
-class Outcome:
+class Outcome(Struct, frozen=True):
     """A point with the operators that its core leaves on the CPU, whose time no replay counts."""
 
     point: VelaPoint
@@ -118,8 +117,7 @@ def vela_network(task: VelaTask, run: VelaRun) -> CompiledNetwork:
     return _checked(result, task)
 
 
-@dataclass(frozen=True, slots=True)
-class VelaBatch:
+class VelaBatch(Struct, frozen=True):
     """Runs of one core, of which so many may go on ``at_once``: those of the Python core share what does not depend on their terms."""
 
     task: VelaTask

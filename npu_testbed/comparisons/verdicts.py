@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from cascader.plan.pareto import pareto
-from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import FrontierPoint
@@ -12,8 +13,7 @@ SLOWEST = 1.01
 """Most cycles per cycle of Vela's that count as no slower."""
 
 
-@dataclass(frozen=True, slots=True)
-class Gap:
+class Gap(Struct, frozen=True):
     """A schedule of Vela's that no point of our frontier matches: in at most its bytes none takes at most :data:`SLOWEST` of its cycles.
 
     ``closest`` is our fastest in at most its bytes, None if each of ours needs more.
@@ -23,8 +23,7 @@ class Gap:
     closest: FrontierPoint | None
 
 
-@dataclass(frozen=True, slots=True)
-class Verdicts:
+class Verdicts(Struct, frozen=True):
     """The findings of a comparison against ours. A better frontier never makes one of these worse.
 
     ``more_bytes``: ours needs more bytes than Vela Size at its cycles. ``more_cycles``: ours is slower than Vela Performance in its bytes.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from fractions import Fraction
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, check_budget, check_names
 
@@ -21,8 +22,7 @@ PROMISE, FEWEST_BYTES, FEWEST_CYCLES = AIMS = "promise", "fewest-bytes", "fewest
 _MOST_ALIGNMENT = 1 << 20
 
 
-@dataclass(frozen=True, slots=True)
-class CompileOptions:
+class CompileOptions(Struct, frozen=True):
     """Options of a compilation, by Vela's names; ``ignore_ops`` are builtin operators that stay on the CPU.
 
     ``aim`` is one of :data:`AIMS`. ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field, replace
 from functools import partial
 from pathlib import PurePath
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
@@ -13,6 +15,7 @@ from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
 from npu_model.accelerator import accelerator
+from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
@@ -20,7 +23,6 @@ from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
-from npu_model.values import dataclass
 from npu_testbed.comparisons.separate_regions import EndPorts, end_ports
 from npu_testbed.compilation.compile_options import DEFAULT_ACCELERATOR, CompileOptions
 from npu_testbed.compilation.debug_xml import debug_xml
@@ -45,8 +47,7 @@ from sim import quick_cycles
 __all__ = ["DEFAULT_ACCELERATOR", "Compilation", "CompileOptions", "Reports", "Verdict", "compile_model", "debug_files", "network_name"]
 
 
-@dataclass(frozen=True, slots=True)
-class Reports:
+class Reports(Struct, frozen=True):
     """Figures of the written file: the columns of Vela's summary, the rows of its table of layers, and its debug database as a text."""
 
     summary: dict[str, object]
@@ -54,23 +55,23 @@ class Reports:
     database: Callable[[], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Compilation:
+class Compilation(Brief, frozen=True):
     """A compiled network: its replay, and files by name, the compiled ``NAME_vela.tflite`` or ``.npz`` first.
 
     ``schedule`` is None if it is Vela's own that was written; ``verdict`` says why.
     """
 
+    unshown = ("schedule", "simulation", "files", "reports")
+
     name: str
-    schedule: Schedule | None = field(repr=False)
-    simulation: Simulation = field(repr=False)
-    files: dict[str, bytes] = field(repr=False)
+    schedule: Schedule | None
+    simulation: Simulation
+    files: dict[str, bytes]
     verdict: Verdict
-    reports: Reports = field(repr=False)
+    reports: Reports
 
 
-@dataclass(frozen=True, slots=True)
-class _Ours:
+class _Ours(Struct, frozen=True):
     """Our schedule with the file that was made of it, and what that file takes in replay."""
 
     schedule: Schedule

@@ -12,10 +12,11 @@ import re
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
 
+from msgspec import Struct
+
 from npu_model.printable import printable
 from npu_model.program import KernelOperation, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator
-from npu_model.values import dataclass
 from npu_testbed.compilation.names import builtin_operator, npu_operator
 from npu_testbed.compilation.traffic import access_cycles
 from npu_testbed.simulation import Simulation
@@ -57,8 +58,7 @@ def _source_row(number: int, operator: TfliteOperator, model: TfliteModel) -> _R
     return number, builtin_operator(operator.name), 1, 1, width, height, depth, number - 1
 
 
-@dataclass(frozen=True, slots=True)
-class _Kind:
+class _Kind(Struct, frozen=True):
     """Kernels of one stream that are one operation in several stripes: of one layer, with one operator and kernel."""
 
     stream: int

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from msgspec import Struct
 
 from cascader.frontends.vela import CompilerOptions, VelaResult, checked_network, compile_network
 from npu_model.accelerator import accelerator
+from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import CompileOptions
 from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
@@ -19,20 +19,20 @@ from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
 from npu_testbed.versions import Tools
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """Bytes of SRAM that a user sets aside (the arena, or a fast scratch apart from it), and NPU cycles of the replay."""
 
     memory: int
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Brief, frozen=True):
     """Vela's compilation: what it wrote, its replay, and the figures that ours is held to."""
 
-    result: VelaResult = field(repr=False)
-    simulation: Simulation = field(repr=False)
+    unshown = ("result", "simulation")
+
+    result: VelaResult
+    simulation: Simulation
     figures: Figures
 
 

@@ -6,12 +6,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, program_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program, RegionRole
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 from sim import Beats, NetworkReplay
 
 KINDS = ("sram", "dram", "on_chip_flash", "off_chip_flash")
@@ -40,8 +41,7 @@ def cycles_per_word(memory: Memory) -> Fraction:
     return max(gated, Fraction(period, pulse.cap_words)) if pulse.cap_words else gated
 
 
-@dataclass(frozen=True, slots=True)
-class ClassBytes:
+class ClassBytes(Struct, frozen=True):
     """Bytes of one memory in whole data beats; ``total`` has scales, tables and the command stream as well."""
 
     feature_map_read: int = 0

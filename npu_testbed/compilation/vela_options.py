@@ -6,8 +6,9 @@ import argparse
 from collections.abc import Iterator
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 _INSPECT = "`npu-testbed inspect` prints the compiled file's operations"
 _LAYERS = "the per-layer CSV and `npu-testbed simulate vela` say what each layer takes"
@@ -15,8 +16,7 @@ _ONE_STAGE = "it is no stage of this compilation"
 _NO_SWITCH = "the cascader has no such switch"
 
 
-@dataclass(frozen=True, slots=True)
-class VelaOption:
+class VelaOption(Struct, frozen=True):
     """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if there is one.
 
     It is refused if ``refused`` and given with another value than ``harmless``; else it is noted. One that is ``alone`` Vela answers

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from cascader.frontends.vela.debug_database import read_tables, source_operators
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import TfliteModel
-from npu_model.values import dataclass
 from sim.replay import OperationReplay
 
 
-@dataclass(frozen=True, slots=True)
-class VelaRow:
+class VelaRow(Struct, frozen=True):
     """One operation of Vela's: of which operator of the network, as what, and where.
 
     ``layer`` is the network's tensor that its operator makes, which our layers are called by; ``name`` is Vela's. A ``fused`` one is part

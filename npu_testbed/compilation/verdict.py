@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import asdict
+
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from npu_testbed.compilation.peer import Figures
 from validation.layout import filled, grid
 
@@ -14,8 +15,7 @@ _REASON = 600
 """Characters of a reason that are shown."""
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(Struct, frozen=True):
     """Outcome of the check: the promise in words, the figures of both (None: there are none), and why Vela's own file was written.
 
     ``reason`` is "" if ours was written; ``without_vela`` says why there is nothing of Vela's to compare with, "" if there is.

@@ -8,9 +8,10 @@ from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import shown
-from npu_model.values import dataclass
 from npu_testbed.differences.report import side_json
 from npu_testbed.json_schemas import schema_version
 from npu_testbed.reports.ends import ends_json, outside_bytes
@@ -24,8 +25,7 @@ _FIRST = 1
 """Version of baselines that do not say what lives outside the arena: they are read, and no home is compared."""
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """One figure and the most that it may be; ``source`` says where that is from."""
 
     what: str
@@ -39,8 +39,7 @@ class Bar:
         return self.value <= self.limit
 
 
-@dataclass(frozen=True, slots=True)
-class Baseline:
+class Baseline(Struct, frozen=True):
     """Figures that an earlier check printed, with the accelerator, the memory system and the timing that they hold for.
 
     ``outside_bytes`` are None where the check did not say them.

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from difflib import SequenceMatcher
 
+from msgspec import Struct
+
 from npu_model.program import DmaOperation, KernelOperation
-from npu_model.values import dataclass
 from sim import NetworkReplay
 from sim.views.layers import Layer, LayerRow, layer_rows, layers
 
@@ -14,8 +15,7 @@ UNNAMED = "#"
 """Beginning of the label of a layer that has no name."""
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """Figures of a layer that are compared: cycles, what binds it, its kernels, bytes copied to SRAM and bytes of traffic."""
 
     label: str
@@ -41,8 +41,7 @@ class Figures:
         return tuple(dict.fromkeys(op.mnemonic for op in self.kernels))
 
 
-@dataclass(frozen=True, slots=True)
-class Moved:
+class Moved(Struct, frozen=True):
     """One layer on both sides; None on the side that has it not. ``changes`` say what is different, in words."""
 
     label: str

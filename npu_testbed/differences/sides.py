@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from npu_model.compiled.containers import read_container, unpacked
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.input_shapes import Source
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import BUILT
@@ -17,8 +18,7 @@ from npu_testbed.simulation import NO_VELA_OPTIONS, Simulation, VelaOptions, sim
 from validation.reading import read_file
 
 
-@dataclass(frozen=True, slots=True)
-class Side:
+class Side(Struct, frozen=True):
     """A schedule file, a ``*_vela.tflite``, or a network that Vela compiles, and what it is compiled for and replayed on."""
 
     source: str

@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from fractions import Fraction
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.program import KernelOperation
-from npu_model.values import dataclass
 from npu_testbed.energy.table import EnergyTable
 from sim import NetworkReplay
 
 
-@dataclass(frozen=True, slots=True)
-class Energy:
+class Energy(Struct, frozen=True):
     """The energy of one replay, by what takes it; its unit is the table's, so that only ratios and shares of it are shown."""
 
     parts: Mapping[str, Fraction]

@@ -8,10 +8,11 @@ from importlib import resources
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
-from npu_model.values import dataclass
 from validation.reading import read_configuration
 
 ILLUSTRATIVE = "illustrative"
@@ -21,8 +22,7 @@ _MOST = 10**9
 """Bound of a figure, so that sums of them stay finite."""
 
 
-@dataclass(frozen=True, slots=True)
-class EnergyTable:
+class EnergyTable(Struct, frozen=True):
     """The figures of a table, all in one unit: of a MAC, a cycle in which the MAC array works or not, and a byte read or written."""
 
     name: str

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, Operation, Program

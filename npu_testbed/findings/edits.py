@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork

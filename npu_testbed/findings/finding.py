@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import replace
 
-from npu_model.values import dataclass
+from msgspec import Struct
+from msgspec.structs import replace
 
 MOST = 5
 """Findings that a report names: a reader changes one thing at a time."""
@@ -14,8 +14,7 @@ LEAST = 0.01
 """Part of the cycles, or of the bytes, below which a saving is not worth a sentence."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One thing that could be changed.
 
     ``text`` says it in a sentence, ``changed`` what the replay had changed. ``cycles`` and ``bytes`` are what that saves of the

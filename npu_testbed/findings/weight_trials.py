@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.schedule.staging import weight_ranges
 from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import MAX_WAIT
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 from npu_testbed.findings.edits import cycles_with, with_transfers, without_transfer
 from npu_testbed.findings.finding import count
 from npu_testbed.one_memory import ARENA, CONSTANTS
@@ -23,8 +24,7 @@ AHEAD = (1, 2, 4)
 """Kernels ahead of its layer that a copy is tried to be issued."""
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A layer that waits for its weights: its kernels by index, and the cycles that it waits and takes."""
 
     name: str
@@ -135,8 +135,7 @@ def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
     return tuple(dict.fromkeys(where for each in ranges for where in each))
 
 
-@dataclass(frozen=True, slots=True)
-class Trial:
+class Trial(Struct, frozen=True):
     """Another way to read a layer's weights, the cycles that the network then takes, and the way in words.
 
     ``copied`` bytes are then copied into SRAM of their own, beside what was planned; if the layer reads constants where they are now,

@@ -9,12 +9,13 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.programmer_registers import REGISTER_BYTES
-from npu_model.values import dataclass
 from npu_testbed.chips import load_chip as load_named_chip
 from npu_testbed.configs import load_memory_system, load_timing_adapter
 from validation.reading import read_configuration
@@ -36,8 +37,7 @@ _MOST_INTERRUPTS = 480
 _MOST_HZ = 100_000_000_000
 
 
-@dataclass(frozen=True, slots=True)
-class MemoryBlock:
+class MemoryBlock(Struct, frozen=True):
     """A memory: its addresses (the same bytes at each), bytes, whether the core may write it and the NPU reaches it."""
 
     name: str
@@ -47,8 +47,7 @@ class MemoryBlock:
     npu: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Core:
+class Core(Struct, frozen=True):
     """A core: its type, clock, cycles that it takes for an instruction, and where its vector table lies at reset.
 
     ``machine`` is the machine of QEMU that it is a part of, "" if it is emulated by unicorn.
@@ -61,8 +60,7 @@ class Core:
     machine: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class NpuBlock:
+class NpuBlock(Struct, frozen=True):
     """The NPU: its accelerator, register addresses, interrupt number, clock, and the memory system behind its AXI ports."""
 
     accelerator: str
@@ -72,16 +70,14 @@ class NpuBlock:
     memory_system: MemorySystem
 
 
-@dataclass(frozen=True, slots=True)
-class UartBlock:
+class UartBlock(Struct, frozen=True):
     """A UART: its kind (cmsdk or pl011) and addresses."""
 
     kind: str
     addresses: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Chip:
+class Chip(Struct, frozen=True):
     """A system that firmware runs on."""
 
     name: str

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import struct
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 _HEADER = struct.Struct("<16sHHIIIIIHHHHHH")
 _SEGMENT = struct.Struct("<IIIIIIII")
@@ -14,8 +15,7 @@ _ARM, _LOAD, _EXECUTABLE = 40, 1, 1
 _MOST_SEGMENTS = 1024
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """Bytes at a (load) address, whether they are code, and how many zero bytes follow at the address that the program uses."""
 
     address: int
@@ -25,8 +25,7 @@ class Segment:
     zeros: int
 
 
-@dataclass(frozen=True, slots=True)
-class Firmware:
+class Firmware(Struct, frozen=True):
     """The segments of a file, in order, and its entry point."""
 
     entry: int

@@ -7,9 +7,10 @@ from contextlib import suppress
 from fractions import Fraction
 from pathlib import Path
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.firmware.chip import Chip
 from npu_testbed.firmware.core import StoppedError
 from npu_testbed.firmware.elf import Firmware, read_elf
@@ -21,8 +22,7 @@ MAX_SECONDS = 3600
 _TRIES = 3
 
 
-@dataclass(frozen=True, slots=True)
-class NpuRun:
+class NpuRun(Struct, frozen=True):
     """One run of an NPU: its number, cycles from the start command to the stop, and how it ended."""
 
     npu: int
@@ -31,8 +31,7 @@ class NpuRun:
     ending: str
 
 
-@dataclass(frozen=True, slots=True)
-class FirmwareRun:
+class FirmwareRun(Struct, frozen=True):
     """The result of firmware: its output, exit code (None if it did not end), why it stopped, and runs of the NPUs.
 
     ``core_cycles`` are None where the emulator does not count them.

@@ -7,14 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 Registers = Callable[[int], int]
 """The value of a core register by its number."""
 
 
-@dataclass(frozen=True, slots=True)
-class ThumbAccess:
+class ThumbAccess(Struct, frozen=True):
     """One access: the instruction's bytes, the address, the registers that are loaded or stored, and the bytes of each."""
 
     size: int

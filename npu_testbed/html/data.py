@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import to_builtins
 
 from npu_model.printable import printable
 from npu_testbed.findings import Finding
@@ -57,7 +58,7 @@ def replay_data(  # what a report shows
 
     def rows(found: Sequence[LayerRow]) -> list[dict[str, Any]]:
         return [
-            asdict(row) | {"layer": printable(row.layer, NAME), "short": short[row.layer], "operator": first_operator(row.operator)}
+            to_builtins(row) | {"layer": printable(row.layer, NAME), "short": short[row.layer], "operator": first_operator(row.operator)}
             for row in found
         ]
 

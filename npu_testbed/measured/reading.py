@@ -15,9 +15,10 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+from msgspec import Struct
+
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
-from npu_model.values import dataclass
 from validation.fvp.live import StreamTrace, read_pmu_trace
 from validation.fvp.live.counters import is_log, parse_log
 from validation.fvp.live.json_events import MAX_BYTES
@@ -40,30 +41,26 @@ _MAX_STREAMS = 1000
 _HEADERS = "'cycle,qread', 'qread[,samples][,stream]', 'layer,cycles' or --columns"
 
 
-@dataclass(frozen=True, slots=True)
-class Traced:
+class Traced(Struct, frozen=True):
     """Positions with their times; ``in_cycles`` says whether these count NPU cycles."""
 
     streams: tuple[StreamTrace, ...]
     in_cycles: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Sampled:
+class Sampled(Struct, frozen=True):
     """Positions without times: stream, byte offset and number of samples, in rising order."""
 
     samples: tuple[tuple[int, int, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class PerLayer:
+class PerLayer(Struct, frozen=True):
     """Cycles by layer, in the order of the file."""
 
     cycles: tuple[tuple[str, int], ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Counters:
+class Counters(Struct, frozen=True):
     """Counters of a whole inference, by PMU event name."""
 
     values: tuple[tuple[str, int], ...]

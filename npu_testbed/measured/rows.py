@@ -10,13 +10,14 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import sqrt
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
 from npu_model.program import WORD_BYTES, KernelOperation
-from npu_model.values import dataclass
 from npu_testbed.measured.reading import Counters, Measured, PerLayer, Sampled, Traced
 from sim import NetworkReplay, Replay
 from sim.views.layers import layer_rows, layers
@@ -30,8 +31,7 @@ _NORMAL = 1.96
 """Half the width of the 95 % interval of a normal distribution, in standard deviations."""
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredRow:
+class MeasuredRow(Struct, frozen=True):
     """One layer: NPU cycles of both sides. Half of the 95 % interval of ``measured`` is ``margin``, None where nothing was sampled."""
 
     layer: str
@@ -52,8 +52,7 @@ class MeasuredRow:
         return relative(self.replayed, self.measured) if self.measured else None
 
 
-@dataclass(frozen=True, slots=True)
-class Beside:
+class Beside(Struct, frozen=True):
     """The rows, the largest difference first.
 
     ``kind`` is "trace", "samples", "layers" or "counters" (of the whole network), ``runs`` the number of inferences or of samples,
@@ -69,8 +68,7 @@ class Beside:
     counters: tuple[tuple[str, int, int], ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Cuts:
+class _Cuts(Struct, frozen=True):
     """A stream cut where kernels are issued: byte offsets of their commands; name, operator and cycles of each slot, the start first."""
 
     bytes: int

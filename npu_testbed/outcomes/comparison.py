@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from html import escape
 from typing import Any
 
-from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.report import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import summary_table
@@ -18,8 +17,7 @@ from npu_testbed.simulation import Simulation
 from npu_testbed.views.frontier_plot import comparison_svg
 
 
-@dataclass(frozen=True, slots=True)
-class ComparisonOutcome(Outcome):
+class ComparisonOutcome(Outcome, frozen=True):
     """Our schedules of networks beside Vela's; of one network also the layers of ours at Vela Performance's bytes or fewer.
 
     ``simulation`` and ``findings`` are None where layers or findings are not shown; ``markdown`` makes the text a section of a page.

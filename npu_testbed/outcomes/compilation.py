@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from npu_testbed.compilation.compiler import Compilation
 from npu_testbed.compilation.vela_summary import vela_summary_text
 from npu_testbed.compilation.verdict import verdict_json, verdict_text
@@ -17,8 +16,7 @@ from npu_testbed.reports.summary import summary_json, summary_text
 from npu_testbed.reports.tables import layers_json, layers_text
 
 
-@dataclass(frozen=True, slots=True)
-class CompilationOutcome(Outcome):
+class CompilationOutcome(Outcome, frozen=True):
     """A compilation with its promise, and the bytes of the files that were written, by path.
 
     ``layers`` and ``cpu_operations`` add their tables to the text.

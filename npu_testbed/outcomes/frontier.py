@@ -7,7 +7,6 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from npu_model.values import dataclass
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.report import convention
 from npu_testbed.files import require_picture, write_file
@@ -19,8 +18,7 @@ from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
 
 
-@dataclass(frozen=True, slots=True)
-class FrontierOutcome(Outcome):
+class FrontierOutcome(Outcome, frozen=True):
     """The frontier of a network, and Vela's points beside it where a ``comparison`` was asked for."""
 
     frontier: Frontier

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from html import escape
 from typing import Any, ClassVar
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from npu_testbed import VERSION
 from npu_testbed.json_schemas import schema_version
 
 
-class Outcome(ABC):
+class Outcome(Struct, frozen=True):
     """The findings of a command. The command prints its text, or with ``--json`` its document; a verb of the Python API returns it."""
-
-    __slots__ = ()
 
     coloured: ClassVar[bool] = True
     """Whether a terminal shows the text in colour."""
@@ -55,8 +54,7 @@ class Outcome(ABC):
         return f"<pre>{escape(self.text())}</pre>"
 
 
-@dataclass(frozen=True, slots=True)
-class PlainOutcome(Outcome):
+class PlainOutcome(Outcome, frozen=True):
     """An outcome without a shape of its own: its value, how the document and the text are made of it, and whether it passes."""
 
     name: str
@@ -84,8 +82,7 @@ class PlainOutcome(Outcome):
         return self.words()
 
 
-@dataclass(frozen=True, slots=True)
-class TextOutcome(Outcome):
+class TextOutcome(Outcome, frozen=True):
     """A text that is printed as it is, to its last line's end."""
 
     name: str

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator, Sequence
 from html import escape
 from typing import Any
 
-from npu_model.values import dataclass
 from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.outcome import Outcome
@@ -24,8 +23,7 @@ from npu_testbed.views.sram_map import sram_map_svg
 from sim.views.layers import LayerRow, layer_rows
 
 
-@dataclass(frozen=True, slots=True)
-class ReplayOutcome(Outcome):
+class ReplayOutcome(Outcome, frozen=True):
     """A replay of a schedule, ``kind`` ours or Vela's, and what stands beside it.
 
     ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" where not asked for, ``trace`` the file that a trace was

@@ -10,7 +10,6 @@ from typing import Any
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.bounds import bounds_json, bounds_text
@@ -28,8 +27,7 @@ from npu_testbed.views.sram_map import sram_map_svg
 from validation.layout import filled
 
 
-@dataclass(frozen=True, slots=True)
-class ScheduleOutcome(Outcome):
+class ScheduleOutcome(Outcome, frozen=True):
     """A schedule with its replay, and what the search proved and found.
 
     ``findings`` is None where none were asked for, ``stopped`` what ended the search early (empty: nothing did), ``output`` the file

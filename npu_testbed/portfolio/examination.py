@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
+
+from msgspec.structs import replace
 
 from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.schedule import Schedule

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
-from npu_model.values import dataclass
 from npu_testbed.answers import FOLDER, Answers, key_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_sha256
 from npu_testbed.places import IN_ARENA, Places
@@ -16,8 +17,7 @@ SCHEMA = 3
 """Version of a kept finding; raised whenever a field changes its meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class Kept:
+class Kept(Struct, frozen=True):
     """A folder of findings for one accelerator and memory system."""
 
     folder: Path

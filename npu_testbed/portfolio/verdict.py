@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from enum import Enum
 from typing import Any
 
-from npu_model.values import dataclass
+from msgspec import Struct, to_builtins
+
 from npu_testbed.comparisons.verdicts import SLOWEST
 
 
@@ -20,16 +20,14 @@ class Check(str, Enum):
     NOT_ASKED = "not asked"
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(Struct, frozen=True):
     """A schedule: the arena in bytes, and cycles of its replay."""
 
     memory: int
     cycles: int
 
 
-@dataclass(frozen=True, slots=True)
-class Peer:
+class Peer(Struct, frozen=True):
     """The bytes and cycles of Vela's Size and Performance, each on the core that did better, and the runs that failed, with the reason."""
 
     size: Figures
@@ -39,8 +37,7 @@ class Peer:
     failures: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Ours:
+class Ours(Struct, frozen=True):
     """Points of our frontier: the smallest, and the best under each of Vela's figures; None where no point keeps to it.
 
     Of the smallest also the bytes that live outside its arena, and the multiply-accumulates that are done a second time.
@@ -54,8 +51,7 @@ class Ours:
     macs_again: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(Struct, frozen=True):
     """One network on one accelerator. ``failure`` is why there is no comparison, "" if there is one."""
 
     network: str
@@ -93,7 +89,8 @@ class Finding:
 
     def to_json(self) -> dict[str, Any]:
         """The finding as values that JSON can hold, with its verdict."""
-        return asdict(self) | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
+        plain: dict[str, Any] = to_builtins(self)
+        return plain | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
 
 
 def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
@@ -117,8 +114,7 @@ def from_json(document: dict[str, Any]) -> Finding:
     return Finding(**plain, vela=vela, ours=ours, check=Check(document["check"]))
 
 
-@dataclass(frozen=True, slots=True)
-class Report:
+class Report(Struct, frozen=True):
     """The findings of a run, in the order of the portfolio, accelerator by accelerator."""
 
     findings: tuple[Finding, ...]

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import asdict
 from typing import Any
 
+from msgspec import Struct, to_builtins
+
 from npu_model.program import ActivationKind, KernelOperation
-from npu_model.values import dataclass
 from sim.replay import NetworkReplay, OperationReplay
 from sim.views.layers import Layer, LayerRow, layer_cycles, layer_row, layers
 
@@ -23,8 +23,7 @@ STATES = "states"
 _INPUT, _FORGET, _CELL, _OUTPUT = GATES
 
 
-@dataclass(frozen=True, slots=True)
-class RecurrentLayer:
+class RecurrentLayer(Struct, frozen=True):
     """A layer's rows by gate, each over all steps and named ``LAYER: GATE``, and the cycles of each step."""
 
     layer: str
@@ -145,4 +144,4 @@ def steps_text(one: RecurrentLayer, short: str) -> str:
 
 def recurrent_json(found: Sequence[RecurrentLayer]) -> list[dict[str, Any]]:
     """Each layer with the cycles of its steps, and its gates as rows of the table of layers."""
-    return [{"layer": one.layer, "steps": list(one.steps), "gates": [asdict(row) for row in one.gates]} for one in found]
+    return [{"layer": one.layer, "steps": list(one.steps), "gates": [to_builtins(row) for row in one.gates]} for one in found]

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import asdict
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
@@ -12,7 +13,6 @@ from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
-from npu_model.values import dataclass
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.reports.ends import ends_json, ends_text
@@ -26,8 +26,7 @@ _VALUE = 400
 """Characters of a value in a line of the summary."""
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """The figures of one replay.
 
     ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is what the
@@ -157,6 +156,6 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
         "memory_system": memory_system_json(simulation.system),
         "timing": timing_json(simulation.timing),
         "tools": dict(simulation.tools),
-        "summary": asdict(summary) | {"as_planned": summary.as_planned},
+        "summary": to_builtins(summary) | {"as_planned": summary.as_planned},
         "ends": ends_json(simulation.network, simulation.system),
     }

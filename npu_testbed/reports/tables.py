@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, fields
 from typing import Any
+
+from msgspec import to_builtins
 
 from npu_model.printable import printable
 from npu_testbed.csv_file import csv_file
@@ -134,13 +135,13 @@ def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
 
 def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:
     """The rows of the per-layer table."""
-    return [asdict(row) for row in layer_rows(replay)]
+    return [to_builtins(row) for row in layer_rows(replay)]
 
 
 def layers_csv(replay: NetworkReplay) -> bytes:
     """All rows of the per-layer table as comma-separated values, under the names that ``--json`` has them by."""
-    rows = [list((asdict(row) | {"layer": printable(row.layer)}).values()) for row in layer_rows(replay)]
-    return csv_file([[field.name for field in fields(LayerRow)], *rows])
+    rows = [list((to_builtins(row) | {"layer": printable(row.layer)}).values()) for row in layer_rows(replay)]
+    return csv_file([LayerRow.__struct_fields__, *rows])
 
 
 def stalls_text(replay: NetworkReplay) -> str:

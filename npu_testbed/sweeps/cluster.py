@@ -12,9 +12,10 @@ from queue import Empty, Queue
 from threading import Thread
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from validation.reading import read_text
 
 ANSWER_SECONDS = 30.0
@@ -24,8 +25,7 @@ RETRIES = 3
 """Times that a point is handed out again after its worker has died."""
 
 
-@dataclass(frozen=True, slots=True)
-class Certificates:
+class Certificates(Struct, frozen=True):
     """Files in PEM form, by the names of Dask's own options: of the authority, and of this client's certificate and key."""
 
     ca_file: Path
@@ -33,8 +33,7 @@ class Certificates:
     key: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Cluster:
+class Cluster(Struct, frozen=True):
     """A Dask cluster by the address of its scheduler; with ``certificates`` connections to it are encrypted, and both sides known."""
 
     address: str

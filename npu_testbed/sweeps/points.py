@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from itertools import product
 from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import asdict
 
 from cascader.ethosu.network.homes import wanted_home
 from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_testbed.answers import key_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_json
 from npu_testbed.models import Model
@@ -21,8 +22,7 @@ from npu_testbed.settings import Choice, Setting, with_setting
 from npu_testbed.timing import timing_json
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One schedule that is asked for; ``budget`` is the most bytes of its arena, None for no bound.
 
     ``places`` say what lives outside the arena, and how much may be done again.
@@ -65,8 +65,7 @@ class Point:
         return key_of(["sweep", self.plain()], self.model.data)
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule.
 
     ``outside_bytes`` are those of tensors that live outside the arena, ``macs_again`` those of its ``macs`` that are done a second time.
@@ -87,8 +86,7 @@ class Answer:
         return asdict(self)
 
 
-@dataclass(frozen=True, slots=True)
-class Space:
+class Space(Struct, frozen=True):
     """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters.
 
     Without ``budgets`` the budget is what each memory mode grants, if it says how many bytes.

@@ -8,6 +8,8 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
+from msgspec import Struct
+
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.codec import from_plain
@@ -16,7 +18,6 @@ from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from npu_testbed.answers import Answers
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
@@ -29,8 +30,7 @@ AHEAD = 2
 """Points that a local process has before it, so that none waits for its next one, and none has a long line at the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Result:
+class Result(Struct, frozen=True):
     """A point with its answer."""
 
     point: Point

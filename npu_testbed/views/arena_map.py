@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import CpuPart, ethosu_part
 from cascader.ethosu.network.rows import row_graph
@@ -16,7 +18,6 @@ from cascader.plan.buffers import joint_rows, rolled
 from cascader.plan.depth_first import StripeJob
 from cascader.plan.liveness import LiveRows, live_rows
 from npu_model.program import KernelOperation
-from npu_model.values import dataclass
 from sim import NetworkReplay
 from sim.views.trace_memory import TraceBuffer
 
@@ -31,8 +32,7 @@ class AreaKind(Enum):
     STAGED = "staged weights"
 
 
-@dataclass(frozen=True, slots=True)
-class Slab:
+class Slab(Struct, frozen=True):
     """Bytes ``low`` to ``high`` (exclusive) from cycle ``start`` to ``end``."""
 
     start: int
@@ -41,8 +41,7 @@ class Slab:
     high: int
 
 
-@dataclass(frozen=True, slots=True)
-class Area:
+class Area(Struct, frozen=True):
     """One tensor or one copy of weights: slabs in order of time, without those that hold nothing."""
 
     name: str
@@ -50,8 +49,7 @@ class Area:
     slabs: tuple[Slab, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaMap:
+class ArenaMap(Struct, frozen=True):
     """All areas of a schedule of ``cycles`` in an arena of ``arena_size`` bytes."""
 
     model: str
@@ -78,8 +76,7 @@ def trace_buffers(arena: ArenaMap) -> tuple[TraceBuffer, ...]:
     return tuple(sorted(found, key=lambda buffer: (buffer.start, buffer.low)))
 
 
-@dataclass(frozen=True, slots=True)
-class _Clock:
+class _Clock(Struct, frozen=True):
     """Cycles at which each step begins (with a last entry for the end), and at which each copy is issued."""
 
     steps: tuple[int, ...]

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.program import Binding, ByteRange, DmaOperation
-from npu_model.values import dataclass
 from npu_testbed.one_memory import ARENA, FAST_SCRATCH
 from npu_testbed.simulation import Simulation
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab
 from sim import Replay
 
 
-@dataclass(frozen=True, slots=True)
-class _Step:
+class _Step(Struct, frozen=True):
     """Something that reads and writes addresses: an operation, or what comes before, between and after the Programs."""
 
     name: str
@@ -31,8 +31,7 @@ class _Step:
     writes: tuple[ByteRange, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class _Life:
+class _Life(Struct, frozen=True):
     """Bytes ``low`` to ``high`` from their write by a step to the end of the last one that reads them."""
 
     writer: _Step

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from math import ceil, floor, log, log10
 from xml.sax.saxutils import escape, quoteattr
 
+from msgspec import Struct
+
 from npu_model.printable import printable
-from npu_model.values import dataclass
 
 FONT = "font-family: 'DejaVu Sans', Verdana, Helvetica, Arial, sans-serif"
 INK, FAINT = "#222222", "#dddddd"
@@ -79,8 +80,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> tuple[float, ...]:
     return linear_ticks(low, high, most)
 
 
-@dataclass(frozen=True, slots=True)
-class Axis:
+class Axis(Struct, frozen=True):
     """Values ``low`` to ``high`` on pixels ``start`` to ``end``; ``unit`` divides them for the labels."""
 
     low: float

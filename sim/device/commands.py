@@ -5,13 +5,14 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.command_stream import decoded
 from npu_model.command_stream.decode import MAX_STREAM_BYTES
 from npu_model.errors import InputError
 from npu_model.program import Control, ControlKind, KernelOperation, Operation, Program, Region, RegionRole
 from npu_model.program.check import ADDRESS_LIMIT, operation_violations
-from npu_model.values import dataclass
 from sim.device.bus import BusError
 
 REGIONS = 8
@@ -24,8 +25,7 @@ _CHUNK = 1024
 _WORD = 4
 
 
-@dataclass(frozen=True, slots=True)
-class Commands:
+class Commands(Struct, frozen=True):
     """The operations of a stream with the words of each, and why there are no more.
 
     ``complaint`` is empty if NPU_OP_STOP or the end of the queue came, else the sentence of a parse error. If ``channel`` is given it is

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
@@ -10,7 +11,6 @@ from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem
 from npu_model.program import Control, ControlKind, DmaOperation, KernelOperation
 from npu_model.programmer_registers import Register
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from sim.device.bus import Bus
 from sim.device.commands import REGIONS, Commands, commands
 from sim.device.operands import COMMANDS, BusAbortError, Operands, Window
@@ -25,8 +25,7 @@ _BURST_BYTES = {0: 64, 1: 128, 2: 256, 3: 256}
 """AXI_LIMIT.max_beats (core driver); 3 is reserved."""
 
 
-@dataclass(frozen=True, slots=True)
-class FinishedRun:
+class FinishedRun(Struct, frozen=True):
     """A run that is over: the device's cycle at its start, how many it took, and how it ended ("reset" if it was given up)."""
 
     start: int

@@ -6,16 +6,16 @@ Every operand becomes a memory of its own from its lowest address on, so that re
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program, Region, RegionRole, Tiles
-from npu_model.values import dataclass
 from sim.device.bus import Bus, BusError
 from sim.device.commands import Commands
 from sim.functional import FilterCache, Memory, Store, execute
@@ -36,8 +36,7 @@ class BusAbortError(Exception):
         self.port, self.channel = port, channel
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """The span of addresses of an operand: its region, first offset in it and length, and the channel that moves it."""
 
     region: int
@@ -151,7 +150,7 @@ class Operands:
         inputs = {name: input_map(fm) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2))}
         weights, scales = streams(op.weights, WEIGHTS), streams(op.scales, SCALES)
         ofm = _moved(op.ofm, *place(op.ofm.byte_ranges(), OFM, read=False))
-        here = replace(op, weights=weights, scales=scales, ofm=ofm, **inputs)  # type: ignore[arg-type]  # two feature maps by name
+        here = replace(op, weights=weights, scales=scales, ofm=ofm, **inputs)
         regions = tuple(Region(i, RegionRole.UNUSED, window.length, contents[i] or b"") for i, window in enumerate(windows))
         program = Program(self._device.name, (here,), (0,), regions)
         memory = Memory(program)
@@ -162,7 +161,7 @@ class Operands:
     def _require_no_hazard(self, op: KernelOperation, user: str) -> None:
         """By physical addresses, as regions may lie on each other."""
         maps = {name: fm and _moved(fm, 0, self.bases[fm.region]) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2), ("ofm", op.ofm))}
-        require_no_hazard(replace(op, **maps), user)  # type: ignore[arg-type]  # three feature maps by name
+        require_no_hazard(replace(op, **maps), user)
 
     def _write_back(self, window: Window, store: Store) -> None:
         runs = list(_runs(store.written))

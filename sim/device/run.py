@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable
-from dataclasses import replace
 from enum import Enum
 from itertools import accumulate
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
@@ -24,7 +26,6 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from sim.device.commands import REGIONS, Commands
 from sim.device.counts import Counts
 from sim.fast import counted_replay
@@ -47,16 +48,14 @@ class Ending(Enum):
     STOPPED = "stop request"
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """An operation takes effect: its index in the stream, and the cycle of the run."""
 
     cycle: int
     index: int
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """Timeline of a run of ``commands`` from operation ``first`` on.
 
     ``reached[i]`` is the cycle at which the command processor is at operation ``first + i``. ``steps`` are in order of time; a kernel or

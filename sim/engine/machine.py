@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import simpy
+from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, Program
 from npu_model.timing import BlockdepRule, TimingParameters
-from npu_model.values import dataclass
 from sim.engine.clock import Clock
 from sim.engine.ports import Ports
 from sim.engine.recorder import Recorder
@@ -139,8 +140,7 @@ class KernelRun:
         return self.previous is not None and self.previous.op.shram != self.op.shram
 
 
-@dataclass(frozen=True, slots=True)
-class Work:
+class Work(Struct, frozen=True):
     """One step of one block of one kernel, as it is handed from unit to unit."""
 
     run: KernelRun
@@ -168,8 +168,7 @@ class Work:
         return self.block == len(self.run.jobs) - 1
 
 
-@dataclass(frozen=True, slots=True)
-class Times:
+class Times(Struct, frozen=True):
     """When an operation was issued to its queue and when it was finished, in cycles."""
 
     issued: int

@@ -9,12 +9,12 @@ from fractions import Fraction
 from typing import Any
 
 import simpy
+from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.traffic import Runs
 from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from sim.engine.clock import Clock
 
 _NO_CAP = 1 << 62
@@ -115,8 +115,7 @@ def transactions(runs: Runs, limit: int, phase: int = 0) -> list[int]:
     return [head, *pieces] if head else pieces
 
 
-@dataclass(frozen=True, slots=True)
-class _Request:
+class _Request(Struct, frozen=True):
     """The transactions of one transfer that are still to be issued, last first, and the event that completes it."""
 
     beats: list[int]

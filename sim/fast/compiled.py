@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterator
-from dataclasses import field
 from functools import cached_property, lru_cache
 from itertools import chain
 
 from npu_model.accelerator import Accelerator
+from npu_model.brief import Brief
 from npu_model.cost.block_jobs import PHASES
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.memory.system import Memory, MemorySystem
@@ -16,7 +16,6 @@ from npu_model.native import native
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Region, Shram
 from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork, work_of
 from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
@@ -70,14 +69,15 @@ _WAITS = (
 _COUNTS = len(_BUSY) + len(_WAITS)
 
 
-@dataclass(frozen=True, slots=True)
-class CompiledReplay:
+class CompiledReplay(Brief, frozen=True):
     """The core's replay of a Program: cycles, data beats of the kernels, times in the order in which operations end, and counts."""
+
+    unshown = ("counts",)
 
     cycles: int
     beats: Beats
     times: dict[int, Times]
-    counts: array[int] = field(repr=False)
+    counts: array[int]
 
     def _rows(self) -> Iterator[tuple[int, array[int]]]:
         return ((index, self.counts[begin : begin + _COUNTS]) for index, begin in enumerate(range(0, len(self.counts), _COUNTS + 4)))
@@ -99,14 +99,15 @@ class CompiledReplay:
         return Beats(*self.counts[begin : begin + 4])
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Kernel(Brief, frozen=True):
     """All that the core asks of a kernel with weights in ``constants``, or with copies of these; it keeps what it is known by."""
 
-    op: KernelOperation = field(repr=False)
-    constants: bytes = field(repr=False)
+    unshown = ("op", "constants", "work")
+
+    op: KernelOperation
+    constants: bytes
     blocks: int
-    work: memoryview = field(repr=False)
+    work: memoryview
 
 
 def _constants(program: Program) -> Region | None:

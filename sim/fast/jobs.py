@@ -5,9 +5,10 @@ Kernels that differ by addresses alone share them, as far as the transactions do
 
 from __future__ import annotations
 
-from dataclasses import fields
 from functools import lru_cache
 from operator import attrgetter
+
+from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import PHASES, BlockJob, Read, block_jobs
@@ -16,7 +17,6 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from sim.engine.commands import copy_chunks
 from sim.engine.ports import Channel, burst_beats, transactions
@@ -27,11 +27,10 @@ _MAX_BLOCKS = 200_000
 """Blocks that are kept before all are forgotten: some hundred megabytes."""
 
 _ADDRESSED = ("ifm", "ifm2", "ofm", "weights", "scales", "blockdep")
-_unaddressed = attrgetter(*(field.name for field in fields(KernelOperation) if field.name not in _ADDRESSED))
+_unaddressed = attrgetter(*(name for name in KernelOperation.__struct_fields__ if name not in _ADDRESSED))
 
 
-@dataclass(frozen=True, slots=True)
-class Request:
+class Request(Struct, frozen=True):
     """A read: its port, channel and transfer."""
 
     port: int
@@ -39,8 +38,7 @@ class Request:
     transfer: Transfer | None
 
 
-@dataclass(frozen=True, slots=True)
-class FlatStep:
+class FlatStep(Struct, frozen=True):
     """One MAC step; ``weights`` are the scales too if it is the block's first, burst by burst where a core has so many under way.
 
     ``continues`` says that it works on the IFM block of the step before, ``frees_input`` that the next one does not on its own.
@@ -55,8 +53,7 @@ class FlatStep:
     frees_input: bool
 
 
-@dataclass(frozen=True, slots=True)
-class FlatBlock:
+class FlatBlock(Struct, frozen=True):
     """One OFM block."""
 
     steps: tuple[FlatStep, ...]
@@ -68,8 +65,7 @@ Words = tuple[int, int, int, int]
 """Data words of port 0, read and written, and of port 1."""
 
 
-@dataclass(frozen=True, slots=True)
-class FlatKernel:
+class FlatKernel(Struct, frozen=True):
     """A kernel operation: its blocks, the port that they are stored through, and the data words that it moves."""
 
     blocks: tuple[FlatBlock, ...]

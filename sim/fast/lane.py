@@ -7,11 +7,11 @@ in the replay of a network; a state remembers where each turn leads.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import field
+
+from msgspec import Struct, field
 
 from npu_model.memory.system import Memory
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 
 Admit = Callable[[int, int], int]
 """A gate: the first cycle from a given one on at which a transaction of so many words may pass."""
@@ -37,16 +37,14 @@ class Turn:
         self.all_but_last = self.words - beats[-1]
 
 
-@dataclass(frozen=True, slots=True)
-class Transfer:
+class Transfer(Struct, frozen=True):
     """The transactions of one transfer, turn by turn and all together; equal transfers are one object."""
 
     turns: tuple[Turn, ...]
     whole: Turn
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """Effect of a turn, in cycles from its start: first and last issue, and last completion.
 
     ``after`` is the lane one cycle after the last issue. ``last_turn`` is when the last turn starts if there are several.
@@ -65,8 +63,7 @@ GatedTurn = tuple[Turn, int, tuple[tuple[int, int], ...]]
 """A turn, the cycle of the gate's period in which it starts, and the words by period that have passed before."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class State:
+class State(Struct, frozen=True, eq=False):
     """The work that a lane has left.
 
     ``finishes`` are the cycles until each of the last transactions is complete, oldest first, as many as may be outstanding.

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.program import WORD_BYTES, KernelOperation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.work import StreamWork, stream_work
 from sim.engine.machine import Times
 from sim.fast.commands import command_fetch, command_processor, dma
@@ -20,8 +21,7 @@ from sim.fast.weights import weight_decoder
 from sim.replay import Beats, check_work
 
 
-@dataclass(frozen=True, slots=True)
-class QuickReplay:
+class QuickReplay(Struct, frozen=True):
     """Cycles, beats and times of a Program, equal to those of :func:`sim.replay` to the cycle; units and waits are left out.
 
     ``times`` are those of the kernel operations and DMA transfers, by their index in the Program.

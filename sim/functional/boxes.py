@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npu_model.program import BRICK, FeatureMap, Layout
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Box:
+class Box(Struct, frozen=True):
     """A part of a feature map with one constant stride per axis: rows, columns, bricks and channels of a brick.
 
     ``start`` is the address of its first element; a negative stride puts others before it.

@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
-from npu_model.values import dataclass
 from npu_model.weight_stream.weights import core_channels, decode_scales, weight_shape, weights_from_stream
 from sim.functional.memory import Memory
 from sim.functional.rescale import Integers
@@ -21,8 +21,7 @@ _EXACT_FLOAT32 = 1 << 24
 _EXACT_FLOAT64 = 1 << 53
 
 
-@dataclass(frozen=True, slots=True)
-class Filter:
+class Filter(Struct, frozen=True):
     """The weights of one stream as floats that are integers.
 
     ``taps`` is (rows, columns, IFM channels, OFM channels), or (rows, columns, channels) for depthwise. Products and partial
@@ -33,8 +32,7 @@ class Filter:
     bound: int
 
 
-@dataclass(frozen=True, slots=True)
-class ScaleTable:
+class ScaleTable(Struct, frozen=True):
     """Bias, scale and shift per OFM channel."""
 
     bias: Integers

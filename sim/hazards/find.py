@@ -16,10 +16,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Program
-from npu_model.values import dataclass
 from sim.hazards.accesses import Accesses, Overlap, overlap, touch
 from sim.hazards.jobs import first_jobs, last_blocks
 from sim.hazards.partition import partition_problem
@@ -34,8 +35,7 @@ Hazard = Race | LostTable | PartitionFault
 """A finding of the check."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Pair:
+class _Pair(Struct, frozen=True):
     """Two operations that share bytes, and who writes them."""
 
     overlap: Overlap

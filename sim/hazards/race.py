@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
-from npu_model.values import dataclass
 
 SHRAM = -1
 """In place of a region's number: the shared buffer."""
 
 
-@dataclass(frozen=True, slots=True)
-class Race:
+class Race(Struct, frozen=True):
     """Two operations of a Program that use the same bytes, at least one of them writing, in no order that is guaranteed.
 
     ``first`` and ``second`` are their indices in stream order, ``names`` what each is; ``bytes`` is the first run of ``shared`` bytes, of
@@ -39,8 +39,7 @@ class Race:
         return f"{_capital(self.names[1])} {does} {span}{more}, which {self.names[0]} may not yet have {done}: {self.missing}."
 
 
-@dataclass(frozen=True, slots=True)
-class LostTable:
+class LostTable(Struct, frozen=True):
     """A kernel ``second`` whose look-up table was loaded before kernel ``first`` had its buffers in the same ``bytes`` of SHRAM."""
 
     program: int
@@ -56,8 +55,7 @@ class LostTable:
         return f"{_capital(self.names[1])} looks up values in {span}, where {self.names[0]} has had its buffers since: load the table anew."
 
 
-@dataclass(frozen=True, slots=True)
-class PartitionFault:
+class PartitionFault(Struct, frozen=True):
     """A kernel whose buffers in the shared buffer overlap or are too small; ``problem`` is the clause that says how."""
 
     program: int

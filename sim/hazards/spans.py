@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from npu_model.program import BRICK, ByteRange, FeatureMap, Layout
-from npu_model.values import dataclass
 
 Addresses = NDArray[np.int64]
 
@@ -14,8 +14,7 @@ MOST_RUNS = 1 << 22
 """Runs of a part of a map that are told apart: more than the arena of any device can hold apart. Beyond, the bytes between count too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Part:
+class Part(Struct, frozen=True):
     """Rows ``y``, columns ``x`` and channels ``c`` of a feature map, each from its first to its last (exclusive)."""
 
     y: tuple[int, int]
@@ -28,8 +27,7 @@ def whole(fm: FeatureMap) -> Part:
     return Part((0, fm.shape.height), (0, fm.shape.width), (0, fm.shape.depth))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Spans:
+class Spans(Struct, frozen=True, eq=False):
     """Disjoint runs of bytes, ascending: ``starts`` are inclusive, ``ends`` exclusive."""
 
     starts: Addresses

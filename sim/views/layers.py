@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from npu_model.program import DmaOperation, KernelOperation
-from npu_model.values import dataclass
 from sim.events import Cause, Unit
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay
 
@@ -17,8 +18,7 @@ FILL = "pipeline fill"
 """Binding of a layer whose units are mostly idle though nothing outside holds it up: too few blocks to overlap."""
 
 
-@dataclass(frozen=True, slots=True)
-class LayerRow:
+class LayerRow(Struct, frozen=True):
     """One layer: the operations of one name, or one operation where names are unknown ("#12 CONV_2D").
 
     ``operator`` holds the mnemonics of its kernels, "DMA" if it has none. ``cycles`` is the time by which its kernels
@@ -133,8 +133,7 @@ def _first_run(operations: list[OperationReplay]) -> int:
     return next((one.index for one in operations if isinstance(one.op, KernelOperation)), operations[0].index)
 
 
-@dataclass(frozen=True, slots=True)
-class Layer:
+class Layer(Struct, frozen=True):
     """A layer of the Program ``number``: its operations, and ``cycles`` as :class:`LayerRow` has them."""
 
     number: int

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections import Counter
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from sim.events import Cause, Unit
 from sim.replay import NetworkReplay
 
 
-@dataclass(frozen=True, slots=True)
-class UnitStalls:
+class UnitStalls(Struct, frozen=True):
     """One unit's cycles: ``busy``, ``waits`` per cause (largest first) and the rest, ``idle``, in which it had nothing to do.
 
     The three sum to NPU ACTIVE.

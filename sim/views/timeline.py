@@ -6,10 +6,11 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
+from msgspec import Struct
+
 from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation, Program
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 from sim.events import Event, Unit, Wait
 
 WAITING = "."
@@ -25,8 +26,7 @@ LABELS = max(len(unit.value) for unit in Unit) + len(" ||")
 """Characters of a line beside its columns."""
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """Cycles of a replay to draw: from ``first`` up to ``last``, None for the end."""
 
     first: int = 0
@@ -37,8 +37,7 @@ WHOLE = Window()
 """All cycles."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Activity:
+class _Activity(Struct, frozen=True):
     """Cycles ``start`` to ``end`` of a unit, on behalf of an operation or (None) waiting."""
 
     start: int

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.printable import printable
-from npu_model.values import dataclass
 from sim.replay import Replay
 
 PORTS, BUFFERS = 2, 3
@@ -18,8 +19,7 @@ _FIRST_TRACK = 101
 _COUNTERS = (("AXI0 read", "axi0_read"), ("AXI0 write", "axi0_write"), ("AXI1 read", "axi1_read"), ("AXI1 write", "axi1_write"))
 
 
-@dataclass(frozen=True, slots=True)
-class TraceBuffer:
+class TraceBuffer(Struct, frozen=True):
     """A buffer of the arena, ``kind`` as a reader calls it, that lives from cycle ``start`` to ``end`` in bytes ``low`` to ``high``."""
 
     name: str

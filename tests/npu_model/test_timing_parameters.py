@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from fractions import Fraction
 
 import pytest
+from msgspec.structs import replace
 
 from npu_model.accelerator import accelerator
 from npu_model.cost.block_jobs import block_jobs
@@ -82,7 +82,7 @@ def test_the_timing_parameters_change_no_beat_but_for_the_ifm_that_is_kept() -> 
 
 
 def test_every_parameter_that_can_be_fitted_stays_inside_what_the_model_accepts() -> None:
-    names = {field.name for field in fields(TimingParameters)}
+    names = set(TimingParameters.__struct_fields__)
     for parameter in PARAMETERS:
         assert parameter.name in names
         assert parameter.lower + parameter.notches * parameter.step == parameter.upper

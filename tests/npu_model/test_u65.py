@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 from small_programs import conv
 
 from cascader.frontends.vela import CompilerOptions, compile_network
@@ -63,21 +63,21 @@ def test_the_u65_is_replayed_and_not_scheduled_for() -> None:
 def test_its_blocks_are_those_of_the_u55_and_its_ports_and_queues_velas() -> None:
     ours, vela = accelerator(U65), vela_features(U65)
     other = accelerator("ethos-u55-256")
-    differing = {name for name in Accelerator.__slots__ if getattr(ours, name) != getattr(other, name)}
+    differing = {name for name in Accelerator.__struct_fields__ if getattr(ours, name) != getattr(other, name)}
     assert differing == {"name", "port_bytes_per_cycle", "max_outstanding_dma", "access"}
     assert (ours.macs, ours.cores) == (vela.num_macs_per_cycle, vela.ncores)
     assert ours.max_outstanding_dma == vela.max_outstanding_dma == 2
     sram = type(vela.axi0_port).Sram
     assert ours.port_bytes_per_cycle == vela.memory_bandwidths_per_cycle[sram] / vela.memory_clock_scales[sram] == 16
-    assert list(vela.shram_bank_granules) == [getattr(ours.granules, name) for name in type(ours.granules).__slots__]
+    assert list(vela.shram_bank_granules) == [getattr(ours.granules, name) for name in ours.granules.__struct_fields__]
 
 
 def test_the_u65_with_512_macs_has_two_cores_of_256_that_put_out_twice_as_much() -> None:
     ours, vela, one = accelerator(U65_512), vela_features(U65_512), accelerator(U65)
-    differing = {name for name in Accelerator.__slots__ if getattr(ours, name) != getattr(one, name)}
+    differing = {name for name in Accelerator.__struct_fields__ if getattr(ours, name) != getattr(one, name)}
     assert differing == {"name", "cores", "output"}
     assert (ours.macs, ours.cores, ours.macs_per_cycle) == (vela.num_macs_per_cycle, vela.ncores, 512)
-    assert all(getattr(ours.output, name) * 2 == getattr(one.output, name) for name in type(ours.output).__slots__)
+    assert all(getattr(ours.output, name) * 2 == getattr(one.output, name) for name in ours.output.__struct_fields__)
     rates = ours.output
     found = (rates.mul32, rates.mul, rates.simple_add, rates.scaled_add, rates.max_pool, rates.other)
     assert found == tuple(vela.output_cycles_per_elem[2:])

@@ -7,7 +7,6 @@ import importlib.util
 import json
 import sys
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,6 +14,7 @@ from typing import Any
 import pytest
 from command_line import call, refusal
 from fvp_stand_in import stand_in
+from msgspec.structs import replace
 from quick_comparisons import compare_quickly
 
 import npu_testbed.comparisons.beside_vela

@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import sys
 import xml.etree.ElementTree as ET
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from command_line import refusal
+from msgspec.structs import replace
 from scheduling import schedule as layer_by_layer
 
 from cascader.search.workers import workers

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from vendor_ini import board_ini
 
 from npu_model.compiled.network import read_compiled

@@ -7,13 +7,13 @@ import io
 import re
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
 from command_line import call
 from cpu_networks import cpu_split_network
+from msgspec.structs import replace
 
 from cascader.frontends.vela.debug_database import layer_names, read_tables
 from npu_model.compiled.network import read_compiled

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 import re
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.program import DmaOperation, KernelOperation

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 from quick_comparisons import compare_quickly
 
 from npu_testbed.energy import EnergyTable, energy, energy_json, energy_ratio, load_energy_table

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from functools import cache, partial
 
 import pytest
+from msgspec.structs import replace
 from small_programs import IDEAL, conv, copy, max_pool, memories, memory, program
 
 import npu_testbed

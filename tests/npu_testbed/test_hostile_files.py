@@ -9,13 +9,13 @@ import subprocess
 import sys
 import time
 import tracemalloc
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cascades import cascade, cuts
 from command_line import call, refusal
+from msgspec.structs import replace
 
 from cascader.ethosu.schedule.codec import from_plain, to_plain
 from cascader.ethosu.schedule.file import MAX_VALUES, digest, from_json, to_json

@@ -6,7 +6,6 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import pytest
 from browser import Page, browser
 from command_line import call, refusal
+from msgspec.structs import replace
 
 from npu_model.program import Program
 from npu_testbed.comparisons.comparison import compare

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pickle
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
 from hand_built import Graph
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import call
 from hand_built import Graph
+from msgspec.structs import replace
 from reference_data import shared_data
 
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, named_network

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 from small_programs import IDEAL
 from test_compare import PERFORMANCE, SIZE, frontier, point, vela
 

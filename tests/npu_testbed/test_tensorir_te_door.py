@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
+from msgspec.structs import replace
 from te_operators import Constants, image, two_convolutions
 
 import npu_testbed

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 
 import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 from reference_data import shared_data
 from vendor_ini import board_ini
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import random
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
 from damage import MAGIC, SYSTEM, damaged, executed, exported
+from msgspec.structs import replace
 from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower

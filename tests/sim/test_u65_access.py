@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 from small_programs import conv, program
 
 from npu_model.accelerator import Accelerator, accelerator

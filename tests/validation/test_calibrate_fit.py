@@ -6,13 +6,13 @@ import itertools
 import random
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from calibrations import TOOLS, as_if, needs_scipy, short_measurements
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.program import OperationKind

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from pathlib import Path
 
 import pytest
 from calibrations import short_measurements
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters

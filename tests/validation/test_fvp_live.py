@@ -7,12 +7,12 @@ import sys
 import time
 import tracemalloc
 from contextlib import suppress
-from dataclasses import replace
 from functools import cache
 from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from msgspec.structs import replace
 
 from cascader.frontends.vela import VelaResult, compile_network, named_network
 from npu_model.compiled.network import CompiledNetwork

@@ -6,7 +6,6 @@ import doctest
 import importlib
 import json
 import os
-from dataclasses import replace
 from fractions import Fraction
 from itertools import cycle, product
 
@@ -14,6 +13,7 @@ import pytest
 from cpu_networks import cpu_split_network
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from reference_data import shared_data
 
 from cascader.frontends.vela.compiler import VelaResult, compile_network

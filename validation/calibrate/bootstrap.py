@@ -5,7 +5,8 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from validation.calibrate.fit import TIE, Notches, Problem
 from validation.calibrate.solver import bounded_step
 from validation.fvp.scores import mean_error
@@ -14,16 +15,14 @@ RESAMPLES = 1000
 COVERAGE = 0.95
 
 
-@dataclass(frozen=True, slots=True)
-class Interval:
+class Interval(Struct, frozen=True):
     """A percentile interval of :data:`COVERAGE`."""
 
     low: float
     high: float
 
 
-@dataclass(frozen=True, slots=True)
-class Bootstrap:
+class Bootstrap(Struct, frozen=True):
     """Intervals of every fitted parameter, in their order, and of the mean absolute error; ``seed`` repeats them."""
 
     seed: int

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING
-from npu_model.values import dataclass
 from validation.calibrate.bootstrap import bootstrap
 from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
 from validation.calibrate.evaluation import Errors, Evaluator, Progress, silent
@@ -91,8 +92,7 @@ def _figures(errors: Sequence[float]) -> tuple[int, float, float]:
     return figures.count, _rounded(figures.mean), _rounded(figures.worst)
 
 
-@dataclass(frozen=True, slots=True)
-class CheckedPoint:
+class CheckedPoint(Struct, frozen=True):
     """One measurement under a profile.
 
     ``recorded`` is what the profile says of its cycles, None if the fit has not seen it. ``beats`` has the counters that
@@ -117,8 +117,7 @@ class CheckedPoint:
         return relative(self.default_cycles, self.npu_active)
 
 
-@dataclass(frozen=True, slots=True)
-class Check:
+class Check(Struct, frozen=True):
     """A profile replayed: its points, and whether it still holds."""
 
     profile: CalibrationProfile

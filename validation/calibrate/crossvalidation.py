@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from msgspec import Struct
+
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
 from validation.calibrate.measurements import Measurement
@@ -14,8 +15,7 @@ from validation.calibrate.parameters import Parameter
 Group = Callable[[Measurement], str]
 
 
-@dataclass(frozen=True, slots=True)
-class Fold:
+class Fold(Struct, frozen=True):
     """One group of measurements left out: its name, the values fitted to the others, and the errors on the group."""
 
     left_out: str
@@ -23,8 +23,7 @@ class Fold:
     errors: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class CrossValidation:
+class CrossValidation(Struct, frozen=True):
     """All folds over one kind of group (``network`` or ``accelerator``)."""
 
     kind: str

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from itertools import zip_longest
 
+from msgspec import Struct
+
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from sim import Beats, quick_replay
 from validation.calibrate.measurements import BEATS, Measurement
 from validation.fvp.scores import mean_error, relative, worst_error
@@ -19,8 +20,7 @@ def silent(_replays: int) -> None:
     """Progress that nobody watches."""
 
 
-@dataclass(frozen=True, slots=True)
-class Errors:
+class Errors(Struct, frozen=True):
     """Relative errors of NPU ACTIVE over ``count`` measurements: mean absolute and worst signed."""
 
     count: int

@@ -13,9 +13,10 @@ from itertools import product
 from math import ceil, floor
 from operator import itemgetter
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import Parameter, timing_at
@@ -42,8 +43,7 @@ TIE = 1e-12
 Notches = tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Fit:
+class Fit(Struct, frozen=True):
     """The parameters that a fit found, and the errors over what it was fitted to.
 
     ``minima`` are the points from which no neighbour is better, best first, the fit itself among them. ``undecided`` names the parameters

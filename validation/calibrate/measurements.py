@@ -5,16 +5,15 @@ from __future__ import annotations
 import csv
 import hashlib
 from collections.abc import Iterable
-from dataclasses import field
 from pathlib import Path
 
+from npu_model.brief import Noted
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import parse_profile, profile, profile_names
 from npu_model.memory.vela_ini import memory_system
 from npu_model.program import Program
-from npu_model.values import dataclass
 from npu_model.weight_stream.work import StreamWork
 from validation.fvp.live.counters import parse_log
 from validation.fvp.references.records import Point, measured_program, measured_work, points
@@ -37,8 +36,7 @@ _MAX_COUNT = 1 << 48
 """The PMU's cycle counter has 48 bits (core driver ``ethosu55_interface.h``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Measurement:
+class Measurement(Noted, frozen=True):
     """One measured inference.
 
     ``active`` is NPU ACTIVE in NPU cycles, ``beats`` holds the counters of :data:`BEATS` that were measured.
@@ -47,17 +45,20 @@ class Measurement:
     ``sha256`` is that of the compiled file and stands for the programs when measurements are compared.
     """
 
+    unshown = ("programs", "system", "work")
+    notes = ("programs", "work")
+
     name: str
     network: str
     memory: str
-    programs: tuple[Program, ...] = field(repr=False, compare=False)
-    system: MemorySystem = field(repr=False)
+    programs: tuple[Program, ...]
+    system: MemorySystem
     active: int
     beats: tuple[tuple[str, int], ...] = ()
     calibrates: bool = True
     sha256: str = ""
     source: str = ""
-    work: tuple[StreamWork, ...] = field(default=(), repr=False, compare=False)
+    work: tuple[StreamWork, ...] = ()
 
     @property
     def accelerator(self) -> str:

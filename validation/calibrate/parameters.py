@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from fractions import Fraction
 from typing import Any
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from npu_model.errors import InputError
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 
 MAX_FITTED = 3
 """Parameters that one fit may move: more would follow the noise of a few dozen points."""
 
 
-@dataclass(frozen=True, slots=True)
-class Parameter:
+class Parameter(Struct, frozen=True):
     """A field of :class:`TimingParameters` with its bounds, and the ``step`` of the grid that a fit searches.
 
     The position of a value on the grid is its notch: 0 is ``lower``, ``notches`` is ``upper``. ``reason`` says what

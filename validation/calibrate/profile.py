@@ -4,27 +4,27 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from importlib import resources
 from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import fields
 
 from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from npu_model.toml_text import parse_toml
-from npu_model.values import dataclass
 from validation.calibrate.evaluation import Errors
 
 SCHEMA = 1
 REFERENCE = "corstone_fvp_u55.toml"
 
-T = TypeVar("T")
+T = TypeVar("T", bound=Struct)
 
 
-@dataclass(frozen=True, slots=True)
-class FittedValue:
+class FittedValue(Struct, frozen=True):
     """One fitted parameter: its value, what it was before, its bounds, and its bootstrap interval, in the parameter's unit."""
 
     name: str
@@ -36,8 +36,7 @@ class FittedValue:
     interval_high: float
 
 
-@dataclass(frozen=True, slots=True)
-class FittedPoint:
+class FittedPoint(Struct, frozen=True):
     """One measurement that the fit saw: what was run, what was measured, and what the fitted model gives."""
 
     name: str
@@ -47,8 +46,7 @@ class FittedPoint:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class FoldErrors:
+class FoldErrors(Struct, frozen=True):
     """Errors on one group that a fit to all others gives; ``kind`` is network or accelerator."""
 
     kind: str
@@ -58,8 +56,7 @@ class FoldErrors:
     worst: float
 
 
-@dataclass(frozen=True, slots=True)
-class ErrorFigures:
+class ErrorFigures(Struct, frozen=True):
     """Relative errors of NPU ACTIVE: mean absolute and worst signed; ``mean_low`` and ``mean_high`` bound the mean (bootstrap)."""
 
     default_mean: float
@@ -70,8 +67,7 @@ class ErrorFigures:
     mean_high: float
 
 
-@dataclass(frozen=True, slots=True)
-class CalibrationProfile:
+class CalibrationProfile(Struct, frozen=True):
     """A calibration: fitted parameters, provenance and errors. ``date`` is the caller's, ``seed`` that of the bootstrap.
 
     ``undecided`` names the fitted parameters of which other values are as good.
@@ -108,7 +104,7 @@ def _plain(value: Any) -> str:
 
 
 def _entries(value: Any) -> list[str]:
-    return [f"{field.name} = {_plain(getattr(value, field.name))}" for field in fields(value)]
+    return [f"{name} = {_plain(getattr(value, name))}" for name in value.__struct_fields__]
 
 
 def _array(title: str, values: Iterable[Any]) -> list[str]:
@@ -152,21 +148,18 @@ def _get(table: Mapping[str, Any], where: str, key: str, kind: type) -> Any:
     return value
 
 
-_KINDS = {"int": int, "float": float, "str": str}
-
-
-def _record(make: Callable[..., T], table: Any, where: str) -> T:
-    """A dataclass of plain fields from a table that has exactly these keys."""
+def _record(make: type[T], table: Any, where: str) -> T:
+    """A value of plain fields from a table that has exactly these keys."""
     if not isinstance(table, dict):
         raise InputError(f"The calibration profile has no table {where}: write the profile again with calibrate fit.")
-    known = {field.name: _KINDS[str(field.type)] for field in fields(make)}  # type: ignore[arg-type]  # every caller gives a dataclass
+    known = {field.name: field.type for field in fields(make)}
     for key in table:
         if key not in known:
             raise InputError(f"The calibration profile has the unknown key {where}.{str(key)[:60]}: the keys are {', '.join(known)}.")
     return make(**{key: _get(table, f"{where}.", key, kind) for key, kind in known.items()})
 
 
-def _records(make: Callable[..., T], table: Mapping[str, Any], key: str) -> tuple[T, ...]:
+def _records(make: type[T], table: Mapping[str, Any], key: str) -> tuple[T, ...]:
     rows = table.get(key, [])
     if not isinstance(rows, list):
         raise InputError(f"The calibration profile's {key} is no array of tables: write it as [[{key}]].")
@@ -194,7 +187,7 @@ def timing_from_table(table: Any) -> TimingParameters:
     """
     if not isinstance(table, dict):
         raise InputError("The calibration profile has no table [timing]: write the profile again with calibrate fit.")
-    known = [field.name for field in fields(DEFAULT_TIMING)]
+    known = DEFAULT_TIMING.__struct_fields__
     for key in table:
         if key not in known:
             raise InputError(f"Timing parameter {str(key)[:60]!r} is unknown: the parameters are {', '.join(known)}.")

@@ -8,8 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
+from msgspec import Struct
+
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from npu_model.values import dataclass
 from validation.fvp.references.records import Point, WholeRun, points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import Summary, mean_error, summarise, worst_error
@@ -55,8 +56,7 @@ CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
 """Changes that were considered and are not in the model: nothing but the errors would speak for them."""
 
 
-@dataclass(frozen=True, slots=True)
-class AblationScore:
+class AblationScore(Struct, frozen=True):
     """Errors with one mechanism switched off; ``axi0_read`` is the worst error of the AXI0 read beats.
 
     ``small_mean`` and ``small_worst`` are those of the class "small kernels, cascade", ``u65_mean`` and ``u65_worst`` of the Ethos-U65's,

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from validation.fvp.ablation import ABLATIONS
 from validation.fvp.references.records import points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
@@ -25,8 +26,7 @@ _NOTE = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Bearers:
+class Bearers(Struct, frozen=True):
     """A rule by what is changed without it, the networks that bear it, and those that speak against it."""
 
     name: str

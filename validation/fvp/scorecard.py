@@ -6,9 +6,11 @@ What it shows is agreement with Arm's simulator, which is itself an approximatio
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, replace
 from itertools import chain
 from typing import Any
+
+from msgspec import Struct, to_builtins
+from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator, accelerator, replay_only_names
 from npu_model.memory.mode import MemoryMode
@@ -16,7 +18,6 @@ from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.memory.timing_adapter import TimingProfile, profile
 from npu_model.program import Layout
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from sim import Replay, quick_replay, replay
 from sim.events import Unit
 from sim.replay import Beats
@@ -65,8 +66,7 @@ Progress = Callable[[int, int], None]
 """Told how many replays are done and how many there are."""
 
 
-@dataclass(frozen=True, slots=True)
-class Scorecard:
+class Scorecard(Struct, frozen=True):
     """Every replay beside its measurement, and the bars."""
 
     points: tuple[PointScore, ...]
@@ -240,18 +240,23 @@ def _beats_json(beats: Iterable[BeatScore]) -> dict[str, Any]:
     return {b.port: {"ours": b.ours, "fvp": b.fvp, "error": b.error} for b in beats}
 
 
+def _plain(value: Struct) -> dict[str, Any]:
+    plain: dict[str, Any] = to_builtins(value)
+    return plain
+
+
 def _point_json(score: PointScore) -> dict[str, Any]:
     beats = _beats_json(score.beats)
-    return asdict(score.point) | {"cycles": score.cycles, "error": score.error, "vela_error": score.vela_error, "beats": beats}
+    return _plain(score.point) | {"cycles": score.cycles, "error": score.error, "vela_error": score.vela_error, "beats": beats}
 
 
 def _whole_run_json(score: WholeRunScore) -> dict[str, Any]:
     beats = _beats_json(score.beats)
-    return asdict(score.run) | {"active": score.active, "cycles": score.cycles, "error": score.error, "beats": beats}
+    return _plain(score.run) | {"active": score.active, "cycles": score.cycles, "error": score.error, "beats": beats}
 
 
 def _sweep_json(score: SweepScore) -> dict[str, Any]:
-    return asdict(score.sweep) | {
+    return _plain(score.sweep) | {
         "cycles": score.cycles,
         "cycles_on_grid": score.on_grid,
         "error": score.error,
@@ -265,19 +270,19 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "schema": JSON_SCHEMA,
         "claim": CLAIM,
         "passed": card.passed,
-        "bars": [asdict(bar) | {"passed": bar.passed, "verdict": bar.verdict} for bar in card.bars],
-        "summaries": [asdict(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
+        "bars": [to_builtins(bar) | {"passed": bar.passed, "verdict": bar.verdict} for bar in card.bars],
+        "summaries": [to_builtins(s) | {"within": dict(zip(map(str, SHARES), s.within, strict=True))} for s in card.summaries],
         "points": [_point_json(score) for score in card.points],
         "whole_runs": [_whole_run_json(score) for score in card.whole_runs],
         "u65": [_point_json(score) for score in card.u65],
         "old": [_point_json(score) for score in card.old],
         "sweeps": [_sweep_json(score) for score in card.sweeps],
         "operators": [
-            asdict(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}
+            _plain(s.operator) | {"expected_cycles": s.operator.cycles, "cycles": s.cycles, "mac_cycles": s.mac_cycles, "error": s.error}
             for s in card.operators
         ],
         "readings": [
-            asdict(s.operator) | {"reading": s.reading, "expected_cycles": s.operator.cycles, "cycles": s.cycles, "error": s.error}
+            _plain(s.operator) | {"reading": s.reading, "expected_cycles": s.operator.cycles, "cycles": s.cycles, "error": s.error}
             for s in card.readings
         ],
     }

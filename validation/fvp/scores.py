@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from validation.fvp.references.records import Point, SingleOperator, Sweep, WholeRun
 
 TOTAL_GRID = 1000
@@ -29,8 +30,7 @@ def relative(ours: int, theirs: int) -> float:
     return (ours - theirs) / theirs
 
 
-@dataclass(frozen=True, slots=True)
-class BeatScore:
+class BeatScore(Struct, frozen=True):
     """Data beats of one port and direction (``port`` by the name of Arm's PMU event), ours and the FVP's."""
 
     port: str
@@ -43,8 +43,7 @@ class BeatScore:
         return relative(self.ours, self.fvp)
 
 
-@dataclass(frozen=True, slots=True)
-class PointScore:
+class PointScore(Struct, frozen=True):
     """One replayed inference: ``cycles`` is ours for NPU ACTIVE; ``beats`` is empty where the FVP's are not published."""
 
     point: Point
@@ -62,8 +61,7 @@ class PointScore:
         return relative(self.point.vela_cycles, self.point.active)
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRunScore:
+class WholeRunScore(Struct, frozen=True):
     """One replay beside a run of which the whole time was published: ``cycles`` is ours for NPU ACTIVE."""
 
     run: WholeRun
@@ -81,8 +79,7 @@ class WholeRunScore:
         return relative(self.cycles, self.active)
 
 
-@dataclass(frozen=True, slots=True)
-class SweepScore:
+class SweepScore(Struct, frozen=True):
     """One replay under changed adapter settings; ``cycles`` is ours for NPU ACTIVE."""
 
     sweep: Sweep
@@ -108,8 +105,7 @@ class SweepScore:
         return TOTAL_GRID / self.sweep.total if self.sweep.active is None else 0.0
 
 
-@dataclass(frozen=True, slots=True)
-class OperatorScore:
+class OperatorScore(Struct, frozen=True):
     """One operator replayed alone; ``mac_cycles`` are those of its cycles in which the MAC array works."""
 
     operator: SingleOperator
@@ -122,8 +118,7 @@ class OperatorScore:
         return relative(self.cycles, self.operator.cycles)
 
 
-@dataclass(frozen=True, slots=True)
-class ReadingScore:
+class ReadingScore(Struct, frozen=True):
     """One operator replayed under another reading of its record than the one that is scored: ``reading`` says which."""
 
     operator: SingleOperator
@@ -136,8 +131,7 @@ class ReadingScore:
         return relative(self.cycles, self.operator.cycles)
 
 
-@dataclass(frozen=True, slots=True)
-class Summary:
+class Summary(Struct, frozen=True):
     """Errors over the points with the adapters on (or off): mean absolute and worst signed error, ours and Vela's.
 
     ``within`` is the share of points whose absolute error is at most each of :data:`SHARES`.
@@ -152,8 +146,7 @@ class Summary:
     within: tuple[float, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Bar:
+class Bar(Struct, frozen=True):
     """A bound that a figure must keep: ``value`` and ``limit`` are absolute relative errors over ``count`` cases.
 
     ``known`` is the reason why the bound is known to be missed, if it is.

@@ -6,11 +6,12 @@ Run as ``python -m validation.fvp.u65_rules``.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from validation.fvp.references.records import Point, u65_points
 from validation.fvp.scorecard import quick_score_point
 from validation.fvp.scores import mean_error, worst_error
@@ -47,8 +48,7 @@ NOTICEABLE = 0.003
 """Change of a network's mean absolute error from which on it bears a rule (or speaks against it)."""
 
 
-@dataclass(frozen=True, slots=True)
-class RuleScore:
+class RuleScore(Struct, frozen=True):
     """Errors of every point without one rule, in the order of the points."""
 
     name: str
@@ -69,7 +69,7 @@ def without(name: str, access: dict[str, object], timing: TimingParameters, meas
     errors = []
     for point in measured:
         device = accelerator(point.accelerator)
-        changed = replace(device, access=replace(device.access, **access))  # type: ignore[arg-type]  # fields of Access by name
+        changed = replace(device, access=replace(device.access, **access))
         errors.append(quick_score_point(point, timing, changed).error)
     return RuleScore(name, tuple(measured), tuple(errors))
 

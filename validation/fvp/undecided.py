@@ -6,11 +6,12 @@ Run as ``python -m validation.fvp.undecided``, which finds them anew: about two 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import combinations
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, AblationScore, ablate
 from validation.fvp.references.records import points, whole_runs
 from validation.tables import Table, percent, share
@@ -40,8 +41,7 @@ Every pair of them is within the bound, too.
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Change:
+class Change(Struct, frozen=True):
     """One change of the model, or two together: ``names`` says which, ``fields`` are the parameters that it sets."""
 
     names: tuple[str, ...]
@@ -59,7 +59,7 @@ class Change:
 
     def timing(self, base: TimingParameters = DEFAULT_TIMING) -> TimingParameters:
         """The timing parameters ``base`` with this change."""
-        return replace(base, **dict(self.fields))  # type: ignore[arg-type]  # the values are those of a TimingParameters
+        return replace(base, **dict(self.fields))
 
 
 def overall(score: AblationScore) -> float:

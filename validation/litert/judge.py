@@ -17,12 +17,12 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.frontends.children import nothing, run_child
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from validation.litert.environment import TIMEOUT_SECONDS, child_environment, litert_installed, require_litert
 from validation.litert.one_by_one import OneByOne
 
@@ -35,8 +35,7 @@ LACKING = "Didn't find op"
 """Part of the reason for an operator that the reference kernels lack."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Judgement:
+class Judgement(Struct, frozen=True, eq=False):
     """Outputs by name of each inference; ``built_in`` are the operators of which built-in kernels were asked.
 
     ``is_reference`` is False if the whole model was executed by built-in kernels.

@@ -6,7 +6,8 @@ import json
 import subprocess
 import sys
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.frontends.children import run_child
 from cascader.frontends.folders import own_folder

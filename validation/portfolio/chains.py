@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.entry import LSTM, Chain
 from validation.zoo import TensorHandle
 
 
-@dataclass(frozen=True, slots=True)
-class Link:
+class Link(Struct, frozen=True):
     """An ``operator`` as TFLite and a reader call it, and the ``chain`` that adds it.
 
     ``positive`` operators are defined for values above zero alone. What is ``only_last`` gives numbers that no layer reads.

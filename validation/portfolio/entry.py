@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npu_model.values import dataclass
+from msgspec import Struct
+
 from validation.portfolio.builder import PortfolioBuilder
 from validation.zoo import TensorHandle
 
@@ -22,8 +23,7 @@ WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NP
 """Why outputs behind a fully connected layer of 16-bit activations may."""
 
 
-@dataclass(frozen=True, slots=True)
-class PortfolioNetwork:
+class PortfolioNetwork(Struct, frozen=True):
     """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.
 
     ``group`` is what a sample and a page are ordered by. ``exception`` says why its outputs may differ from LiteRT's, "" if

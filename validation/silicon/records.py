@@ -9,13 +9,12 @@ import csv
 from functools import cache
 from importlib import resources
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 ACCELERATOR = "ethos-u55-256"
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(Struct, frozen=True):
     """One run: input and output channels, and what the PMU counted.
 
     ``cycles`` (CCNTR) are from the driver's begin hook to its end hook, on memories that are not stated.

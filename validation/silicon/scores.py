@@ -8,12 +8,13 @@ from itertools import combinations, groupby
 from operator import attrgetter
 from statistics import NormalDist, median
 
+from msgspec import Struct
+
 from npu_model.accelerator import accelerator
 from npu_model.cost.mac_activity import mac_activity
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from sim import quick_replay
 from sim.engine.transactions import read_transactions
 from validation.silicon.programs import program
@@ -45,8 +46,7 @@ The memories are not stated, so these are chosen for the differences, the mean e
 """
 
 
-@dataclass(frozen=True, slots=True)
-class Difference:
+class Difference(Struct, frozen=True):
     """Cycles between two runs of equal input channels, ours and silicon's."""
 
     inputs: int

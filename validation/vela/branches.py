@@ -11,9 +11,11 @@ import signal
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from dataclasses import replace
 from math import ceil
 from pathlib import Path
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.frontends.children import GUARD, LIMITS
 from cascader.frontends.folders import own_folder
@@ -33,7 +35,6 @@ from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.direct import ARENA_LIMIT
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
-from npu_model.values import dataclass
 from validation.vela import branching
 from validation.vela.branching import STREAMS
 
@@ -53,8 +54,7 @@ runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
 """Program of the child, which runs Vela's command line."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limit:
+class Limit(Struct, frozen=True):
     """The terms of one compilation: its strategy, by Vela's name, and its arena in bytes (None: Vela's default)."""
 
     optimise: str

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict
 from enum import Enum
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from cascader.frontends.vela import CompilerOptions, checked_network, compile_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -13,7 +14,6 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 from sim import counted_network
 from validation.fvp.scores import relative
 from validation.tables import Table, percent
@@ -35,8 +35,7 @@ class SramVerdict(Enum):
     UNEXPLAINED = "UNEXPLAINED"
 
 
-@dataclass(frozen=True, slots=True)
-class VelaScore:
+class VelaScore(Struct, frozen=True):
     """One compilation replayed. Bytes: Vela's figure, the arena of the file, and the replay's peak and live peak.
 
     ``cycles`` is the replay's NPU ACTIVE, ``vela_cycles`` Vela's own estimate; ``cpu_operators`` are left on the CPU.
@@ -167,5 +166,5 @@ def render(scores: Sequence[VelaScore]) -> list[Table]:
 
 def to_json(scores: Sequence[VelaScore]) -> dict[str, Any]:
     """The scores as values that JSON can hold; errors are ratios."""
-    rows = [asdict(s) | {"verdict": s.verdict.name, "estimate_error": s.estimate_error, "passed": s.passed} for s in scores]
+    rows = [to_builtins(s) | {"verdict": s.verdict.name, "estimate_error": s.estimate_error, "passed": s.passed} for s in scores]
     return {"schema": JSON_SCHEMA, "passed": passed(scores), "networks": rows}

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 import tflite
+from msgspec import Struct
 
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from validation.zoo import calibration
 from validation.zoo.calibration import CALIBRATION_IMAGES, Normalisation
 from validation.zoo.kernels import Array, Pair, paddings
@@ -51,8 +51,7 @@ def window(layer: str, x: TensorHandle, kernel: Pair, strides: Pair, dilation: P
     return pads
 
 
-@dataclass(frozen=True, slots=True)
-class Weighted:
+class Weighted(Struct, frozen=True):
     """An operator with weights: integer ``weights``, the ``sums`` they give, and how the file describes it.
 
     ``channel_axis`` is the axis of the weights that has one scale each; ``per_channel`` False gives one scale for all.

@@ -11,9 +11,9 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import tflite
+from msgspec import Struct
 
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from validation.zoo import kernels
 from validation.zoo.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
 from validation.zoo.calibration import CALIBRATION_IMAGES
@@ -27,8 +27,7 @@ DEPTHWISE_DECAYS = (246, 249)
 """The same for depthwise layers, whose few weights per channel fill the int8 range better: spreads of 25 to 36 steps."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """Places of the elements of a resized image among those of its input."""
 
     align_corners: bool

@@ -16,9 +16,9 @@ import math
 from functools import lru_cache
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
-from npu_model.values import dataclass
 from validation.zoo.kernels import Array
 
 WEIGHT_LIMIT = 127
@@ -82,8 +82,7 @@ _ENOUGH_SAMPLES = 16
 """Below so many values per channel a channel's own spread says nothing, and the layer's is used for all."""
 
 
-@dataclass(frozen=True, slots=True)
-class Spread:
+class Spread(Struct, frozen=True):
     """Wanted distribution of a layer before its activation, in real units: mean and standard deviation."""
 
     mean: float
@@ -114,8 +113,7 @@ def _grid(key: str, count: int, low: int, high: int) -> Array:
     return np.asarray(uniform(key, count, low, high) / 256, dtype=np.float64)
 
 
-@dataclass(frozen=True, slots=True)
-class Normalisation:
+class Normalisation(Struct, frozen=True):
     """Normalisation of a layer: integer ``biases`` and ``weight_scales``, one per channel (or equal ones)."""
 
     biases: NDArray[np.int64]

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import tflite
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
-from npu_model.values import dataclass
 from validation.zoo.calibration import CALIBRATION_IMAGES
 from validation.zoo.kernels import Array
 
@@ -50,8 +50,7 @@ def _handle_of(name: str, tensor: int) -> OperatorRecord:
     return OperatorRecord(_OPERATOR.VAR_HANDLE, 1, (), (tensor,), "VarHandleOptions", (("Container", ""), ("SharedName", name)))
 
 
-@dataclass(frozen=True, slots=True)
-class Precision:
+class Precision(Struct, frozen=True):
     """One format: TFLite's tensor types for activations, weights and biases, and the integers an activation can be.
 
     ``offset`` is what the file adds to both values and zero points: uint8 is int8 shifted by 128. ``activation_dtype`` and ``bias_dtype``
@@ -98,16 +97,14 @@ def precision_of(name: str) -> Precision:
     return _PRECISIONS[name]
 
 
-@dataclass(frozen=True, slots=True)
-class TensorHandle:
+class TensorHandle(Struct, frozen=True):
     """A tensor of the network under construction: its number in the file, and its shape (NHWC where it has rank 4)."""
 
     index: int
     shape: tuple[int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Value:
+class Value(Struct, frozen=True):
     """An activation: its quantised ``sample`` (int8 or int16 values in a float64 array) with scale and zero point.
 
     The first axis of the sample is CALIBRATION_IMAGES times that of the handle.

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 
 def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:
@@ -20,8 +21,7 @@ def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:
     return (*ranges, part.lut.source) if part.lut else tuple(ranges)
 
 
-@dataclass(frozen=True, slots=True)
-class Packing:
+class Packing(Struct, frozen=True):
     """Kept ranges of the constants in ascending order, and where each begins after packing."""
 
     kept: tuple[tuple[int, int], ...]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from npu_model.program import BRICK, FeatureMap, Layout, Strides, Tiles
 from npu_model.shapes import Shape3D
@@ -24,7 +24,7 @@ def rebase(feature_map: FeatureMap, delta: int) -> FeatureMap:
 
 
 def placed(feature_map: FeatureMap, shape: Shape3D, tiles: Tiles) -> FeatureMap:
-    """``feature_map`` of another shape in other tiles; by its constructor, which takes a fifth of the time of ``dataclasses.replace``."""
+    """``feature_map`` of another shape in other tiles."""
     old = feature_map
     return FeatureMap(old.region, shape, old.dtype, old.layout, tiles, old.strides, old.zero_point)
 

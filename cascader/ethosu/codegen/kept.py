@@ -8,14 +8,16 @@ of and where they lie, and made at their addresses only if somebody asks for tha
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
-from dataclasses import field
 from itertools import count
+
+from msgspec import Struct, field
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.cost.blockdep import block_count, block_distance, is_settled, look_back
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
 from npu_model.accelerator import Accelerator
+from npu_model.brief import Brief
 from npu_model.command_stream.counted import WordCounter, bases_of, kernel_form
 from npu_model.program import (
     MOVED_WEIGHTS,
@@ -29,7 +31,6 @@ from npu_model.program import (
     Moved,
 )
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.values import dataclass
 
 MOST = 12_000
 """Kernels that are kept before all are forgotten: some 60 megabytes."""
@@ -108,8 +109,7 @@ class Issued:
 IssuedOperation = Issued | DmaOperation | KernelWait | DmaWait | Control
 
 
-@dataclass(frozen=True, slots=True)
-class _Replayed:
+class _Replayed(Struct, frozen=True):
     """A kernel that replays like others; it is one of :class:`npu_model.program.Moved`."""
 
     kernel: KernelOperation
@@ -125,8 +125,7 @@ def _offset(written: _Span | None, ofm: int, read: _Span | None, ifm: int | None
     return offset if written[0] + offset < read[1] and read[0] < written[1] + offset else None
 
 
-@dataclass(frozen=True, slots=True)
-class Looked:
+class Looked(Struct, frozen=True):
     """A kernel by its form: ``make`` makes one for tensors at the addresses that are 0 less the ``offsets`` of its IFM, OFM and IFM2."""
 
     form: Hashable
@@ -134,16 +133,17 @@ class Looked:
     make: Callable[[], KernelOperation]
 
 
-@dataclass(frozen=True, slots=True)
-class Located:
+class Located(Brief, frozen=True):
     """A part's templates by what of a job they depend on, with offsets of IFM, OFM and IFM2, and the addresses of its tensors.
 
     ``kernels`` are those that were made at these addresses, by the address of their weights and what they depend on.
     """
 
+    unshown = ("templates", "kernels")
+
     addresses: Addresses
-    templates: dict[object, tuple[_Template, tuple[int, int, int]]] = field(repr=False)
-    kernels: dict[tuple[int | None, object], Placed] = field(default_factory=dict, repr=False)
+    templates: dict[object, tuple[_Template, tuple[int, int, int]]]
+    kernels: dict[tuple[int | None, object], Placed] = field(default_factory=dict)
 
 
 class KeptKernels:

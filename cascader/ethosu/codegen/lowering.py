@@ -8,6 +8,8 @@ from dataclasses import field
 from functools import partial
 from itertools import pairwise
 
+from msgspec import Struct
+
 from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, KeptKernels, Located, Looked, Placed
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.stripes import Place, form, stripe
@@ -26,7 +28,6 @@ from npu_model.program import Binding, Control, ControlKind, DmaWait, KernelOper
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 STOP_MASK = 0xFFFF
 """Parameter of NPU_OP_STOP: raise all of the interrupt's bits, as Vela does."""
@@ -225,8 +226,7 @@ def kernels(schedule: Schedule, kept: KeptKernels) -> list[Placed | None]:
     return found
 
 
-@dataclass(frozen=True, slots=True)
-class _Finished:
+class _Finished(Struct, frozen=True):
     """The operations of a Program, the words of each, and what its kernels were made of."""
 
     operations: tuple[Operation, ...]

@@ -8,6 +8,7 @@ from itertools import chain
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.ethosu.cost.block_steps import Step, Steps
 from cascader.ethosu.cost.memory_path import Source, Sources
@@ -17,7 +18,6 @@ from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import keeps_ifm
 from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
-from npu_model.values import dataclass
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of many blocks; None if it is not built."""
@@ -30,8 +30,7 @@ def _ceil(numerators: Numbers, denominator: int) -> Numbers:
     return -(-numerators // denominator)
 
 
-@dataclass(frozen=True, slots=True)
-class _Cuts:
+class _Cuts(Struct, frozen=True):
     """The pieces that one dimension of the OFM is cut into by each of some blocks: whole ones and a rest (size 0 if there is none).
 
     ``sizes`` and ``counts`` have a row for whole pieces and one for rests; ``last`` is the size of the last piece.
@@ -47,8 +46,7 @@ class _Cuts:
         return cls(np.stack((sides, rests)), np.stack((wholes, np.minimum(rests, 1))), np.where(rests, rests, sides))
 
 
-@dataclass(frozen=True, slots=True)
-class _Block:
+class _Block(Struct, frozen=True):
     """OFM blocks of several sizes: cycles up to the last step, those of that, and those in which the first one's data are brought.
 
     ``least`` are the cycles of the output unit and of everything that moves. ``single`` says that nothing overlaps.

@@ -6,15 +6,15 @@ from collections.abc import Sequence
 from functools import cached_property
 from typing import overload
 
+from msgspec import Struct
+
 from cascader.ethosu.cost.kernel_load import KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class BlockOption:
+class BlockOption(Struct, frozen=True, eq=False):
     """A block that a job may be made in, and the partition of the shared buffer that it needs.
 
     ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but

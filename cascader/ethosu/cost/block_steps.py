@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from itertools import pairwise
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import MacPace, mac_pace
 from npu_model.cost.shram import ifm_depth_step
 from npu_model.cost.traversal import reduces_depth, sub_kernels
 from npu_model.program import KernelOperation
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Step:
+class Step(Struct, frozen=True):
     """A step of every OFM block: its MAC array's pace, the IFM channels that it fetches (0: those of the OFM) and its share of the weights.
 
     ``first`` steps read the scales too.

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import lru_cache
 from math import ceil
 from typing import NamedTuple
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
 from cascader.ethosu.network.network import ARENA, CONSTANTS
@@ -13,7 +15,6 @@ from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 BLOCKS = 2
 """Blocks that are looked at beside a layer's own."""
@@ -48,8 +49,7 @@ class Facts(NamedTuple):
 NOTHING = Facts(0, 0, 0, 0, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Terms:
+class Terms(Struct, frozen=True):
     """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks.
 
     ``beside_constants`` says that operands live in the memory of the constants, which the arena does not.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
@@ -14,7 +16,6 @@ from cascader.ethosu.cost.memory_path import Sources
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
 
@@ -25,8 +26,7 @@ def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ..
     return Ranking(operation, terms.accelerator, sources, decoding, terms.worst_operand_latency(operation))
 
 
-@dataclass(frozen=True, slots=True)
-class _InBlock:
+class _InBlock(Struct, frozen=True):
     """A kernel alone in one of its blocks: its cycles and its tail, ``prefetched`` if its first weights are there already, else ``cold``.
 
     A tail are the cycles at the end in which the decoder reads for the next kernel. ``read_penalty`` is set against reads at home, which

@@ -7,18 +7,18 @@ from __future__ import annotations
 from array import array
 from collections import deque
 
+from msgspec import Struct
+
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP
 from cascader.ethosu.cost.kernel_load import STEP, BlockLoad, KernelLoad
 from cascader.ethosu.cost.memory_path import Sources
 from npu_model.native import native
-from npu_model.values import dataclass
 
 _FLOW = native("cascader.ethosu")
 """Compiled: the flow of a load; None if it is not built."""
 
 
-@dataclass(frozen=True, slots=True)
-class Flow:
+class Flow(Struct, frozen=True):
     """Cycles up to the end of a kernel; ``tail`` are those at its end in which the decoder already reads for the next one."""
 
     cycles: float

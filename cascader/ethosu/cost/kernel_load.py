@@ -7,13 +7,14 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import accumulate, chain
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.native import native
 from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")
@@ -40,8 +41,7 @@ def _constants(block: BlockLoad) -> int:
     return sum(block[_BLOCK + 2 :: STEP])
 
 
-@dataclass(frozen=True, slots=True)
-class KernelLoad:
+class KernelLoad(Struct, frozen=True):
     """The load of a kernel on the units, block by block, as a row of integers; blocks that are equal are there once.
 
     The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Sequence
-from dataclasses import field
+from functools import cached_property
 from math import ceil
+
+from msgspec import Struct
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.cost.traffic import BEAT_BYTES
@@ -13,11 +15,9 @@ from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(Struct, frozen=True):
     """A memory as one unit reads it: ``word`` cycles per data word of a burst, ``latency`` cycles until the first one.
 
     At most ``reads`` transactions of up to ``burst`` words are outstanding (0: any number). ``sustained`` are the cycles per
@@ -91,8 +91,7 @@ def _mean(sources: Sequence[Source]) -> Source:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Where:
+class Where(Struct, frozen=True):
     """Regions in which a kernel's operands live that are no constants, and that in which its result does."""
 
     reads: tuple[int, ...] = (ARENA,)
@@ -108,8 +107,7 @@ class Where:
 IN_ARENA = Where()
 
 
-@dataclass(frozen=True, slots=True)
-class Sources:
+class Sources(Struct, frozen=True, dict=True):
     """Memories from which a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
 
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
@@ -119,19 +117,21 @@ class Sources:
     maps: Source
     constants: Source
     shared: bool
-    timing: TimingParameters = field(default=DEFAULT_TIMING, hash=False)  # a hash of its two dozen values takes longer than a flow
+    timing: TimingParameters = DEFAULT_TIMING
     slot_response: int = 0
     stores: Source | None = None
-    flat: array[float] = field(init=False, repr=False, compare=False)
-    """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
 
-    def __post_init__(self) -> None:
-        """Work out what the cores take."""
+    def __hash__(self) -> int:
+        """Without the timing, which is the same for nearly all and many numbers."""
+        return hash((self.maps, self.constants, self.shared, self.slot_response, self.stores))
+
+    @cached_property
+    def flat(self) -> array[float]:
+        """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
         timing = self.timing
         units = timing.drain_responses, self.slot_response, self.single, timing.kernel_start_cycles, timing.weights_ahead
         stores = self.stores is not None, self.target.word, _pace(self.target)
-        flat = array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units, *stores))
-        object.__setattr__(self, "flat", flat)
+        return array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units, *stores))
 
     @property
     def pace(self) -> float:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Strides
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Element:
+class Element(Struct, frozen=True):
     """Place of an element in its tensor."""
 
     row: int
@@ -30,8 +30,7 @@ def first_element(feature_map: FeatureMap) -> Element:
     return Element(row, column, plane * BRICK + offset // size)
 
 
-@dataclass(frozen=True, slots=True)
-class NhwcForm:
+class NhwcForm(Struct, frozen=True):
     """``height`` rows of ``width`` pixels of ``pixel`` bytes, of elements of ``element`` bytes; a pixel may end in unused bytes."""
 
     height: int
@@ -87,8 +86,7 @@ def is_pixel(feature_map: FeatureMap) -> bool:
     return feature_map.shape.height == feature_map.shape.width == 1
 
 
-@dataclass(frozen=True, slots=True)
-class Bricks:
+class Bricks(Struct, frozen=True):
     """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes.
 
     All of its accesses together address ``depth`` channels.

@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Padding, PoolKind, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 Span = tuple[int, int]
 """First column and last one (exclusive)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Grid:
+class Grid(Struct, frozen=True):
     """A tensor of rows of ``width`` pixels, as all of its accesses see it: each map has the columns from the first on, not always all."""
 
     width: int
@@ -124,8 +124,7 @@ def for_columns(
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """Parts ``first`` to ``last`` of a network that can be made in columns: their grids, and the tensors that others read or see."""
 
     first: int

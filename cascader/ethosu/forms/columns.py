@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms
 from cascader.ethosu.network.axis import Axis
@@ -32,6 +32,12 @@ def _is_wide(kernel: EthosuPart) -> bool:
     return any(m.shape.height * m.shape.width > 1 for _, m in kernel.maps if m.region == ARENA)
 
 
+def is_along_columns(network: Network) -> bool:
+    """Whether at least half of the kernels on more than a pixel are one row high."""
+    kernels = network.kernels.values()
+    return 2 * sum(map(_is_flat, kernels)) >= max(1, sum(map(_is_wide, kernels)))
+
+
 def _by_pixels(bricks: Bricks, largest_depth: int) -> NhwcForm:
     """The form of a tensor with its pixels one after the other."""
     dense = bricks.dense
@@ -45,12 +51,9 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
     ``largest_depth`` channels are dense, others rounded up to whole beats. A tensor stays in bricks, and its parts uncut, if an
     access does not allow the form. Nothing changes in a network of which less than half of the kernels on more than a pixel are such parts.
     """
-    kernels = network.kernels
-    along = {name: replace(kernel, axis=Axis.COLUMNS) for name, kernel in kernels.items() if _is_flat(kernel)}
-    wide = sum(1 for kernel in kernels.values() if _is_wide(kernel))
-    if 2 * len(along) < max(1, wide):
+    if not is_along_columns(network):
         return network
-    cut = network.with_kernels(along)
+    cut = network.with_kernels({name: replace(kernel, axis=Axis.COLUMNS) for name, kernel in network.kernels.items() if _is_flat(kernel)})
     uncut = {name for name, found in cut.accesses().items() if any(kernel.axis is not Axis.COLUMNS for kernel, _ in found)}
     flat = {name: bricks for name, bricks in bricks_by_tensor(cut).items() if bricks.height == 1 and name not in uncut}
     whole = {name: bricks for name, bricks in flat.items() if ceil_div(bricks.depth, BRICK) == bricks.bricks}

@@ -8,7 +8,8 @@ on what the decoder does at that moment, so that a replay decides.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network

@@ -8,9 +8,8 @@ between two pairs gets a column of zeros. Vela's Python core does so, too; the n
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.memory_path import Sources

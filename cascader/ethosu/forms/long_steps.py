@@ -13,7 +13,9 @@ Rows that step further than 3 stay as they are: such a kernel is run row by row,
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.cost.memory_path import Sources
@@ -34,14 +36,12 @@ from npu_model.program import (
     Strides,
 )
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 _DEEPEST = 1 << 16
 """Channels that the registers of a feature map can count."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """Kernels that stand for a grid, each with the tensor that it reads and writes; ``tensors`` are new ones between them."""
 
     kernels: tuple[EthosuPart, ...]

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from npu_model.program import BRICK, FeatureMap, Layout, Strides
-from npu_model.values import dataclass
 
 _Bytes = NDArray[np.int64]
 _NOWHERE = -1
@@ -32,21 +33,19 @@ def _step(places: _Bytes, unless: int) -> int:
     return int(places[1] - places[0]) if len(places) > 1 else unless
 
 
-@dataclass(frozen=True, slots=True)
-class Move:
+class Move(Struct, frozen=True, dict=True):
     """Elements of a tensor of ``size`` bytes, those of the map ``before``, go where the map ``after`` of another tensor has them."""
 
     before: FeatureMap
     after: FeatureMap
     size: int
-    _goal: _Bytes = field(init=False, repr=False, compare=False)
-    """Where each byte of the tensor goes."""
 
-    def __post_init__(self) -> None:
-        """Follow each byte."""
+    @cached_property
+    def _goal(self) -> _Bytes:
+        """Where each byte of the tensor goes."""
         goal = np.full(self.size, _NOWHERE, dtype=np.int64)
         goal[_bytes(self.before)] = _bytes(self.after)
-        object.__setattr__(self, "_goal", goal)
+        return goal
 
     @property
     def shifts(self) -> bool:

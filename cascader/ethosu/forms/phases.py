@@ -9,9 +9,10 @@ result of few channels fills the MAC array better so. The same products are summ
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.brick_tensors import bricks_by_tensor, in_forms
@@ -20,12 +21,10 @@ from cascader.ethosu.network.network import EthosuPart, Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Upscale
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 
-@dataclass(frozen=True, slots=True)
-class _Taps:
+class _Taps(Struct, frozen=True):
     """Along one axis: every other tap of a window from ``first`` on, ``count`` of them, the first one ``before`` elements ahead."""
 
     first: int
@@ -100,8 +99,7 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
     return changed, made
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernels:
+class _Kernels(Struct, frozen=True):
     """Kernels that stand for one, with their weights (OHWI) still apart, and the cycles estimated for all of them."""
 
     operations: tuple[KernelOperation, ...]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA
 from npu_model.program import LONGEST_STRIDE, FeatureMap, Kernel, KernelOperation, Padding, Upscale
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 
 
 def whole_axis(operation: KernelOperation) -> Axis | None:
@@ -22,8 +22,7 @@ def whole_axis(operation: KernelOperation) -> Axis | None:
     return axis if whole and plain and inside and not operation.decompose else None
 
 
-@dataclass(frozen=True, slots=True)
-class PoolCut:
+class PoolCut(Struct, frozen=True):
     """A pool cut along an axis: a window of ``taps`` elements along it gives one of ``count`` intermediate ones."""
 
     axis: Axis

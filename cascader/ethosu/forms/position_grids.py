@@ -6,19 +6,19 @@ The NPU's windows step over 3 elements at most. A compiler makes a kernel for ea
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from itertools import groupby
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.graph.cascader_graph import Part
 from npu_model.program import KernelOperation, OperationKind, Padding, Upscale
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class PositionGrid:
+class PositionGrid(Struct, frozen=True):
     """The names of parts that compute one position each, and the kernel that computes all of them."""
 
     parts: tuple[str, ...]

@@ -13,8 +13,10 @@ that, so that such kernels are followed block by block, with what the decoder do
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.kernel_flow import kernel_flow
@@ -25,7 +27,6 @@ from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.shares import decoding_cycles
@@ -77,8 +78,7 @@ def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
     return None if today is not None and score > today * GAIN else best.operation
 
 
-@dataclass(frozen=True, slots=True)
-class _Followed:
+class _Followed(Struct, frozen=True):
     """Operations with one weight stream in blocks of any depth, each block followed through the units of each of some sources."""
 
     accelerator: Accelerator

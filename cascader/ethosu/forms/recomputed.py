@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
+from msgspec import Struct
+
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import Segment, segment
 from cascader.ethosu.forms.skips_again import skips_again
@@ -22,7 +24,6 @@ from cascader.plan.group_costs import JobTimes
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import smallest_limit
 from npu_model.accelerator import Accelerator
-from npu_model.values import dataclass
 
 _MORE_TILES = (3, 4)
 """Numbers of tiles that are tried beside two."""
@@ -62,8 +63,7 @@ def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
     return smallest_limit(Planner(DepthFirstScheduler(row_graph(placed)), _NoCosts(), _BY_BYTES).table())
 
 
-@dataclass(frozen=True, slots=True)
-class _Found:
+class _Found(Struct, frozen=True):
     """A form, the bytes that its plans hold, and its multiply-accumulates."""
 
     size: int

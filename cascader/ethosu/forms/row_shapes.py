@@ -7,7 +7,7 @@ on the shape: 96 x 24 x 16 has the neighbours' rows and fills the NPU as well.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.forms.workbench import fitted

@@ -6,7 +6,7 @@ as a network's input is. The same kernels run again, so that the same bytes are 
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.cascader_graph import Part, TensorKind
@@ -59,7 +59,7 @@ def with_skip_again(network: Network, tensor: str) -> Network | None:
     segment = next((one for one in network.segments if last.name in one.parts), None)
     if not makers or not isinstance(last.payload, EthosuPart) or segment is None or not set(makers) <= set(segment.parts):
         return None
-    made_in = {name for maker in makers for name in graph.parts[graph.index(maker)].outputs}
+    made_in = dict.fromkeys(name for maker in makers for name in graph.parts[graph.index(maker)].outputs)
     names = {name: f"{name}/again" for name in made_in}
     parts = [replace(_again(graph.parts[graph.index(maker)], names), name=f"{maker}/again") for maker in makers]
     parts.append(_again(last, {tensor: names[tensor]}))

@@ -7,7 +7,8 @@ there. Pieces need less room, and the first can be used while the next is on its
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.forms.workbench import Workbench, fitted
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network

@@ -12,7 +12,9 @@ wait for the transfer.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.transfers import copied_bytes, transfers
 from cascader.ethosu.cost.memory_path import Sources
@@ -23,7 +25,6 @@ from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.values import dataclass
 
 
 def _bound(network: Network) -> set[str]:
@@ -32,8 +33,7 @@ def _bound(network: Network) -> set[str]:
     return {port.tensor for port in ports}
 
 
-@dataclass(frozen=True, slots=True)
-class Copy:
+class Copy(Struct, frozen=True):
     """A part that copies tensor ``source`` to ``target``, by its kernel's maps."""
 
     part: str
@@ -60,8 +60,7 @@ def is_steady(graph: CascaderGraph, copy: Copy) -> bool:
     return alone and TensorKind.VARIABLE not in {graph.tensor(name).kind for name in (copy.source, copy.target)}
 
 
-@dataclass(frozen=True, slots=True)
-class Union:
+class Union(Struct, frozen=True):
     """Tensor ``gone`` becomes a part of tensor ``kept``: its elements move there."""
 
     gone: str

@@ -16,9 +16,10 @@ of Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.cost.memory_path import Sources
@@ -42,7 +43,6 @@ from npu_model.program import (
     Rounding,
     Scale,
 )
-from npu_model.values import dataclass
 from npu_model.weight_stream.weights import ChannelScale, decode_scales, encode_scales
 
 _INT16, _INT32 = DataType(16, signed=True), DataType(32, signed=True)
@@ -62,8 +62,7 @@ _ONE = {8: ChannelScale(0, 1 << 30, 30), 16: ChannelScale(0, 1 << 14, 14)}
 """Record that scales a sum by 1, by the bits of the map: those that Vela has for a mean."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Made:
+class _Made(Struct, frozen=True):
     """The kernels of a pool, and the tensor between them."""
 
     kernels: tuple[EthosuPart, ...]

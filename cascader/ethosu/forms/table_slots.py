@@ -7,7 +7,8 @@ the slot, and the command processor with it, and every copy behind.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import LUT_SLOT, EthosuPart, LutLoad, Network
 from npu_model.accelerator import Accelerator

@@ -8,7 +8,8 @@ and what it reads, which stay whole. The columns around a tile are multiplied an
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import Segment, for_columns

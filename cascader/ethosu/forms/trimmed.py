@@ -7,9 +7,9 @@ be kept, so that a strip that goes through all rows would be finished before the
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import EthosuPart, Network

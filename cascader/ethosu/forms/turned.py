@@ -9,7 +9,9 @@ the network are stored in the new order. Those that others see keep theirs, and 
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_forms, in_place, is_pixel, with_window_exchanged
@@ -19,7 +21,6 @@ from cascader.ethosu.network.network import ARENA, EthosuPart, Network, tensor_m
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation, Layout
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 WORTHWHILE = 0.99
 """Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
@@ -35,8 +36,7 @@ def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) ->
     return turned_over < upright
 
 
-@dataclass(frozen=True, slots=True)
-class _Choice:
+class _Choice(Struct, frozen=True):
     """A choice of parts to turn. ``tensors`` are stored turned; ``dense`` ones become NHWC, as not all of their parts are turned."""
 
     parts: frozenset[str]

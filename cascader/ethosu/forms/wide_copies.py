@@ -8,9 +8,10 @@ elementwise units copy the same bytes so, four a cycle on 128 MACs.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from fractions import Fraction
 from math import gcd
+
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import row_bytes
 from cascader.ethosu.cost.memory_path import Sources

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
@@ -17,7 +18,6 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
-from npu_model.values import dataclass
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import encode_weights, weights_from_stream
 
@@ -41,8 +41,7 @@ def of_depth(operation: KernelOperation, depth: int, accelerator: Accelerator) -
     return operation.having(block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
 
 
-@dataclass(frozen=True, slots=True)
-class BestBlock:
+class BestBlock(Struct, frozen=True):
     """An operation in the best block of its depth, its weights still those of the old block, and its cycles from each of some sources."""
 
     operation: KernelOperation

@@ -6,16 +6,16 @@ row high, as sequences of sound are, or whose kernels are turned in place.
 
 from __future__ import annotations
 
-from dataclasses import replace
 from enum import Enum
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Tiles
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Window:
+class Window(Struct, frozen=True):
     """A kernel along one axis: stride, extent with dilation, and the padding before the first element."""
 
     stride: int

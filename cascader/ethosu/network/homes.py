@@ -7,7 +7,9 @@ runtime hands to the NPU's operator: region 3 for the first of the operator's in
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Home, Network, Segment
 from cascader.graph.cascader_graph import TensorKind
@@ -18,14 +20,12 @@ from npu_model.program import FeatureMap
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import FIRST_HOME, REGIONS
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 INPUT, OUTPUT = "input", "output"
 """Names that stand for all inputs and for all outputs of a network."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wanted:
+class Wanted(Struct, frozen=True):
     """A home that is asked for: the memory, behind a port, of ``what``: all inputs, all outputs, one of these, or a tensor."""
 
     what: str

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import field, replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
+from npu_model.brief import Brief
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import ResourceVariable
 from npu_model.program import ByteRange, ConstantOutput, DataType, FeatureMap, KernelOperation, Quantisation
 from npu_model.program.region_numbers import ARENA, CONSTANTS
-from npu_model.values import dataclass
 
 __all__ = [
     "ARENA",
@@ -34,8 +36,7 @@ LUT_SLOT = 256
 """Bytes of a look-up table's slot in SHRAM, of which there are eight (core driver)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Port:
+class Port(Struct, frozen=True):
     """A named NHWC array inside a tensor: an input or output of the network, of an NPU subgraph or of a CPU operator."""
 
     name: str
@@ -54,8 +55,7 @@ class Port:
         return size
 
 
-@dataclass(frozen=True, slots=True)
-class Home:
+class Home(Struct, frozen=True):
     """Home region of a tensor that does not live in the arena (RFC 0037's home map): it lies whole from ``address`` of the region on.
 
     ``region`` is the base pointer that kernels reach it by, ``memory`` the name of the memory behind it, and ``port`` the AXI port of that.
@@ -68,16 +68,14 @@ class Home:
     address: int = 0
 
 
-@dataclass(frozen=True, slots=True)
-class LutLoad:
+class LutLoad(Struct, frozen=True):
     """A look-up table: its bytes in the constants and the address in SHRAM that the kernel expects it at."""
 
     source: ByteRange
     destination: int
 
 
-@dataclass(frozen=True, slots=True)
-class EthosuPart:
+class EthosuPart(Struct, frozen=True):
     """Payload of a Part that is one kernel operation.
 
     Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
@@ -115,8 +113,7 @@ class EthosuPart:
         return self.operation.having(ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
 
 
-@dataclass(frozen=True, slots=True)
-class CpuPart:
+class CpuPart(Struct, frozen=True):
     """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known.
 
     ``resource`` is the name of the resource variable that it reads or assigns, "" if it is no such operator.
@@ -129,8 +126,7 @@ class CpuPart:
     resource: str = ""
 
 
-@dataclass(frozen=True, slots=True)
-class Segment:
+class Segment(Struct, frozen=True):
     """Consecutive parts that run as one NPU job, with the tensors that the job is handed; or one CPU part."""
 
     parts: tuple[str, ...]
@@ -138,8 +134,7 @@ class Segment:
     outputs: tuple[Port, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Network:
+class Network(Brief, frozen=True):
     """A network to be scheduled: its graph (payloads EthosuPart or CpuPart), segments in order, constants, and ports.
 
     ``mended`` are the layers whose kernels round once, as LiteRT does, where the compiler's legalised stream rounds twice.
@@ -149,11 +144,13 @@ class Network:
     ``macs_again`` counts the multiply-accumulates that its kernels do a second time, as tiles and skips made again do.
     """
 
+    unshown = ("constants",)
+
     graph: CascaderGraph
     segments: tuple[Segment, ...]
     inputs: tuple[Port, ...]
     outputs: tuple[Port, ...]
-    constants: bytes = field(repr=False)
+    constants: bytes
     mended: tuple[str, ...] = ()
     variables: tuple[Port, ...] = ()
     others: int = 0

@@ -6,7 +6,8 @@ A row of the RowGraph is a step along the axis of the parts that use the tensor:
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.overwriting import overwritable_operands, overwriting_parts

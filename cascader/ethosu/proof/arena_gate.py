@@ -8,6 +8,8 @@ from __future__ import annotations
 from math import ceil, floor
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from cascader.ethosu.network.network import ARENA
 from cascader.ethosu.proof.least_flow import LONG_AGO
 from cascader.ethosu.search.bound import Pace
@@ -15,7 +17,6 @@ from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 
 
 class Gated(NamedTuple):
@@ -38,8 +39,7 @@ UNPHASED = Gated(turns=-1)
 """Before jobs of which it is not known when they begin."""
 
 
-@dataclass(frozen=True, slots=True)
-class ArenaGate:
+class ArenaGate(Struct, frozen=True):
     """The gate of the arena: in each ``period`` (0: there is none that is of account) ``capped`` words may pass.
 
     ``each`` word of a transfer passes so many times, and takes so many ``cycles`` in either direction. The gate may be so many words

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from math import floor
 
+from msgspec import Struct
+
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from cascader.ethosu.proof.chains import least_read
 from cascader.ethosu.search.bound import Pace
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 _FETCH_BEATS = 8
 _COMMANDS_PER_BEAT = 2
@@ -39,8 +40,7 @@ def _spare(home: Memory, even: int) -> int:
     return (home.pulse.cap_words - 1) % even if home.pulse and home.pulse.cap_words and burst % even == 0 else 0
 
 
-@dataclass(frozen=True, slots=True)
-class HomePort:
+class HomePort(Struct, frozen=True):
     """The port that reads the constants: its gate opens anew with each ``period`` (0: it has none) and lets ``capped`` words pass in it.
 
     Words are counted in turns: those of the first period are turns 0 to ``capped`` - 1, and so on, whether a word takes the turn or not.

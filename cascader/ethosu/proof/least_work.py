@@ -10,6 +10,8 @@ from collections.abc import Iterable, Iterator
 from math import floor
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from cascader.ethosu.network.network import CONSTANTS
 from cascader.ethosu.proof.chains import of_chain, of_transactions
 from cascader.ethosu.proof.home_port import HomePort
@@ -19,7 +21,6 @@ from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
 from npu_model.program import FeatureMap, KernelOperation, Layout
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 Step = tuple[int, int, int, bool]
@@ -41,8 +42,7 @@ class Block(NamedTuple):
     """Cycles in which the words of each step's IFM and constants pass, if they come through one port."""
 
 
-@dataclass(frozen=True, slots=True)
-class LeastWork:
+class LeastWork(Struct, frozen=True):
     """A kernel's blocks in order, ``words`` of constants that pass their port, and cycles from the last word to the last ``response``.
 
     ``spared`` are the words by which its odd transactions count less at the port of the constants.

@@ -13,6 +13,8 @@ from heapq import heappop, heappush
 from itertools import repeat
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import replayable
@@ -25,11 +27,9 @@ from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import Group, StripeJob
 from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Proven:
+class Proven(Struct, frozen=True):
     """A proof of one form, and what it has found that is faster than what was known, with its replayed cycles (None: nothing is)."""
 
     proof: Proof

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 MOST_PARTS = 10
 """Most parts of a network's smallest form for its class to be searched whole."""
@@ -13,8 +13,7 @@ MOST_DIVIDED = 20
 """Most parts of a form of which the bytes of all divisions are looked at: that takes a moment."""
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
+class Limits(Struct, frozen=True):
     """Most steps of a proof, jobs that are put behind others, and most replays: counts, so that no answer depends on a clock."""
 
     steps: int = 8_000_000
@@ -36,8 +35,7 @@ class Limits:
 DEFAULT_LIMITS = Limits()
 
 
-@dataclass(frozen=True, slots=True)
-class Proof:
+class Proof(Struct, frozen=True):
     """The result of a proof: the schedules of its class, what it took, and whether it came to its end.
 
     No schedule of the class takes fewer than ``least_cycles``, which are those of the answer if the proof is complete.

@@ -6,6 +6,8 @@ from array import array
 from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
+from msgspec import Struct
+
 from cascader.ethosu.proof.arena_gate import OPEN
 from cascader.ethosu.proof.chosen_blocks import CUT, UNKNOWN, KernelJob
 from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
@@ -13,7 +15,6 @@ from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
 from cascader.ethosu.proof.least_step import with_least
 from cascader.plan.depth_first import StripeJob
 from npu_model.program import KernelOperation
-from npu_model.values import dataclass
 
 Staged = frozenset[int]
 
@@ -46,8 +47,7 @@ After = Callable[["State", Sequence[StripeJob]], "State"]
 """Puts jobs behind a state."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Kernel:
+class Kernel(Struct, frozen=True, eq=False):
     """A job in one of its blocks, with the flow of its work."""
 
     operation: KernelOperation

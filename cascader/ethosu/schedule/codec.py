@@ -1,6 +1,6 @@
 """Frozen values to JSON and back, with every type checked on the way in.
 
-A dataclass becomes an object without the fields that have their default value. An enum becomes its member's name, a tuple an
+A value becomes an object without the fields that have their default value. An enum becomes its member's name, a tuple an
 array, bytes the base64 text of their zlib compression, a ratio its text. The type annotations are the schema.
 """
 
@@ -12,13 +12,15 @@ import re
 import types
 import zlib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from fractions import Fraction
 from functools import cache, partial
 from math import isfinite
 from types import MappingProxyType
-from typing import Any, NamedTuple, Union, get_args, get_origin, get_type_hints
+from typing import Any, NamedTuple, Union, get_args, get_origin
+
+from msgspec import NODEFAULT, Struct
+from msgspec.structs import fields
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart
 from npu_model.errors import InputError
@@ -66,7 +68,7 @@ def to_plain(value: object, known: Known = _NONE_KNOWN) -> Any:
 
 
 class _Field(NamedTuple):
-    """A field that a dataclass is made of: its type, and its default value (MISSING if it has none)."""
+    """A field of a value: its type, and its default value (NODEFAULT if it has none)."""
 
     kind: Any
     default: Any
@@ -74,18 +76,17 @@ class _Field(NamedTuple):
 
 @cache
 def _fields(kind: type) -> dict[str, _Field] | None:
-    """The fields of a dataclass by their names; None for other types."""
-    if not is_dataclass(kind):
+    """The fields of a value by their names; None for other types."""
+    if not issubclass(kind, Struct):
         return None
-    hints = get_type_hints(kind)
-    return {field.name: _Field(hints[field.name], field.default) for field in fields(kind) if field.init}
+    return {field.name: _Field(field.type, field.default) for field in fields(kind)}
 
 
 def _object(value: Any, fields_of: Mapping[str, _Field], known: Known) -> dict[str, Any]:
     plain = {}
     for name, field in fields_of.items():
         item = getattr(value, name)
-        if field.default is not MISSING and item == field.default:
+        if field.default is not NODEFAULT and item == field.default:
             continue
         if field.kind is object:
             key = next((key for key, kind in VARIANTS.items() if isinstance(item, kind)), None)
@@ -151,7 +152,7 @@ def from_plain(kind: Any, plain: object, where: str = "") -> Any:
         if not isinstance(plain, str) or plain not in kind.__members__:
             raise _wrong(where, plain, f"one of {', '.join(kind.__members__)}")
         return kind[plain]
-    return _dataclass(kind, plain, where)
+    return _struct(kind, plain, where)
 
 
 def _variant(plain: object, where: str) -> object:
@@ -178,7 +179,7 @@ def _tuple(arguments: tuple[Any, ...], plain: object, where: str) -> tuple[Any, 
     return tuple(from_plain(kind, item, f"{where}[{index}]") for index, (kind, item) in enumerate(zip(kinds, plain, strict=True)))
 
 
-def _dataclass(kind: type, plain: object, where: str) -> Any:
+def _struct(kind: type, plain: object, where: str) -> Any:
     if not isinstance(plain, dict):
         raise _wrong(where, plain, f"an object ({kind.__name__})")
     known = _fields(kind) or {}
@@ -186,6 +187,6 @@ def _dataclass(kind: type, plain: object, where: str) -> Any:
         if key not in known:
             raise _wrong(where, key, f"one of the keys {', '.join(known)}")
     for name, field in known.items():
-        if name not in plain and field.default is MISSING:
+        if name not in plain and field.default is NODEFAULT:
             raise _wrong(where, sorted(plain), f"the key {name!r}")
     return kind(**{name: from_plain(known[name].kind, value, f"{where}.{name}" if where else name) for name, value in plain.items()})

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 from collections import deque
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from hashlib import sha256
 from json.encoder import encode_basestring_ascii
 from typing import Any, NoReturn
+
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.codec import from_plain, to_plain

@@ -8,7 +8,8 @@ ones and make the others wait for no copy.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.ethosu.schedule.schedule import Schedule
 

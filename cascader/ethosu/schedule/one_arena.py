@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec.structs import replace
 
 from cascader.ethosu.network.homes import in_arena
 from cascader.ethosu.schedule.schedule import Schedule, arena_extent

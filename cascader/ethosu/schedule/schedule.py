@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from cascader.ethosu.network.network import Network
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Provenance:
+class Provenance(Struct, frozen=True):
     """Origin of a schedule: the model's file name without folder and its SHA-256, versions of the tools, memory system and timing."""
 
     model: str = ""
@@ -26,8 +26,7 @@ UNKNOWN = Provenance()
 """The origin of a schedule that nobody says."""
 
 
-@dataclass(frozen=True, slots=True)
-class Schedule:
+class Schedule(Struct, frozen=True):
     """Self-contained: lowering it needs nothing else.
 
     Jobs run in order, one per step; every tensor of the arena is in one buffer; ``copies`` stage weights and scales, in

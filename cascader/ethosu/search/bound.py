@@ -10,6 +10,8 @@ from collections.abc import Iterable
 from fractions import Fraction
 from math import ceil
 
+from msgspec import Struct
+
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, Network, ethosu_part
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import Accelerator
@@ -22,11 +24,9 @@ from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import KernelOperation, OperationKind, Upscale
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Demand:
+class Demand(Struct, frozen=True):
     """Least demand on the units: cycles of the MACs and of the output unit, bytes of feature maps that are read and written.
 
     The bytes have their regions beside them; those of constants are not among them.
@@ -38,8 +38,7 @@ class Demand:
     written: tuple[int, int] = (ARENA, 0)
 
 
-@dataclass(frozen=True, slots=True)
-class Pace:
+class Pace(Struct, frozen=True):
     """Fewest cycles in which a port's memory moves bytes, its reads and writes together.
 
     A gate lets the addresses of ``capped`` words pass in each period at most, and a transaction that crosses the cap whole.

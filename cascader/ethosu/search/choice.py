@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from fractions import Fraction
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.proof.result import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.best import Best
@@ -18,7 +20,6 @@ from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Ta
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 _UNBOUNDED = 1 << 60
 
@@ -27,8 +28,7 @@ EVEN = Fraction(201, 200)
 """Largest multiple of the best schedule's cycles (or bytes, if these count) at which another one is changed by replays, too."""
 
 
-@dataclass(frozen=True, slots=True)
-class Aim:
+class Aim(Struct, frozen=True):
     """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
@@ -42,8 +42,7 @@ class Aim:
     thorough: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class _Chooser:
+class _Chooser(Struct, frozen=True):
     """A choice on its way."""
 
     explored: Explored

@@ -21,6 +21,7 @@ from math import floor
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network, ethosu_part
 from cascader.ethosu.search.bound import Pace, demand, least_cycles
@@ -29,7 +30,6 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 
 Numbers = npt.NDArray[np.int64]
 
@@ -40,8 +40,7 @@ CUTS = 48
 _DOWN = 1 - 2.0**-40
 
 
-@dataclass(frozen=True, slots=True)
-class CycleBound:
+class CycleBound(Struct, frozen=True):
     """Lower bound of the cycles of all schedules of a form, for any arena.
 
     Row i and column j of ``work`` (cycles of the busiest unit) and ``weights`` (bytes of constants) are of what lies between cuts i and j

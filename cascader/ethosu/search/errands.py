@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from fractions import Fraction
 from typing import TypeVar
 
+from msgspec import Struct
+from msgspec.structs import replace
+
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
-from cascader.ethosu.forms.catalogue import Thunk
+from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
 from cascader.ethosu.schedule.schedule import Schedule
@@ -21,13 +23,11 @@ from cascader.ethosu.search.replayed_copies import with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
-from npu_model.values import dataclass
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class Decisions:
+class Decisions(Struct, frozen=True):
     """A candidate without its network, which whoever asks has: small enough to be sent."""
 
     cycles: int
@@ -51,8 +51,7 @@ class Decisions:
         return Candidate(self.schedule(form), self.cycles)
 
 
-@dataclass(frozen=True, slots=True)
-class Outline:
+class Outline(Struct, frozen=True):
     """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules.
 
     More than ``most_bytes`` of arena serve none of them. ``floor`` are ``least_bytes`` or fewer, with the tensors that take them.
@@ -109,8 +108,7 @@ def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     return judge(replayable(decisions.schedule(form), form.kept))
 
 
-@dataclass(frozen=True, slots=True)
-class Turn:
+class Turn(Struct, frozen=True):
     """The place of an errand in a line of errands that this process makes one by one while they are worked on."""
 
     number: int

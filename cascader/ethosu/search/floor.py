@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from cascader.ethosu.network.network import CpuPart, Network, Port
 from npu_model.errors import InputError
 from npu_model.printable import printable
-from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from cascader.graph.row_graph import RowGraph
@@ -21,8 +22,7 @@ _NAMED = 4
 """Tensors that a sentence names."""
 
 
-@dataclass(frozen=True, slots=True)
-class Floor:
+class Floor(Struct, frozen=True):
     """Bytes of the arena that are needed at one step at least: for ``tensors``, of which ``what`` says what they are there."""
 
     bytes: int

@@ -5,9 +5,11 @@ from __future__ import annotations
 import os
 import pickle
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cached_property
 from itertools import count
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.kept import KeptKernels
@@ -15,14 +17,12 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from npu_model.memory.system import MemorySystem
-from npu_model.values import dataclass
 
 _NUMBERS = count()
 """Numbers of the forms that this process has sent."""
 
 
-@dataclass(frozen=True, slots=True)
-class Place:
+class Place(Struct, frozen=True):
     """The place of a form among all ``count`` of a search: its ``number`` is 0 for the one of most parts, and so on."""
 
     number: int

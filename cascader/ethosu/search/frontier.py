@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import replace
 from fractions import Fraction
 from itertools import islice
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.errands import ELSEWHERE, Decisions, check, check_in_turn
@@ -20,11 +22,9 @@ from cascader.ethosu.search.wish import Wish
 from cascader.plan.pareto import pareto
 from cascader.search.workers import in_order
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class LowerBounds:
+class LowerBounds(Struct, frozen=True):
     """Bytes that are proven to be needed.
 
     ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the
@@ -37,8 +37,7 @@ class LowerBounds:
     this_search: int
 
 
-@dataclass(frozen=True, slots=True)
-class FoundFrontier:
+class FoundFrontier(Struct, frozen=True):
     """The Pareto points by ascending memory, the bounds of bytes, and how many schedules were found and replayed for them."""
 
     points: tuple[Point, ...]

@@ -8,9 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
-from dataclasses import field, replace
 from fractions import Fraction
 from itertools import count
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.schedule.later_copies import with_later_copies
@@ -24,7 +26,6 @@ from cascader.search.local_moves import Groups
 from cascader.search.workers import drawn_ahead
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 
 MISSED = Fraction(1, 1000)
 """The part of a number of cycles by which a point may miss it: what is tried helps by as much."""
@@ -63,8 +64,7 @@ def least_meeting(points: Sequence[Point], target: int) -> int | None:
     return min((point.memory for point in points if point.cycles <= target), default=None)
 
 
-@dataclass(frozen=True, slots=True)
-class _Search:
+class _Search(Struct, frozen=True):
     """A search of one form for schedules of at most ``target`` cycles, their groups changed by what replays say."""
 
     form: Form

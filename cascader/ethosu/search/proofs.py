@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass as mutable
-from dataclasses import field, replace
+from dataclasses import field
+
+from msgspec.structs import replace
 
 from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.best import Best

@@ -7,8 +7,10 @@ network takes a moment: of such a network many blocks are tried. Addresses, copi
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import cached_property
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import kernels, replayable
 from cascader.ethosu.schedule.schedule import Schedule
@@ -16,14 +18,12 @@ from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.plan.jobs import Job
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 BLOCKS = 8
 """Blocks that are tried for each part, those that are estimated to be fastest."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Stripes:
+class _Stripes(Struct, frozen=True):
     """Jobs of one part that are as high and in one block, by their numbers; in the part's own block if it is None."""
 
     part: str

@@ -7,8 +7,9 @@ and a large arena has room for many of them at once. A replay of a small network
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import replace
 from itertools import islice, tee
+
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.schedule.later_copies import with_later_copies

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
-from dataclasses import replace
 from itertools import accumulate
 from math import inf
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.search.errands import Decisions, change, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
 from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
-from npu_model.values import dataclass
 
 GAIN = 0.002
 """Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
@@ -117,8 +118,7 @@ USUAL_REPLAYS = 100
 """Replays that the changes of one schedule are expected to take."""
 
 
-@dataclass(frozen=True, slots=True)
-class Effort:
+class Effort(Struct, frozen=True):
     """Effort of changes by replays: the cycles that those of one schedule's blocks take at most, and how many schedules take as much."""
 
     cycles: int

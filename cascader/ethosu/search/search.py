@@ -7,7 +7,9 @@ from concurrent.futures import Executor, Future
 from fractions import Fraction
 from typing import TypeVar
 
-from cascader.ethosu.forms.catalogue import Thunk
+from msgspec import Struct
+
+from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.errands import Outline, at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.floor import Floor
@@ -15,7 +17,6 @@ from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Candidate, Origin, Show, Task, ignored, silent
 from cascader.ethosu.search.wish import Wish
 from cascader.search.workers import in_order, prepare
-from npu_model.values import dataclass
 
 T = TypeVar("T")
 
@@ -47,8 +48,7 @@ def nothing_known() -> int:
     return 1 << 62
 
 
-@dataclass(frozen=True, slots=True)
-class Explored:
+class Explored(Struct, frozen=True):
     """The forms in which a network is searched, each with its ladder of memory limits (bytes)."""
 
     forms: tuple[Form, ...]
@@ -81,8 +81,7 @@ class Explored:
         return min(limits[0] for limits in self.ladders)
 
 
-@dataclass(frozen=True, slots=True)
-class Found:
+class Found(Struct, frozen=True):
     """Result of a search: its candidates in a fixed order, and the forms of which further budgets can be asked."""
 
     candidates: tuple[Candidate, ...]

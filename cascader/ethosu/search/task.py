@@ -3,23 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field, replace
 from functools import partial
+
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms import forms, is_flat
-from cascader.ethosu.forms.catalogue import Spread, Thunk, one_by_one
 from cascader.ethosu.forms.constant_places import best_places
+from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.result import Proof
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
-from npu_model.values import dataclass
 
 __all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
@@ -42,18 +44,18 @@ def ignored(_made: object) -> None:
     """Listener that waits for nothing that is on the way: no candidate, no point, no cycles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Brief, frozen=True):
     """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` are the replay's, ``estimate`` those that the search expected."""
+
+    unshown = ("schedule",)
 
     memory: int
     cycles: int
     estimate: int
-    schedule: Schedule = field(repr=False)
+    schedule: Schedule
 
 
-@dataclass(frozen=True, slots=True)
-class Choice:
+class Choice(Struct, frozen=True):
     """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet).
 
     ``least_bytes`` are the bytes of the arena that are proven to be needed (None: not known yet). ``proof`` says what was proven of a
@@ -79,24 +81,26 @@ def unseen(_choice: Choice) -> None:
     """Wait for nothing before the end."""
 
 
-@dataclass(frozen=True, slots=True)
-class Origin:
+class Origin(Brief, frozen=True):
     """A network with where it came from; one that is ``smaller`` is searched only if it holds fewer bytes than the others do."""
 
-    network: Network = field(repr=False)
+    unshown = ("network",)
+
+    network: Network
     provenance: Provenance
     smaller: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
+class Task(Brief, frozen=True):
     """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too. ``homes`` are those of tensors
     outside the arena; ``network`` has them, the others need not.
     """
 
-    network: Network = field(repr=False)
+    unshown = ("network",)
+
+    network: Network
     accelerator: str
     system: MemorySystem
     replay: Replay
@@ -114,14 +118,15 @@ class Task:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
         network = in_arena(origin.network)
         made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes)
-        always = tuple(homed_forms(made.always, self.homes))
+        homed = [(form, placed) for form in made for placed in homed_forms([form.network], self.homes)]
+        always = [placed for form, placed in homed if not form.smaller]
         if not always and origin.network is self.network:
-            always = (self.network,)  # each rewrite has lost a tensor that is named
+            always = [self.network]  # each rewrite has lost a tensor that is named
         yield from (replace(origin, network=form) for form in always)
-        placed = self._placed(always, spread) if always and is_flat(origin.network) else None
+        placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed)
-        yield from (replace(origin, network=form, smaller=True) for form in homed_forms(made.smaller, self.homes))
+        yield from (replace(origin, network=placed, smaller=True) for form, placed in homed if form.smaller)
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
         """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""

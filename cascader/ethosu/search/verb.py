@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
@@ -14,11 +15,9 @@ from cascader.ethosu.search.task import Choice, Replay, Seen, Show, Task, silent
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import workers
 from npu_model.memory.system import MemorySystem
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class How:
+class How(Struct, frozen=True):
     """Settings by which a network is scheduled.
 
     - ``smallest``: the schedule of fewest bytes in place of the fastest.

@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 
-from npu_model.values import dataclass
+from msgspec import Struct
 
 NEAR = Fraction(9, 10)
 """Least part of a budget at which limits are tried for it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Wish:
+class Wish(Struct, frozen=True):
     """The schedules that a search is asked for.
 
     With ``frontier`` they are those of every limit of the ladder, with ``smallest`` the one that needs least memory. ``budgets``

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import numpy as np
+from msgspec import Struct
 
 from cascader.ethosu.verify.windows import Span
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Access:
+class Access(Struct, frozen=True):
     """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
 
     tensor: str

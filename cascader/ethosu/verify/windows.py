@@ -7,9 +7,10 @@ check of schedules does not repeat its mistakes.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import field
+from functools import cached_property
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.axis import Axis
@@ -18,7 +19,6 @@ from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
-from npu_model.values import dataclass
 
 Rows = tuple[int, int]
 """First and last (exclusive) row."""
@@ -70,11 +70,10 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
     return max(min(touched), 0), min(max(touched) + 1, total)
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(Struct, frozen=True, dict=True):
     """Bytes from ``start`` to ``end``: ``counts`` times ``strides`` apart, ``width`` of them in one piece each time.
 
-    ``row`` is the feature map's row that it begins with, ``end`` the first address behind the last byte.
+    ``row`` is the feature map's row that it begins with.
     """
 
     start: int
@@ -82,13 +81,14 @@ class Span:
     strides: tuple[int, ...]
     width: int
     row: int
-    end: int = field(init=False)
 
-    def __post_init__(self) -> None:
+    @cached_property
+    def end(self) -> int:
+        """The first address behind the last byte."""
         end = self.start + self.width
         for count, stride in zip(self.counts, self.strides, strict=True):
             end += (count - 1) * stride
-        object.__setattr__(self, "end", end)
+        return end
 
     def of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
         """The view of ``labels``, one per byte, at these bytes; all bytes from start to end where pieces lie over each other."""

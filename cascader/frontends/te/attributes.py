@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import shown
-from npu_model.values import dataclass
 
 CONV2D, DEPTHWISE, POOLING = "ethosu_conv2d", "ethosu_depthwise_conv2d", "ethosu_pooling"
 BINARY, UNARY, IDENTITY = "ethosu_binary_elementwise", "ethosu_unary_elementwise", "ethosu_identity"
@@ -57,8 +58,7 @@ NO_LIMIT = 1 << 40
 """Stand-in for a clip limit that is not given: no number format reaches it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Attributes:
+class Attributes(Struct, frozen=True):
     """The attributes of one operator; of those that it does not take, and of those that are not given, the defaults.
 
     A scale of 0.0 and a number of channels of 0 are not given. ``kernel_shape`` is that of the pool for a pooling.

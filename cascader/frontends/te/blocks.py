@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import candidates
@@ -20,7 +21,6 @@ from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ByteRange, KernelOperation, OperationKind
 from npu_model.program.region_numbers import CONSTANTS
 from npu_model.shapes import Shape3D, round_up
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import encode_weights
@@ -36,8 +36,7 @@ _ALIKE = 1.02
 """Cycles of a block, as a multiple of the fastest one's, at which the wider of both is taken: stripes are cut along the height."""
 
 
-@dataclass(frozen=True, slots=True)
-class BlockMaker:
+class BlockMaker(Struct, frozen=True):
     """Blocks for one device, whose kernels read from these sources."""
 
     accelerator: Accelerator

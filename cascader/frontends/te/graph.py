@@ -4,28 +4,26 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping, Sequence
-from dataclasses import field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct, field
 
 from cascader.frontends.te.matchers import Operator, operator
 from cascader.graph.cascader_graph import Part
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
 
-@dataclass(frozen=True, slots=True)
-class Graph:
+class Graph(Struct, frozen=True):
     """Tensor Expressions of a network: placeholders that it is given, tensors that it makes, and the values of all other placeholders."""
 
     inputs: Sequence[Any]
     outputs: Sequence[Any]
-    constants: Mapping[Any, Array] = field(default_factory=dict, hash=False)
+    constants: Mapping[Any, Array] = field(default_factory=dict)
 
 
 def graph_of(inputs: Sequence[Any], outputs: Sequence[Any], constants: Mapping[Any, Array] | None = None) -> Graph:

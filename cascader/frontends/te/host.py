@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from cascader.frontends.te.graph import Graph
 from cascader.tensorir.compat import check_form, load, shape_of
 from cascader.tensorir.prove import QUICK
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 Array = npt.NDArray[Any]
 
@@ -22,8 +22,7 @@ _LONG = 100_000_000
 """Constants times pixels at both ends above which compiling with all optimisations takes less time than it saves."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class HostFunction:
+class HostFunction(Struct, frozen=True, eq=False):
     """Machine code of a graph: inputs and outputs have the names of their tensors."""
 
     graph: Graph

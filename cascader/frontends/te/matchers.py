@@ -6,9 +6,10 @@ The expression is held to the operator: it must be the one that the operator's f
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
 from math import prod
 from typing import Any
+
+from msgspec import Struct
 
 from cascader.frontends.te import moves, operators
 from cascader.frontends.te.attributes import (
@@ -29,7 +30,6 @@ from cascader.tensorir.compat import buffer_of, load, shape_of
 from cascader.tensorir.stages import Stage, read_stages
 from cascader.tensorir.te_frontend import Match, Wanted
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 MOVES = (CONCATENATE, RESHAPE, SLICE)
 _FILTERS, _POOLS = (CONV2D, DEPTHWISE), (POOLING, IDENTITY)
@@ -44,15 +44,14 @@ _MAKERS: dict[str, Callable[..., Any]] = {
 }
 
 
-@dataclass(frozen=True, slots=True)
-class Operator:
+class Operator(Struct, frozen=True):
     """An operator of the graph: its name, its tensors by role (ifm, ifm2, weight, scale_bias, lut), and its attributes.
 
     A concatenation has its operands in order as ``pieces``, along an ``axis``; a slice has a ``begin``.
     """
 
     op: str
-    tensors: Mapping[str, str] = field(hash=False)
+    tensors: Mapping[str, str]
     made: Attributes | None = None
     axis: int = 0
     begin: tuple[int, ...] = ()

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.memory_path import Sources

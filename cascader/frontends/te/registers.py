@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from msgspec import Struct
+
 from cascader.frontends.te.attributes import NO_LIMIT, Attributes
 from npu_model.errors import InputError
 from npu_model.program import Activation, ActivationKind, DataType, FeatureMap, Layout, Rounding, Shram, Strides, Tiles
 from npu_model.program.region_numbers import ARENA
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 
 ROUNDINGS = {"TFL": Rounding.DOUBLE, "TRUNCATE": Rounding.TRUNCATE, "NATURAL": Rounding.NATURAL}
 _TYPES = {str(one): one for one in (DataType(bits, signed=signed) for bits in (8, 16, 32) for signed in (True, False))}
@@ -15,8 +16,7 @@ DUMMY_BLOCK, DUMMY_SHRAM = Shape3D(1, 1, 8), Shram(0, 0)
 """Stand-ins for what is chosen when the whole network is known."""
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """Shape and type of a tensor that an operator reads; ``scalar`` if it is a constant of one element, with its value."""
 
     shape: tuple[int, ...]

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 
 import numpy as np
 import numpy.typing as npt
+from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.program import Scale, ScaledOperand
-from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES, ChannelScale, encode_scales
 
 _SHIFT_LIMIT = 64
@@ -53,8 +53,7 @@ def pooling_scale(elements: int, rescale: float = 1.0) -> Scale:
     return Scale(scale, shift)
 
 
-@dataclass(frozen=True, slots=True)
-class SumScales:
+class SumScales(Struct, frozen=True):
     """Registers of ADD and SUB: the scales of both operands and of the result, and the operand that is rescaled."""
 
     first: Scale

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.frontends.te.attributes import CONCATENATE, RESHAPE, SLICE
 from cascader.frontends.te.matchers import MOVES, Operator
@@ -12,11 +14,9 @@ from cascader.graph.cascader_graph import Tensor, TensorKind
 from npu_model.errors import InputError
 from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class View:
+class View(Struct, frozen=True):
     """A part of a tensor as an operator sees it: the tensor as an array of ``extent``, and the elements of ``shape`` from ``first`` on.
 
     ``own`` says that the array is the tensor's own, not another shape of the same elements.
@@ -70,8 +70,7 @@ class Views:
         self._found[name] = into
 
 
-@dataclass(frozen=True, slots=True)
-class Stored:
+class Stored(Struct, frozen=True):
     """A tensor with bytes of its own."""
 
     tensor: Tensor

@@ -9,8 +9,10 @@ elements writes them anew.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import ARENA
@@ -39,7 +41,6 @@ from npu_model.program import (
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, round_up
-from npu_model.values import dataclass
 
 _UNIT = Scale((1 << 31) + 1, 31)
 """The factor 1 of an average pooling over one element, as Vela 5.2 has it in its own copies."""
@@ -127,8 +128,7 @@ _Place = tuple[int, int]
 """An operation: the number of its step, and its own in that step's Program."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Copy:
+class _Copy(Struct, frozen=True):
     """A transfer from ``source`` to ``destination``, both in the arena."""
 
     place: _Place

@@ -11,21 +11,22 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import field
 from importlib import metadata
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from msgspec import Struct
 
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
 from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela_timeout import time_limit
+from npu_model.brief import Noted
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.printable import printable
 from npu_model.tflite.identifiers import is_tosa
-from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -45,8 +46,7 @@ _MISTAKE = re.compile(
 """Kinds of exceptions by which a mistake in a program shows, at the beginning of the last line that Python prints."""
 
 
-@dataclass(frozen=True, slots=True)
-class VelaSummary:
+class VelaSummary(Struct, frozen=True):
     """Vela's own estimate: arena peak in bytes, and cycles in all, of the NPU alone and per memory (plain sums)."""
 
     sram_memory_used: int
@@ -56,8 +56,7 @@ class VelaSummary:
     cycles_off_chip_flash_access: int
 
 
-@dataclass(frozen=True, slots=True)
-class VelaResult:
+class VelaResult(Noted, frozen=True):
     """A compilation: the compiled .tflite file and what Vela says of it.
 
     ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
@@ -65,13 +64,16 @@ class VelaResult:
     what Vela printed, and ``cpu_operators`` are the types of operators that it was asked to leave on the CPU.
     """
 
-    compiled: bytes = field(repr=False)
-    layers: tuple[dict[int, str], ...] = field(repr=False)
+    unshown = ("compiled", "layers", "database", "said")
+    notes = ("said",)
+
+    compiled: bytes
+    layers: tuple[dict[int, str], ...]
     summary: VelaSummary
     version: str
-    database: str = field(default="", repr=False)
+    database: str = ""
     core: str = CORES[0]
-    said: str = field(default="", repr=False, compare=False)
+    said: str = ""
     cpu_operators: tuple[str, ...] = ()
 
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from msgspec import Struct
+
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 DEFAULT_CONFIG = "Arm/vela.ini"
 DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
@@ -22,8 +23,7 @@ _LEGALISE_PYTHON = "Sram_Only"
 """The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
 
 
-@dataclass(frozen=True, slots=True)
-class CompilerOptions:
+class CompilerOptions(Struct, frozen=True):
     """The options of one compilation: names and values are those of Vela's command line.
 
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
-from npu_model.values import dataclass
 
 SUPPORTED = "`npu-testbed compile --supported-ops-report` lists the operators that the NPU runs"
 """Bound of an operator that the NPU does not have."""
@@ -39,8 +40,7 @@ _INNER = "_act"
 """Ending that the C++ core gives to the output of an activation that it parts from its operator."""
 
 
-@dataclass(frozen=True, slots=True)
-class Said:
+class Said(Struct, frozen=True):
     """Words of Vela on one operator: its type, the name of its first output, and the reason."""
 
     code: str

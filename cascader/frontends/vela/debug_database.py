@@ -12,8 +12,9 @@ import io
 import re
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import replace
 from functools import lru_cache
+
+from msgspec.structs import replace
 
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.cpu_reasons import said_reasons, with_reasons

@@ -12,10 +12,11 @@ from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
+from msgspec import Struct
+
 from cascader.frontends.children import GUARD, LIMITS
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
 from npu_model.accelerator import accelerator
-from npu_model.values import dataclass
 
 _FAMILY = "ethos-u55-"
 _VERSION = "5.2"
@@ -71,8 +72,7 @@ with open("out/network_vela.tflite", "wb") as file:
 """Program of the child, which finds the model and the terms in its folder; the compiled network is there last, or not at all."""
 
 
-@dataclass(frozen=True, slots=True)
-class DirectCall:
+class DirectCall(Struct, frozen=True):
     """A call of the core in a process of its own: the command but for its limits, the words behind them, and the files that it reads."""
 
     command: tuple[str, ...]

@@ -7,7 +7,8 @@ that some tool has cut has another one there. Operators that make values of shap
 from __future__ import annotations
 
 from contextlib import suppress
-from dataclasses import replace
+
+from msgspec.structs import replace
 
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.frontends.vela.state_order import with_states_read_first

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import field, replace
 from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
 
 from cascader.frontends import vela
 from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network, require_known_shapes
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.brief import Brief
 from npu_model.errors import InputError, LimitError
 from npu_model.tflite.identifiers import is_tosa
-from npu_model.values import dataclass
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
@@ -30,16 +31,17 @@ MANY_SPARED = 500
 # Vela from its start.
 
 
-@dataclass(frozen=True, slots=True)
-class Legalised:
+class Legalised(Brief, frozen=True):
     """A legalised compilation whose stream was found right, as Vela emits it and mended, and the layer graph of each.
 
     ``note`` says why it is not of the C++ core ("" if it is): which layer's access of that core's stream is wrong.
     """
 
-    result: VelaResult = field(repr=False)
-    stream: CompiledNetwork = field(repr=False)
-    mended: Mended = field(repr=False)
+    unshown = ("result", "stream", "mended")
+
+    result: VelaResult
+    stream: CompiledNetwork
+    mended: Mended
     note: str = ""
 
     @property

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
 from itertools import chain, islice
 from math import prod
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
@@ -17,11 +19,9 @@ from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, DmaOperation, FeatureMap, KernelOperation, Program
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class _Kernel:
+class _Kernel(Struct, frozen=True):
     """A kernel operation with its layer's name and the table that its LUT slot holds."""
 
     operation: KernelOperation

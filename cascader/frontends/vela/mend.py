@@ -12,7 +12,8 @@ below 0. The range of the activation is one field: with all of it, and zero poin
 
 from __future__ import annotations
 
-from dataclasses import replace
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import kernel_rows, named_network, read_tables, source_operators
@@ -21,7 +22,6 @@ from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Kernel, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
-from npu_model.values import dataclass
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = ("FullyConnected", "Conv2DBias")
@@ -33,8 +33,7 @@ The second one is the Python core's for an operator that keeps its input's dimen
 _MENDED_BITS = 8
 
 
-@dataclass(frozen=True, slots=True)
-class Mended:
+class Mended(Struct, frozen=True):
     """A compiled network after mending.
 
     ``layers`` have a mended kernel, ``unmended`` are 16-bit fully connected layers, both in order of execution.

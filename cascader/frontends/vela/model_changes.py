@@ -12,11 +12,12 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
 
 import tflite
+from msgspec.structs import replace
 
 from npu_model.compiled.network import constant_outputs
 from npu_model.errors import InputError

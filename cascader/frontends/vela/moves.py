@@ -11,9 +11,9 @@ kernel of 784 x 24 elements for each of the 2 does the same: the start of a kern
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 
 import numpy as np
+from msgspec.structs import replace
 
 from cascader.ethosu.network.overwriting import byte_numbers
 from npu_model.compiled.network import CompiledNetwork

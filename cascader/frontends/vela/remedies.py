@@ -9,15 +9,15 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from cascader.frontends.vela.cpu_reasons import Said, reason_of, said_reasons
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.printable import printable
 from npu_model.tflite.model import TfliteModel
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class Rule:
+class Rule(Struct, frozen=True):
     """A remedy: for operators whose type matches ``codes`` and whose reason, value and bound, has ``words``; both are patterns."""
 
     codes: str

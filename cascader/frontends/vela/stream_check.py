@@ -11,6 +11,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from msgspec import Struct
+
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import Tables, kernel_rows, named_network, read_tables
 from cascader.frontends.vela.known_faults import known_fault
@@ -22,12 +24,10 @@ from npu_model.program import ByteRange, KernelOperation, PoolKind
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import ARENA
 from npu_model.shapes import round_up
-from npu_model.values import dataclass
 from npu_model.weight_stream.work import stream_work
 
 
-@dataclass(frozen=True, slots=True)
-class Allocation:
+class Allocation(Struct, frozen=True):
     """Bytes ``start`` to ``end`` of the arena that are a tensor's from time ``first`` to ``last`` (both included, in Vela's steps)."""
 
     tensor: str

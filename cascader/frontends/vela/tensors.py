@@ -10,18 +10,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, Port
 from npu_model.errors import InputError
 from npu_model.program import Binding, FeatureMap
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class AddressMap:
+class AddressMap(Struct, frozen=True):
     """Disjoint extents (start, end) in address order, with the ``names`` of their tensors; starts are multiples of 16."""
 
     extents: tuple[tuple[int, int], ...]
@@ -81,8 +81,7 @@ def base_address(feature_map: FeatureMap) -> int:
     return feature_map.byte_ranges()[0].start
 
 
-@dataclass(frozen=True, slots=True)
-class TensorTable:
+class TensorTable(Struct, frozen=True):
     """The extents of the arena and of the constant feature maps."""
 
     arena: AddressMap

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
+
+from msgspec import Struct
 
 from npu_model.printable import printable
 from npu_testbed.differences.sides import Side, replay_side
@@ -19,8 +20,7 @@ PALE, STRONG = (245, 248, 255), (217, 48, 37)
 """Red, green and blue of the least and the most cycles."""
 
 
-@dataclass(frozen=True, slots=True)
-class Node:
+class Node(Struct, frozen=True):
     """A layer: the ``group`` that it is drawn in ("" if in none), what the side panel says, the nodes that it reads, its colour."""
 
     name: str
@@ -30,8 +30,7 @@ class Node:
     colour: str
 
 
-@dataclass(frozen=True, slots=True)
-class Drawing:
+class Drawing(Struct, frozen=True):
     """The nodes of a network, and what is said of the whole."""
 
     title: str

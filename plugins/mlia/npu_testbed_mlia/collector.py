@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +12,7 @@ import mlia
 from mlia.core import output_schema as schema
 from mlia.core.common import AdviceCategory
 from mlia.core.data_collection import ContextAwareDataCollector
+from msgspec import Struct
 
 import npu_testbed
 from npu_testbed_mlia import NAME
@@ -20,8 +20,7 @@ from npu_testbed_mlia.refusal import RefusedError
 from npu_testbed_mlia.results import compatibility, performance
 
 
-@dataclass(frozen=True)
-class Task:
+class Task(Struct, frozen=True):
     """The model to replay, and on what."""
 
     model: Path
@@ -31,8 +30,7 @@ class Task:
     options: dict[str, Any]
 
 
-@dataclass(frozen=True)
-class Answer:
+class Answer(Struct, frozen=True):
     """A data item: MLIA's workflow takes its ``standardized_output`` as it is."""
 
     standardized_output: dict[str, Any]

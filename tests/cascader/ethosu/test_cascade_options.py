@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cache
 from itertools import combinations, product
@@ -12,11 +11,12 @@ from unittest.mock import patch
 
 import pytest
 from cascades import expected, outputs
+from msgspec.structs import fields, replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import catalogue, variants
+from cascader.ethosu.forms import sizes, variants
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.plans import PlanOptions
@@ -32,21 +32,21 @@ EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 
 # Of each option two values, off first.
 CASCADE: dict[str, tuple[object, object]] = {
-    **{option.name: (False, True) for option in fields(CascadeOptions) if option.type == "bool"},
-    "layouts": ((0,), (0, 64)),
+    **{option.name: (False, True) for option in fields(CascadeOptions) if option.type is bool},
+    "dense": (0, 64),
     "rungs": (2, 3),
     "fine_rows": ((), (3, 6)),
     "recompute": (Fraction(1), Fraction(5, 4)),
 }
 PLANS: dict[str, tuple[object, object]] = {
-    **{option.name: (False, True) for option in fields(PlanOptions) if option.type == "bool"},
+    **{option.name: (False, True) for option in fields(PlanOptions) if option.type is bool},
     "staging": ((0,), (0, 1 << 30)),
     "stripe_rows": ((1, 4), (1, 2, 8)),
     "inner_rows": ((), (1,)),
     "group_length": (2, 24),
 }
 DRAFTS: dict[str, tuple[object, object]] = {
-    **{option.name: (False, True) for option in fields(DraftOptions) if option.type == "bool"},
+    **{option.name: (False, True) for option in fields(DraftOptions) if option.type is bool},
     "regroupings": (0, 10),
     "every": (0, 5),
     "polished": (1, 2),
@@ -108,7 +108,7 @@ def assert_valid(candidate: Candidate, name: str) -> None:
 def smallest_of(name: str, run: int) -> tuple[Candidate, ...]:
     """The smallest schedule of each variant, then those of twice its arena; pieces of weights may be small, for these networks are."""
     found: list[Candidate] = []
-    with patch.object(catalogue, "_SMALLEST_PIECE", 1024):
+    with patch.object(sizes, "_SMALLEST_PIECE", 1024):
         for form in variants(network(name), DEFAULT, SYSTEM, options(run)):
             variant = Cascader(form, DEFAULT, SYSTEM, options(run))
             smallest = variant.smallest()

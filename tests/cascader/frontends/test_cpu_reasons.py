@@ -159,7 +159,7 @@ def test_every_remedy_is_a_clause() -> None:
 
 def test_a_limit_of_ours_is_not_told_as_a_wrong_stream_of_velas(tmp_path: Path) -> None:
     """Two signatures, each with a convolution: Vela compiles both, and one network at a time is scheduled here."""
-    from dataclasses import replace  # noqa: PLC0415  # of this test alone
+    from msgspec.structs import replace  # noqa: PLC0415  # of this test alone
 
     from npu_model.tflite.record_reader import read_records  # noqa: PLC0415  # the same
     from npu_model.tflite.records import SignatureRecord, SubgraphRecord  # noqa: PLC0415  # the same

@@ -5,11 +5,11 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections import Counter
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from cascader.frontends.vela import compiler, direct
 from cascader.frontends.vela.compiler import VelaResult, compile_network

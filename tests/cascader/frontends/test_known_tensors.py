@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ from command_line import call
 from hand_built import Graph
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, legalised, prepared
 from npu_model.compiled.network import CpuOperator

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from command_line import call
+from msgspec.structs import replace
 from scheduling import model_bytes
 
 from cascader.ethosu.codegen.lowering import lower

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import tflite
+from msgspec.structs import replace
 
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
 from npu_model.tflite.record_reader import read_records

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 from contextlib import closing
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
 from hand_built import SCALE, Graph
+from msgspec.structs import replace
 
 import validation.litert.cpu_kernels
 import validation.litert.operator_process

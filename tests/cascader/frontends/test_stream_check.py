@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes
 from sliced_networks import sliced
 from unit_networks import Reference, differing_bytes

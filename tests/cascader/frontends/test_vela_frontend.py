@@ -6,12 +6,12 @@ import subprocess
 import sys
 import time
 from collections import Counter
-from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
 import pytest
 from cpu_networks import cpu_split_network, float_network
+from msgspec.structs import replace
 from reference_data import shared_data
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart

@@ -3,12 +3,12 @@ from __future__ import annotations
 import doctest
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from fractions import Fraction
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from rfc_stripes import is_whole, propagated
 
 import cascader.graph.intervals

@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from naive_rows import borders, needed_rows, rows_behind, rows_for, rows_read
 from row_graphs import chain, divided_graphs, most_rows, schedule_groups
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 from itertools import pairwise, product
 
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 from naive_rows import KEPT, PRESENT, bytes_held, is_cropped, needed_rows, rows_made
 from row_graphs import chain, divided_graphs, row_graphs, schedule_groups
 
@@ -25,8 +25,7 @@ pytestmark = pytest.mark.law
 Divided = tuple[RowGraph, tuple[Group, ...]]
 
 
-@dataclass(frozen=True)
-class ToyCost:
+class ToyCost(Struct, frozen=True):
     """A start-up per stripe and some cycles per row; every second part has constants, which cost more each time from home."""
 
     start_up: int = 5

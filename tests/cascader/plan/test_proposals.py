@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import Struct
 
 from cascader.plan.depth_first import Group
 from cascader.plan.pareto import pareto
@@ -19,8 +19,7 @@ pytestmark = pytest.mark.law
 Ending = tuple[tuple[Plan, ...], ...]
 
 
-@dataclass(frozen=True)
-class Point:
+class Point(Struct, frozen=True):
     memory: int
     cycles: int
     name: int

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import doctest
 import os
-from dataclasses import replace
 from fractions import Fraction
 from itertools import product
 
@@ -12,6 +11,7 @@ import pytest
 from affine_graphs import affine_graphs, convolution, two_convolutions
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from naive_stripes import run_group
 from rfc_stripes import rfc_buffer_size, tensor_stripes
 

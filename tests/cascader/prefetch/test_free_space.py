@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
+from msgspec import Struct
 
 from cascader.allocate.extents import Extent
 from cascader.prefetch.free_space import EXACT, UNITS, Gap, Room
@@ -18,8 +19,7 @@ pytestmark = pytest.mark.law
 STEPS = 6
 
 
-@dataclass(frozen=True)
-class Request:
+class Request(Struct, frozen=True):
     """A copy of ``size`` bytes for jobs ``first`` to ``last``, wished for from job ``wish`` on."""
 
     size: int

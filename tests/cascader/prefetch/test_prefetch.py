@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
 from fractions import Fraction
 from itertools import combinations
 
@@ -12,6 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import extent, extents
+from msgspec import Struct
+from msgspec.structs import replace
 from prefetching import prefetch
 
 from cascader.allocate.extents import NO_EXTENTS, Extent
@@ -25,8 +26,7 @@ pytestmark = pytest.mark.law
 JOBS = 8
 
 
-@dataclass(frozen=True)
-class Case:
+class Case(Struct, frozen=True):
     """Jobs, the constants that they use, and the tensors at their addresses in an arena of ``size`` bytes."""
 
     jobs: tuple[JobTimes, ...]
@@ -74,8 +74,7 @@ def with_ample_room(case: Case) -> Case:
     return replace(case, tensors=(), addresses=(), size=1000)
 
 
-@dataclass(frozen=True)
-class Followed:
+class Followed(Struct, frozen=True):
     """When each job and each copy begins and ends, in cycles."""
 
     jobs: tuple[tuple[int, int], ...]

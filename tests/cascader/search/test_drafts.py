@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
 from fractions import Fraction
 from itertools import combinations, pairwise, permutations, product
 from unittest.mock import patch
@@ -13,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from moving_extents import is_valid
+from msgspec.structs import replace
 from prefetching import prefetch
 from row_graphs import row_graphs, scaled, schedule_groups
 from toy_costs import ToyCosts

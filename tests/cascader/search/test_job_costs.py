@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec import field
 from row_graphs import row_graphs, schedule_groups
 from toy_costs import ToyCosts
 
@@ -22,8 +21,7 @@ pytestmark = pytest.mark.law
 COST = ToyCosts()
 
 
-@dataclass(frozen=True)
-class Asked(ToyCosts):
+class Asked(ToyCosts, frozen=True):
     """Toy costs and a made-up overlap by kinds of pairs, with everything that they were asked for."""
 
     scheduler: DepthFirstScheduler | None = None

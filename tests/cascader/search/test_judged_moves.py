@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from itertools import islice
 from typing import cast
+
+from msgspec import Struct
 
 from cascader.plan.depth_first import Group
 from cascader.search.builder import Draft
@@ -16,8 +17,7 @@ ROWS = 40
 EXPECTED = 10_000
 
 
-@dataclass(frozen=True, slots=True)
-class _Striped:
+class _Striped(Struct, frozen=True):
     """In place of a draft: one group of so many stripe rows."""
 
     groups: Groups

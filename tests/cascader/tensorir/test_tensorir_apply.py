@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from itertools import product
 from random import Random
 from time import process_time
@@ -13,6 +12,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tensorir_only  # noqa: F401  # skips where TVM is missing
+from msgspec.structs import replace
 from te_graphs import Quantised, named, random_graph
 
 from cascader.graph.stripe_config import StripeConfig

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import product
 from typing import Any
 
 import numpy as np
 import pytest
 import tensorir_only  # noqa: F401  # skips where TVM is missing
+from msgspec.structs import replace
 from small_programs import conv as conv_operation
 from small_programs import feature_map
 

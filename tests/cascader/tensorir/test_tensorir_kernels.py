@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT's schema, of which the networks of one operator are made, is not installed")
 

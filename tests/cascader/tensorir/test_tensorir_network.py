@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 from command_line import call
 from cpu_networks import cpu_split_network, float_network
+from msgspec.structs import replace
 from reference_data import shared_data
 from tensorir_proofs import compiled, smallest
 

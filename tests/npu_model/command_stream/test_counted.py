@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from array import array
-from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from operation_strategies import OPERATIONS, elementwise_operations, windowed_operations
 from scheduling import legalised
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import pytest
 from block_configs import VELA_API_STEP, accumulator_format, valid_blocks
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from reference_data import shared_data
 
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names

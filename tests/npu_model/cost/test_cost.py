@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import doctest
-from dataclasses import replace
 from fractions import Fraction
 from math import ceil
 
 import pytest
+from msgspec.structs import replace
 from small_programs import INT8, NO_CLAMP, conv, feature_map, max_pool
 
 import npu_model.cost.cycles

@@ -11,12 +11,12 @@ import struct
 import subprocess
 import sys
 import tarfile
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import model_bytes, schedule
 
 from cascader.ethosu.codegen.lowering import lower

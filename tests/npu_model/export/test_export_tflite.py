@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 from kernel_driver_check import region_sizes
+from msgspec.structs import replace
 from scheduling import model_bytes, schedule
 
 from cascader.ethosu.codegen.lowering import lower

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import shutil
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from cascades import outputs
+from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.codegen.lowering import lower

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from dataclasses import replace
 
 import flatbuffers
 import numpy as np
@@ -11,6 +10,7 @@ import pytest
 import tflite
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import model_bytes
 
 from npu_model.errors import InputError

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from naive_mlw import naive_decode
 from reference_data import shared_data
 from small_programs import ARENA, CONSTANTS, IDEAL, conv, program

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import struct
-from dataclasses import replace
 
 import pytest
 from device_driver import ARENA, BUS, CLEAR_IRQ, CONSTANTS, END, IRQ, LIMITS, PARSE, POWER, RUN, STATE, STOP_REQUEST, STREAM, Bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import schedule
 from test_device_runs import adapter, bound, expected, outputs, place
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
 import pytest
 from device_driver import ARENA, AT, CLEAR_IRQ, CONSTANTS, END, IRQ, LIMITS, POWER, RUN, STATE, Bound, bind, random_inputs, words_of
 from moved_regions import moved
+from msgspec.structs import replace
 from reference_data import shared_data
 from scheduling import schedule
 

@@ -6,10 +6,10 @@ takes 4 cycles for each of 8 ublocks in the plane and 2 in depth = 64; the outpu
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 import pytest
+from msgspec.structs import replace
 from small_programs import IDEAL, IDEAL_MEMORY, NO_CLAMP, conv, copy, memories, memory, program
 
 from npu_model.program import Control, ControlKind, DmaWait, KernelWait, Program, Shram

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import random
 from collections.abc import Generator
-from dataclasses import replace
 from fractions import Fraction
 from functools import cache
 from typing import Any
@@ -16,6 +15,7 @@ from cascades import cascade, cuts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from msgspec.structs import replace
 from reference_data import shared_data
 from scheduling import schedule
 from small_programs import ARENA, CONSTANTS, IDEAL, INT8, conv, copy, feature_map, max_pool, memories, memory, program
@@ -172,7 +172,7 @@ def test_the_recurrence_equals_the_engine_where_everything_contends(run: tuple[P
 
 
 def test_every_timing_parameter_has_another_value_here() -> None:
-    assert set(SWITCHES) == set(TimingParameters.__dataclass_fields__)
+    assert set(SWITCHES) == set(TimingParameters.__struct_fields__)
 
 
 @pytest.mark.parametrize(("name", "value"), [(name, value) for name, values in SWITCHES.items() for value in values])

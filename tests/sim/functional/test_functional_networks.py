@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 
 pytest.importorskip("ai_edge_litert", reason="LiteRT's reference kernels are not installed")
 

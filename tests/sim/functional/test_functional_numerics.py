@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import doctest
 import importlib
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError

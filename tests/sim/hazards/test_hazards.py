@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from random import Random
 
@@ -13,6 +12,7 @@ from every_order import Orders
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.strategies import DrawFn
+from msgspec.structs import replace
 from scheduling import network as imported
 from small_programs import NO_CLAMP, REGIONS, STOP, feature_map
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import gzip
 import json
-from dataclasses import replace
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cpu_networks import cpu_split_network
+from msgspec.structs import replace
 from scheduling import schedule
 from small_programs import IDEAL, conv, copy, memories, memory, program
 

@@ -16,8 +16,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 ACTIVE, TOTAL = "NPU_ACTIVE", "CYCLE"
 """PMU event names of active cycles and of the cycle counter."""
@@ -38,8 +39,7 @@ _MAX_COUNT = 1 << 48
 """The PMU's cycle counter has 48 bits (core driver ``ethosu55_interface.h``)."""
 
 
-@dataclass(frozen=True, slots=True)
-class FvpCounters:
+class FvpCounters(Struct, frozen=True):
     """Counters that a run's firmware printed, by PMU event name; ``active`` is NPU ACTIVE in NPU cycles."""
 
     active: int

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import asdict, field
 from typing import Any
+
+from msgspec import Struct, to_builtins
 
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
+from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.tflite.model import read_tflite
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.values import dataclass
 from sim import replay_network
 from validation.fvp.live.counters import ACTIVE, AXI0_READ, AXI0_WRITE, AXI1_READ, parse_log
 from validation.fvp.live.operations import OperationRow, compare_operations
@@ -31,8 +32,7 @@ READY_FIRMWARE_ADAPTER = "off"
 """Timing-adapter profile of the ready runners: they program no adapter."""
 
 
-@dataclass(frozen=True, slots=True)
-class CounterRow:
+class CounterRow(Struct, frozen=True):
     """One counter by its PMU event name, the FVP's and ours."""
 
     name: str
@@ -45,9 +45,10 @@ class CounterRow:
         return relative(self.ours, self.fvp) if self.fvp else None
 
 
-@dataclass(frozen=True, slots=True)
-class LiveResult:
+class LiveResult(Brief, frozen=True):
     """A live comparison: what was run on what, the counters, and the operations (none without a PMU trace)."""
+
+    unshown = ("operations",)
 
     accelerator: str
     compiled_sha256: str
@@ -56,7 +57,7 @@ class LiveResult:
     firmware_sha256: str
     memory_system: str
     counters: tuple[CounterRow, ...]
-    operations: tuple[OperationRow, ...] = field(repr=False)
+    operations: tuple[OperationRow, ...]
 
 
 def _compile(model: bytes, device: str, optimise: str, system_config: str, memory_mode: str) -> tuple[bytes, CompiledNetwork, str]:
@@ -133,7 +134,7 @@ def render(result: LiveResult) -> list[Table]:
 def to_json(result: LiveResult) -> dict[str, Any]:
     """The result as values that JSON can hold, to be kept as a record; errors are ratios."""
     rows = {
-        "counters": [asdict(row) | {"error": row.error} for row in result.counters],
-        "operations": [asdict(row) | {"error": row.error} for row in result.operations],
+        "counters": [to_builtins(row) | {"error": row.error} for row in result.counters],
+        "operations": [to_builtins(row) | {"error": row.error} for row in result.operations],
     }
-    return {"schema": JSON_SCHEMA, "claim": CLAIM, **asdict(result), **rows}
+    return {"schema": JSON_SCHEMA, "claim": CLAIM, **to_builtins(result), **rows}

@@ -9,16 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation
-from npu_model.values import dataclass
 from sim import NetworkReplay, Replay
 from validation.fvp.live.pmu_trace import StreamTrace
 from validation.fvp.scores import relative
 
 
-@dataclass(frozen=True, slots=True)
-class OperationRow:
+class OperationRow(Struct, frozen=True):
     """One kernel: the index of its operation in its program, its layer, and the cycles of both.
 
     ``offset`` is the byte offset of its command in the stream, as in Vela's debug database.

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Iterator
 from itertools import islice
 from typing import Any
 
+from msgspec import Struct
+
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 from validation.fvp.live.json_events import events
 
 MAX_ENTRIES = 1 << 20
@@ -22,8 +23,7 @@ _MOST_TIME = 1 << 62
 """Bound of a trace's times, whatever their unit: beyond it sums of them have no meaning."""
 
 
-@dataclass(frozen=True, slots=True)
-class StreamTrace:
+class StreamTrace(Struct, frozen=True):
     """One run of one command stream: byte offsets in rising order, and the trace's time at which each was reached."""
 
     offsets: tuple[int, ...]

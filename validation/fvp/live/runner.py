@@ -10,9 +10,10 @@ import time
 from importlib import metadata
 from pathlib import Path
 
+from msgspec import Struct
+
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
-from npu_model.values import dataclass
 
 BINARIES = ("FVP_Corstone_SSE-300_Ethos-U55", "VHT_Corstone_SSE-300_Ethos-U55")
 """Names of Arm's Corstone-300 binary with an Ethos-U55, as downloads install it."""
@@ -31,8 +32,7 @@ _POLL_SECONDS = 0.05
 _QUOTED = 200
 
 
-@dataclass(frozen=True, slots=True)
-class FvpOptions:
+class FvpOptions(Struct, frozen=True):
     """Programs and options of a run. ``binary`` None looks in PATH, ``firmware`` None into the package of ready runners.
 
     ``model_address`` is where the firmware expects the compiled file, None if the network is built into it. ``trace`` asks for the
@@ -48,8 +48,7 @@ class FvpOptions:
     timeout: float = TIMEOUT_SECONDS
 
 
-@dataclass(frozen=True, slots=True)
-class FvpRun:
+class FvpRun(Struct, frozen=True):
     """Output of a run: its log, and its PMU trace (None if it wrote none)."""
 
     log: str

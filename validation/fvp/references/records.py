@@ -13,10 +13,11 @@ import json
 from functools import cache
 from importlib import resources
 
+from msgspec import Struct
+
 from npu_model.program import Padding, Program
 from npu_model.program.text import parse_text
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 
@@ -24,8 +25,7 @@ POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "sin
 U65_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_old_points.csv"
 
 
-@dataclass(frozen=True, slots=True)
-class MeasuredBeats:
+class MeasuredBeats(Struct, frozen=True):
     """Data beats (of 8 bytes, 16 on the U65) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads."""
 
     axi0_read: int
@@ -33,8 +33,7 @@ class MeasuredBeats:
     axi1_read: int
 
 
-@dataclass(frozen=True, slots=True)
-class Point:
+class Point(Struct, frozen=True):
     """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
 
     ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``, U65: ``u65_high_end``). ``beats`` is None where none
@@ -54,8 +53,7 @@ class Point:
     source: str
 
 
-@dataclass(frozen=True, slots=True)
-class WholeRun:
+class WholeRun(Struct, frozen=True):
     """One run of which NPU TOTAL alone was published, adapters on: a network of many small kernels, and once in a cascade.
 
     ``optimise`` is Vela's option; ``beats`` is None where none were published. The stream is one of a network of ours with the same graph,
@@ -76,8 +74,7 @@ class WholeRun:
         return f"{self.network}.{self.optimise.lower()}"
 
 
-@dataclass(frozen=True, slots=True)
-class Sweep:
+class Sweep(Struct, frozen=True):
     """NPU TOTAL under one change of the adapters' settings; ``knob`` names what the series varies.
 
     The caps are in bus words per period (SRAM 4000 cycles, external memory 400, U65: 5000), 0 for none; the latency in cycles. ``active``
@@ -95,8 +92,7 @@ class Sweep:
     active: int | None = None
 
 
-@dataclass(frozen=True, slots=True)
-class SingleOperator:
+class SingleOperator(Struct, frozen=True):
     """A convolution or depthwise convolution with a given OFM block, int8, and the cycles that its source expects."""
 
     accelerator: str

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections import Counter
 
+from msgspec import Struct
+
 from cascader.frontends.vela.compiler import VelaSummary, compile_network
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.values import dataclass
 from validation.vela.estimate.database import Recorded, read_database
 from validation.vela.estimate.estimate import Estimate, estimate_network
 from validation.vela.estimate.memories import shipped_memories
@@ -17,8 +18,7 @@ NETWORK = "network"
 """Stands for the operator in the rows of the whole network."""
 
 
-@dataclass(frozen=True, slots=True)
-class ColumnRow:
+class ColumnRow(Struct, frozen=True):
     """One column of one operation: Vela's number and name of the operation, its operator, its value and ours.
 
     ``column`` is Vela's own name; ``ours`` is None if the operation is of a kind that is not reproduced.
@@ -52,8 +52,7 @@ class ColumnRow:
         return self.is_within_one if self.is_cycles else self.is_equal
 
 
-@dataclass(frozen=True, slots=True)
-class EstimateComparison:
+class EstimateComparison(Struct, frozen=True):
     """The case that was compared, and every column of every operation that Vela has estimated for the NPU, in schedule order.
 
     The last rows are the network's: the summary that Vela writes for it. ``network`` is what the caller calls it.

@@ -6,13 +6,14 @@ results to integers; so does this module, in the same order, as a last digit can
 
 from __future__ import annotations
 
-from dataclasses import replace
 from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.program import Upscale
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 from validation.vela.estimate.operation import Engine, EstimatedOperation
 from validation.vela.estimate.transfers import read_block_cycles, transferred_bytes, write_block_cycles
 
@@ -21,8 +22,7 @@ SUBKERNEL = 8
 _BIAS_BYTES_PER_READ = 256
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedCycles:
+class EstimatedCycles(Struct, frozen=True):
     """Cycles of an operation without DMA, and its multiply-accumulates.
 
     ``mac`` are the MACs' cycles (None for elementwise operations, which have none), ``ao`` the output unit's, ``command`` those of

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from itertools import pairwise
 
+from msgspec import Struct
+
 from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, Kernel, KernelOperation, Layout, Program
 from npu_model.shapes import Shape3D
-from npu_model.values import dataclass
 from validation.vela.estimate.memories import VelaMemories
 from validation.vela.estimate.operation import ENGINES, EstimatedOperation, Operand, Table, Weights
 
@@ -23,8 +24,7 @@ _TABLE_BYTES = {("Int8", "Int8"): 256, ("UInt8", "UInt8"): 256, ("Int8", "Int32"
 Row = Mapping[str, str]
 
 
-@dataclass(frozen=True, slots=True)
-class Recorded:
+class Recorded(Struct, frozen=True):
     """One operation of the database: Vela's number and name of it, its operator and Vela's own columns.
 
     ``operation`` is what the estimator was told; None if the operation is of a kind that is not known here, or runs on the CPU

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
+from msgspec import Struct
+
 from npu_model.accelerator import Accelerator
-from npu_model.values import dataclass
 from validation.vela.estimate.cycles import EstimatedCycles, estimate_cycles, last_slice_cycles
 from validation.vela.estimate.memories import SHRAM, copy_cycles
 from validation.vela.estimate.operation import EstimatedOperation
 from validation.vela.estimate.traffic import Traffic, estimate_traffic
 
 
-@dataclass(frozen=True, slots=True)
-class Estimate:
+class Estimate(Struct, frozen=True):
     """An operation's estimate.
 
     ``cycles`` leave DMA out, ``npu_cycles`` have what is visible of it, ``op_cycles`` are the largest of these and every

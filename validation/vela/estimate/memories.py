@@ -11,16 +11,15 @@ from fractions import Fraction
 from importlib import resources
 
 import numpy as np
+from msgspec import Struct
 
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory
 from npu_model.memory.vela_ini import memory_system
-from npu_model.values import dataclass
 
 
-@dataclass(frozen=True, slots=True)
-class VelaMemory:
+class VelaMemory(Struct, frozen=True):
     """One memory: bytes per cycle, cycles of latency, and the burst in bytes below which transfers count as inefficient."""
 
     name: str
@@ -42,8 +41,7 @@ SHRAM = VelaMemory("shram", Fraction(1), 0, 0, 1)
 """The shared buffer as destination of look-up tables (Vela 5.2.0 regor ``ethos_u55.cpp``: 1 byte a cycle, no latency)."""
 
 
-@dataclass(frozen=True, slots=True)
-class VelaMemories:
+class VelaMemories(Struct, frozen=True):
     """The memories of a system config and memory mode by name, and which of them hold constants and buffered weights."""
 
     by_name: tuple[VelaMemory, ...]

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from enum import Enum
 
+from msgspec import Struct
+
 from npu_model.program import Kernel, Layout, Upscale
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, round_up
-from npu_model.values import dataclass
 from npu_model.weight_stream.weights import RECORD_BYTES
 from validation.vela.estimate.memories import VelaMemory
 
@@ -59,8 +60,7 @@ def stored_elements(shape: Shape3D, layout: Layout | None) -> int:
     return shape.height * shape.width * (round_up(shape.depth, 16) if layout is Layout.NHCWB16 else shape.depth)
 
 
-@dataclass(frozen=True, slots=True)
-class Operand:
+class Operand(Struct, frozen=True):
     """A feature map of an operation: the shape it uses, the element's bits, the layout (None: neither of the two) and the memory."""
 
     shape: Shape3D
@@ -74,8 +74,7 @@ class Operand:
         return stored_elements(self.shape, self.layout)
 
 
-@dataclass(frozen=True, slots=True)
-class Weights:
+class Weights(Struct, frozen=True):
     """The weights of an operation and how they reach the NPU.
 
     ``encoded_bytes`` are the compressed weights of all OFM depth slices, ``depth_slices`` the slices' channels. If
@@ -103,16 +102,14 @@ class Weights:
         return self.staging or self.home
 
 
-@dataclass(frozen=True, slots=True)
-class Table:
+class Table(Struct, frozen=True):
     """A look-up table: its bytes and the memory that it is copied from."""
 
     size: int
     home: VelaMemory
 
 
-@dataclass(frozen=True, slots=True)
-class EstimatedOperation:
+class EstimatedOperation(Struct, frozen=True):
     """One operator as Vela schedules it, whole: cascaded operators are estimated on their full OFM, with the stripe's block.
 
     ``operator`` is Vela's name of it, ``activation`` that of the operator fused to its output ("" if none). ``lut`` is

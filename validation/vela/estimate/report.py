@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict
 from typing import Any
 
-from npu_model.values import dataclass
+from msgspec import Struct, to_builtins
+
 from validation.tables import Table
 from validation.vela.estimate.compare import ColumnRow, EstimateComparison
 
@@ -14,8 +14,7 @@ JSON_SCHEMA = 1
 _SHOWN = 20
 
 
-@dataclass(frozen=True, slots=True)
-class Tally:
+class Tally(Struct, frozen=True):
     """Numbers of the values of a ``key`` (a column or an operator): those equal to Vela's, those within 1 of them, and all.
 
     ``held`` are those that are as near as they have to be.
@@ -104,10 +103,10 @@ def to_json(comparisons: Sequence[EstimateComparison]) -> dict[str, Any]:
         "schema": JSON_SCHEMA,
         "passed": passed(comparisons),
         "vela_versions": list(dict.fromkeys(comparison.vela_version for comparison in comparisons)),
-        "columns": [asdict(entry) for entry in tally(rows, lambda row: row.column)],
-        "operators": [asdict(entry) for entry in tally(rows, lambda row: row.operator)],
+        "columns": [to_builtins(entry) for entry in tally(rows, lambda row: row.column)],
+        "operators": [to_builtins(entry) for entry in tally(rows, lambda row: row.operator)],
         "deviations": [
-            {"network": comparison.network, "accelerator": comparison.accelerator, "optimise": comparison.optimise} | asdict(row)
+            {"network": comparison.network, "accelerator": comparison.accelerator, "optimise": comparison.optimise} | to_builtins(row)
             for comparison, row in deviations(comparisons)
         ],
     }

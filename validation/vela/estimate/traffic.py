@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections import Counter
 from enum import Enum
 
+from msgspec import Struct
+
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.values import dataclass
 from validation.vela.estimate.cycles import SUBKERNEL
 from validation.vela.estimate.memories import SHRAM, VelaMemory
 from validation.vela.estimate.operation import Engine, EstimatedOperation, stored_elements
@@ -22,8 +23,7 @@ class Access(Enum):
     SCALES = "Scales"
 
 
-@dataclass(frozen=True, slots=True)
-class Traffic:
+class Traffic(Struct, frozen=True):
     """Bytes read and written and cycles of access by memory and kind, and cycles of each memory in all (LUTs left out, as in Vela)."""
 
     read: dict[tuple[VelaMemory, Access], int]

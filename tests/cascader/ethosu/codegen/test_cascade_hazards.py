@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from adverse_orders import Reorder, late_kernels, late_transfers, reordered, with_operations
 from cascades import cascade, cuts, expected, graph_of, outputs
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ARENA

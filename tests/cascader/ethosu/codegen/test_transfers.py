@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from adverse_orders import Reorder, late_kernels, late_transfers, reordered, with_operations
 from cascades import cascade_of, outputs
+from msgspec.structs import replace
 from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.kept import KeptKernels, Located, Looked, Placed

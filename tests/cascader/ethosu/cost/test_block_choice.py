@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from functools import cache
 from itertools import product
 from math import ceil
 
 import numpy as np
 import pytest
+from msgspec.structs import replace
 from scheduling import network
 
 from cascader.ethosu.codegen.constants import StreamEditor

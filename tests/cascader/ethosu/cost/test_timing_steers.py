@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields, replace
 from fractions import Fraction
 from functools import cache
 from itertools import pairwise
@@ -11,6 +10,7 @@ from typing import Any
 
 import pytest
 from command_line import call
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from small_programs import memories, memory, program
 from test_kernel_flow import OPERATIONS, max_pool
@@ -140,7 +140,7 @@ def costs(timing: TimingParameters) -> tuple[object, ...]:
     return tuple(found)
 
 
-@pytest.mark.parametrize("name", [field.name for field in fields(TimingParameters) if field.name not in UNSEEN])
+@pytest.mark.parametrize("name", [name for name in TimingParameters.__struct_fields__ if name not in UNSEEN])
 def test_every_timing_parameter_reaches_the_cost_model(name: str) -> None:
     assert costs(replace(DEFAULT_TIMING, **{name: CHANGES[name]})) != costs(DEFAULT_TIMING)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 
@@ -13,6 +12,7 @@ import pytest
 from cascades import cascade_of, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.codegen.lowering import lower

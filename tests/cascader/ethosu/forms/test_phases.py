@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import numpy as np
@@ -10,6 +9,7 @@ import pytest
 from cascades import cascade_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from unit_networks import Tensor, unit_network
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from cascades import expected, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
 

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from cascades import outputs
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.codegen.lowering import lower

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer

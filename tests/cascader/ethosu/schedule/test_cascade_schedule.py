@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from functools import cache
 from typing import Any
 
@@ -11,6 +10,7 @@ import pytest
 from cascades import cascade, cuts, expected, graph_of, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower

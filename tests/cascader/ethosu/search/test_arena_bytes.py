@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 from scheduling import DEFAULT, legalised, schedule
 
 from cascader.ethosu.codegen.lowering import lower
@@ -46,7 +46,7 @@ def odd_network() -> bytes:
 def task(model: bytes) -> Task:
     """A search of one layout and few limits, which a frontier and a choice share."""
     network = lift(named_network(compile_network(model, CompilerOptions(DEFAULT, legalise=True))))
-    return Task(network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, layouts=(0,)))
+    return Task(network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, dense=0))
 
 
 @cache

@@ -8,7 +8,6 @@ import subprocess
 import sys
 import xml.etree.ElementTree as ET
 from concurrent.futures import Executor
-from dataclasses import replace
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -16,6 +15,7 @@ from pathlib import Path
 import pytest
 from cascades import expected, outputs
 from command_line import call, refusal
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
@@ -54,7 +54,7 @@ NETWORKS = ("tiny_residual", "resnet8")
 
 
 def task(name: str) -> Task:
-    options = CascadeOptions(rungs=5, layouts=(0,), drafts=DraftOptions(moves=60))
+    options = CascadeOptions(rungs=5, dense=0, drafts=DraftOptions(moves=60))
     return Task(network(name), DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(model=f"zoo:{name}"), options)
 
 

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
 from cascades import expected, outputs
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.codegen.lowering import lower

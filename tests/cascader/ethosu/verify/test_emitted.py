@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
 import pytest
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.feature_maps import rebase
 from cascader.ethosu.codegen.stripes import Place, stripe

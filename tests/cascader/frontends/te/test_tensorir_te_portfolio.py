@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
+from msgspec.structs import replace
 from tflite_te import te_graph
 
 from cascader import schedule

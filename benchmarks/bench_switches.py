@@ -1,0 +1,171 @@
+# ruff: noqa: INP001  # a script of its own, no package
+"""Worth of each switch of the network's forms: what every answer becomes with that one off, and all others on.
+
+    python benchmarks/bench_switches.py [MODEL ...] [--every 9] [--only NAME ...]
+
+A network is searched for the fewest cycles, for the fewest bytes, and for the fewest cycles in the geometric mean of both arenas.
+``--every N`` adds each Nth network of the zoo and the portfolio. Where a switch leaves all forms of a network as they are, so are its
+answers, and nothing is searched again. A row a switch: of how many networks it changes the forms; the answers (cycles or bytes) without
+it in multiples of those with it (above 1: it is worth something), as geometric mean over all networks, and the most lost and won.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from fractions import Fraction
+from importlib import import_module
+from math import isqrt, prod
+
+from msgspec import Struct
+from msgspec.structs import replace
+from tabulate import tabulate
+
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.task import Task
+from npu_model.errors import InputError
+from npu_testbed.legalise import load_task
+from npu_testbed.scheduling import OPTIMISE, choice_of
+from validation.portfolio import NETWORKS as PORTFOLIO
+from validation.zoo import zoo_names
+
+
+def _same(task: Task) -> Task:
+    return task
+
+
+class Switch(Struct, frozen=True):
+    """A switch turned off: the options that it changes, or the constant of a module and the value at which it does nothing."""
+
+    label: str
+    turned: Callable[[Task], Task] = _same
+    constant: tuple[str, str, object] | None = None
+
+    @contextmanager
+    def off(self, task: Task) -> Iterator[Task]:
+        """The task without it."""
+        if self.constant is None:
+            yield self.turned(task)
+            return
+        module, name, neutral = self.constant
+        place = import_module(module)
+        before = getattr(place, name)
+        setattr(place, name, neutral)
+        try:
+            yield task
+        finally:
+            setattr(place, name, before)
+
+
+def _option(name: str, value: object = False) -> Switch:  # noqa: FBT002  # the value that most options have when they are off
+    return Switch(name, lambda task: replace(task, options=replace(task.options, **{name: value})))
+
+
+def _constant(module: str, name: str, neutral: object) -> Switch:
+    return Switch(f"{module}.{name}", constant=(f"cascader.ethosu.forms.{module}", name, neutral))
+
+
+SWITCHES = (
+    *(_option(name) for name in ("long_steps", "recode", "trim", "table_slots", "row_shapes", "transfers", "wide_copies", "phases")),
+    *(_option(name) for name in ("fold", "spare_copies", "turn", "reblock", "slices", "fine_slices", "quick_layouts")),
+    *(_option(name) for name in ("constant_places", "columns", "streamed_pools")),
+    *(_option(name, value) for name, value in (("recompute", Fraction(1)), ("dense", 0))),
+    Switch("others", lambda task: replace(task, others=())),
+    *(_constant("turned", name, value) for name, value in (("WORTHWHILE", 1.0), ("_TRIED", 1))),
+    *(_constant("reblock", name, value) for name, value in (("GAIN", 1.0), ("SMALLEST", 0), ("FOLLOWED", 1))),
+    *(_constant("sizes", name, value) for name, value in (("_PIECES", (12,)), ("_FINER", Fraction(1)))),
+    _constant("wide_copies", "_WORTHWHILE", 1),
+)
+
+
+@dataclass
+class Row:
+    """Row of the table: the answers without one switch."""
+
+    ratios: list[float] = field(default_factory=list)
+    changed: int = 0
+    lost: tuple[float, str] = (1.0, "")
+    won: tuple[float, str] = (1.0, "")
+
+    def add(self, ratio: float, where: str) -> None:
+        """One more answer."""
+        self.ratios.append(ratio)
+        self.lost = max(self.lost, (ratio, where))
+        self.won = min(self.won, (ratio, where))
+
+
+def networks_of(task: Task) -> tuple[tuple[Network, bool], ...]:
+    """All forms that are searched."""
+    return tuple((one.network, one.smaller) for one in task.variants())
+
+
+def _answer(task: Task, budget: int | None, optimise: str) -> tuple[int, int]:
+    """Cycles and bytes of the schedule."""
+    point = choice_of(task, arena_cache_size=budget, optimise=optimise, processes=1).point
+    return point.cycles, point.memory
+
+
+def answers(task: Task, middle: int | None = None) -> tuple[int, int, int, int]:
+    """The fewest cycles, the fewest bytes, and the fewest cycles in ``middle`` bytes (None: between both arenas), which come last."""
+    fastest, most = _answer(task, None, OPTIMISE[0])
+    _, least = _answer(task, None, OPTIMISE[1])
+    size = isqrt(least * most) // 16 * 16 if middle is None else middle
+    return fastest, least, _answer(task, max(size, least), OPTIMISE[0])[0], size
+
+
+def measure(source: str, rows: dict[str, Row], switches: list[Switch]) -> None:
+    """Add the answers of one network."""
+    task = load_task(source)
+    plain, own = networks_of(task), None
+    for switch in switches:
+        with switch.off(task) as without:
+            changes = networks_of(without) != plain
+        if not changes:
+            rows[switch.label].ratios += [1.0] * 3
+            continue
+        own = own or answers(task)
+        with switch.off(task) as without:
+            turned = answers(without, own[-1])
+        rows[switch.label].changed += 1
+        kinds = ("cycles", "bytes", f"cycles in {own[-1]:,}")
+        ratios = [after / before for after, before in zip(turned[:3], own[:3], strict=True)]
+        for ratio, kind in zip(ratios, kinds, strict=True):
+            rows[switch.label].add(ratio, f"{source.rpartition('/')[2]}, {kind}")
+        sys.stderr.write(f"{source} {switch.label} {' '.join(f'{ratio:.4f}' for ratio in ratios)}\n")
+
+
+def table(rows: dict[str, Row]) -> str:
+    """The table."""
+    lines = []
+    for label, row in rows.items():
+        mean = prod(row.ratios) ** (1 / len(row.ratios)) if row.ratios else 1.0
+        lost, won = (f"{ratio:.4f} ({where})" if where else "" for ratio, where in (row.lost, row.won))
+        lines.append([f"`{label}`", row.changed, f"{mean:.4f}", lost, won])
+    return tabulate(lines, ["switch", "networks", "mean", "most lost", "most won"], tablefmt="pipe", disable_numparse=True)
+
+
+def main() -> int:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("models", nargs="*", metavar="MODEL")
+    parser.add_argument("--every", type=int, default=0)
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these switches alone")
+    options = parser.parse_args()
+    built = [*(f"zoo:{name}" for name in zoo_names()), *(f"portfolio:{network.name}" for network in PORTFOLIO)]
+    models = [*options.models, *(built[:: options.every] if options.every else ())]
+    switches = [switch for switch in SWITCHES if options.only is None or switch.label in options.only]
+    rows = {switch.label: Row() for switch in switches}
+    for model in models:
+        try:
+            measure(model, rows, switches)
+        except InputError as error:  # noqa: PERF203  # one network of many cannot be scheduled
+            sys.stderr.write(f"{model}: {error}\n")
+    sys.stdout.write(table(rows) + f"\n\n{len(models)} networks\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,137 @@
+"""The forms of a network, made by the table: passes that several forms begin with are done once."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.passes import AGAIN, PASSES, Terms, made_again
+from cascader.ethosu.forms.sizes import fine_sizes
+from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
+from cascader.ethosu.forms.table import BEGIN, FORMS, PLAIN, Facts, Form
+from cascader.ethosu.network.homes import Wanted
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
+from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+
+class MadeForm(Struct, frozen=True):
+    """A form of a network by its name in the table; one that is ``smaller`` is searched only if it holds fewer bytes than the others."""
+
+    name: str
+    network: Network
+    smaller: bool = False
+
+
+class _Maker:
+    """Does passes on networks, each on each of them once."""
+
+    def __init__(self, terms: Terms) -> None:
+        self.terms = terms
+        self._done: dict[tuple[int, str], Network] = {}
+        self._again: dict[int, list[Network]] = {}
+        self._held: list[Network] = []
+
+    def done(self, network: Network, name: str) -> Network:
+        """The network behind one pass; itself if that finds nothing to do."""
+        key = id(network), name
+        if key not in self._done:
+            self._held.append(network)  # as long as it is held no other one has its identity
+            self._done[key] = self._numbered(network, name) if name.startswith(AGAIN) else PASSES[name](network, self.terms)
+        return self._done[key]
+
+    def _numbered(self, network: Network, name: str) -> Network:
+        if id(network) not in self._again:
+            self._again[id(network)] = made_again(network, self.terms)
+        number = int(name.removeprefix(AGAIN))
+        return next(iter(self._again[id(network)][number - 1 :]), network)
+
+    def behind(self, network: Network, passes: Iterable[str]) -> Network:
+        """The network behind some passes, one after the other."""
+        for name in passes:
+            network = self.done(network, name)
+        return network
+
+    def exists(self, form: Form, network: Network, facts: Facts) -> bool:
+        """Whether a network has a form."""
+        if not form.when(facts):
+            return False
+        if not form.needs:
+            return True
+        passes = (*form.begins, *form.passes)
+        before = passes[: passes.index(form.needs)] if form.needs in passes else form.begins
+        at = self.behind(network, before)
+        return self.done(at, form.needs) is not at
+
+
+def _behind(network: Network, passes: Sequence[str], terms: Terms) -> Network:
+    """As :meth:`_Maker.behind`, in any process."""
+    return _Maker(terms).behind(network, passes)
+
+
+_SHARED = ("bricks", "dense")
+"""Forms that are made in all processes at once, behind the pass that they have in common."""
+
+
+def _terms(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions, timing: TimingParameters) -> Terms:
+    sources = Sources.staged(system, timing), Sources.direct(system, timing)
+    fine = fine_sizes(network) if options.slices and options.fine_slices else ()
+    return Terms(find_accelerator(accelerator), *sources, options, fine=fine)
+
+
+def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories and its timing, and tensors live somewhere
+    network: Network,
+    accelerator: str,
+    system: MemorySystem,
+    options: CascadeOptions = DEFAULT_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+    spread: Spread = one_by_one,
+    homes: Sequence[Wanted] = (),
+) -> tuple[MadeForm, ...]:
+    """The forms of a network in the order of the table, those left out that do not differ from others.
+
+    ``spread`` makes those forms that take the most time; no form depends on it. All tensors are in the arena; forms that are there for
+    their bytes are those for tensors that live where ``homes`` want them.
+    """
+    maker = _Maker(_terms(network, accelerator, system, options, timing))
+    few = maker.behind(network, BEGIN)
+    maker.terms = terms = replace(_terms(few, accelerator, system, options, timing), homes=tuple(homes))
+    plain = maker.behind(few, PLAIN)
+    facts = Facts.of(few, plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
+    beside = [form for form in FORMS if form.beside and form.when(facts)]
+    elsewhere = spread([Thunk(partial(_behind, plain, form.passes, terms), beside=True) for form in beside])
+    shared = [form for form in FORMS if form.name in _SHARED and form.when(facts)]
+    ahead = maker.done(plain, shared[0].passes[0])
+    same_time = spread([Thunk(partial(_behind, ahead, form.passes[1:], terms)) for form in shared])
+    made = dict(zip((form.name for form in shared), same_time, strict=True))
+    for form in FORMS:
+        if form.name not in made and not form.beside and maker.exists(form, network, facts):
+            made[form.name] = maker.behind(network, (*form.begins, *form.passes))
+    made |= zip((form.name for form in beside), elsewhere, strict=True)
+    return tuple(_each(MadeForm(form.name, made[form.name], form.smaller) for form in FORMS if form.name in made))
+
+
+def variants(
+    network: Network,
+    accelerator: str,
+    system: MemorySystem,
+    options: CascadeOptions = DEFAULT_OPTIONS,
+    timing: TimingParameters = DEFAULT_TIMING,
+) -> tuple[Network, ...]:
+    """All forms of a network (see :func:`forms`)."""
+    return tuple(form.network for form in forms(network, accelerator, system, options, timing))
+
+
+def _each(found: Iterable[MadeForm]) -> Iterator[MadeForm]:
+    """The forms without those that are equal to earlier ones."""
+    seen: list[Network] = []
+    for form in found:
+        if form.network not in seen:
+            seen.append(form.network)
+            yield form

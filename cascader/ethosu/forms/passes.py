@@ -1,0 +1,109 @@
+"""Passes: rewrites of a network by their names, and what they know beside it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from msgspec import Struct
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.columns import column_stripes
+from cascader.ethosu.forms.fold import folded
+from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.forms.long_steps import with_long_steps
+from cascader.ethosu.forms.phases import in_phases
+from cascader.ethosu.forms.reblock import reblocked, recoded
+from cascader.ethosu.forms.recomputed import planned_bytes, recomputed
+from cascader.ethosu.forms.row_shapes import in_row_shapes
+from cascader.ethosu.forms.sizes import is_flat
+from cascader.ethosu.forms.slices import LARGEST, sliced
+from cascader.ethosu.forms.spared_copies import with_transfers, without_copies
+from cascader.ethosu.forms.streamed_pools import with_streamed_pools
+from cascader.ethosu.forms.table_slots import with_table_slots
+from cascader.ethosu.forms.trimmed import trimmed
+from cascader.ethosu.forms.turned import turned, turned_in_place
+from cascader.ethosu.forms.wide_copies import with_wide_copies
+from cascader.ethosu.network.homes import Wanted
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.options import CascadeOptions
+from npu_model.accelerator import Accelerator
+
+
+class Terms(Struct, frozen=True):
+    """Terms that passes know beside the network: the device, its constants read in the arena or at home, and where tensors live.
+
+    ``fine`` are the sizes of pieces (bytes of weights) that are finer than those of the largest layers.
+    """
+
+    device: Accelerator
+    staged: Sources
+    direct: Sources
+    options: CascadeOptions
+    homes: tuple[Wanted, ...] = ()
+    fine: tuple[int, ...] = ()
+
+
+class Pass(Struct, frozen=True):
+    """A rewrite of a network, done where all options named in ``switches`` are on."""
+
+    run: Callable[[Network, Terms], Network]
+    switches: tuple[str, ...] = ()
+
+    def __call__(self, network: Network, terms: Terms) -> Network:
+        """The network rewritten; itself where the pass is off or finds nothing."""
+        return self.run(network, terms) if all(getattr(terms.options, name) for name in self.switches) else network
+
+
+_FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
+"""Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
+
+
+def _recoded(network: Network, terms: Terms) -> Network:
+    return recoded(network, terms.device, LARGEST if terms.options.slices and not is_flat(network) else None)
+
+
+def _in_fine_pieces(number: int) -> Pass:
+    return Pass(lambda network, terms: sliced(network, terms.device, terms.fine[number], early=True), ("slices",))
+
+
+def made_again(network: Network, terms: Terms) -> list[Network]:
+    """The forms in tiles and with skips made again, that of fewest bytes first; pools stream in them where that holds fewer bytes."""
+    streamed = PASSES["streamed pools"](network, terms)
+    base = min((network, streamed), key=lambda form: planned_bytes(form, terms.homes))
+    return recomputed(base, terms.options.recompute, terms.device, terms.staged, terms.homes)
+
+
+PASSES: dict[str, Pass] = {
+    "spared copies": Pass(lambda network, _: without_copies(network), ("spare_copies",)),
+    "spared shifted copies": Pass(lambda network, _: without_copies(network, shifted=True), ("spare_copies",)),
+    "long steps": Pass(lambda network, terms: with_long_steps(network, terms.device, terms.staged), ("long_steps",)),
+    "recoded": Pass(_recoded, ("recode",)),
+    "trimmed": Pass(lambda network, _: trimmed(network), ("trim",)),
+    "table slots": Pass(lambda network, terms: with_table_slots(network, terms.device), ("table_slots",)),
+    "row shapes": Pass(lambda network, terms: in_row_shapes(network, terms.device), ("row_shapes",)),
+    "transfers": Pass(lambda network, terms: with_transfers(network, terms.device, terms.staged), ("transfers",)),
+    "wide copies": Pass(lambda network, terms: with_wide_copies(network, terms.device, terms.staged), ("wide_copies",)),
+    "phases": Pass(lambda network, terms: in_phases(network, terms.device, terms.staged), ("phases",)),
+    "folded": Pass(lambda network, terms: folded(network, terms.device, terms.staged), ("fold",)),
+    "streamed pools": Pass(lambda network, terms: with_streamed_pools(network, terms.device, terms.staged), ("streamed_pools",)),
+    "turned": Pass(lambda network, terms: turned(network, terms.device, terms.staged), ("turn",)),
+    "turned in place": Pass(lambda network, terms: turned_in_place(network, terms.device, terms.staged), ("turn",)),
+    "depths for both": Pass(lambda network, terms: reblocked(network, terms.device, (terms.direct, terms.staged)), ("reblock",)),
+    "depths for staged": Pass(lambda network, terms: reblocked(network, terms.device, (terms.staged,)), ("reblock",)),
+    "bricks": Pass(lambda network, _: dense_layouts(network, 0)),
+    "dense": Pass(lambda network, terms: dense_layouts(network, terms.options.dense)),
+    "quick": Pass(lambda network, terms: quick_layouts(network, terms.options.dense, terms.device, terms.staged)),
+    "columns in bricks": Pass(lambda network, _: column_stripes(network, 0), ("columns",)),
+    "dense columns": Pass(lambda network, terms: column_stripes(network, terms.options.dense), ("columns",)),
+    "coarse pieces": Pass(lambda network, terms: sliced(network, terms.device, LARGEST, early=True), ("slices",)),
+    "half pieces": Pass(lambda network, terms: sliced(network, terms.device, LARGEST // 2), ("slices",)),
+    "small pieces": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_PIECE, _FLAT_PIECES), ("slices", "fine_slices")),
+    "half pieces of windows": Pass(
+        lambda network, terms: sliced(network, terms.device, LARGEST // 2, pointwise=False), ("slices", "fine_slices")
+    ),
+    **{f"fine pieces {number}": _in_fine_pieces(number - 1) for number in (1, 2, 3, 4)},
+}
+"""The passes that make one network of another."""
+
+AGAIN = "made again "
+"""Beginning of the names that stand for the networks of :func:`made_again` as passes: their number follows."""

@@ -1,0 +1,69 @@
+"""Sizes of networks: what decides which forms there is time for, and how large their pieces are."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.slices import LARGEST
+from cascader.ethosu.network.network import Network
+from npu_model.accelerator import Accelerator
+
+_PIECES = (12, 24, 40, 100)
+"""Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
+_FINER = Fraction(3, 4)
+"""Largest part of the next larger size that a size may have: closer sizes hardly differ."""
+_SMALLEST_PIECE = 2 * 1024
+_LARGE = 30_000
+"""Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
+_SMALL = 12_000
+"""Parts times rows of all parts up to which a network is small."""
+_PIECES_OF_LARGE = (40, 100)
+"""As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
+
+
+def _rows(network: Network) -> list[int]:
+    """The rows of each kernel."""
+    return [kernel.axis.extent(kernel.operation.ofm.shape) for kernel in network.kernels.values()]
+
+
+def _work(network: Network) -> int:
+    """Parts times rows of all parts: how long a search takes, roughly."""
+    rows = _rows(network)
+    return len(rows) * sum(rows)
+
+
+def is_small(network: Network) -> bool:
+    """Whether there is time to ask its groups for ``CascadeOptions.fine_rows`` too."""
+    return _work(network) <= _SMALL
+
+
+def is_large(network: Network) -> bool:
+    """Whether there is time for few forms only."""
+    return _work(network) > _LARGE
+
+
+def is_flat(network: Network) -> bool:
+    """Whether most tensors are one row high, as in an unrolled recurrent network: such a network is searched quickly."""
+    rows = _rows(network)
+    return sum(rows) <= 2 * len(rows)
+
+
+def waits_for_weights(network: Network, direct: Sources, accelerator: Accelerator) -> bool:
+    """Whether the weights of a small network take longer to be read at home than its MACs take at full rate."""
+    if not is_small(network):
+        return False
+    operations = [kernel.operation for kernel in network.kernels.values()]
+    read = sum(span.length for operation in operations for span in operation.weights) * direct.constants.rate
+    return read * accelerator.macs_per_cycle > sum(operation.macs for operation in operations)
+
+
+def fine_sizes(network: Network) -> tuple[int, ...]:
+    """Bytes of weights above which layers are cut into finer pieces than of :data:`LARGEST` bytes, in descending order."""
+    total = sum(span.length for kernel in network.kernels.values() for span in kernel.operation.weights)
+    large = is_large(network)
+    sizes = [LARGEST]
+    for pieces in _PIECES_OF_LARGE if large else _PIECES:
+        size = max(_SMALLEST_PIECE, total // pieces)
+        sizes += [size] if size <= sizes[-1] * _FINER else []
+    return tuple(sizes[1:2] if large else sizes[1:])

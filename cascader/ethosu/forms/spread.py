@@ -1,0 +1,40 @@
+"""Thunks: things that are still to be made, in this process or in others."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Generic, Protocol, TypeVar
+
+from msgspec import Struct
+
+T = TypeVar("T")
+
+
+class Thunk(Struct, Generic[T], frozen=True):
+    """Something that is still to be made, as a form is; it can be pickled.
+
+    What waits for nothing else is made ``beside`` what others wait for.
+    """
+
+    make: Callable[[], T]
+    beside: bool = False
+
+    def __call__(self) -> T:
+        """Make it."""
+        return self.make()
+
+    def homes(self, processes: int) -> range:
+        """Numbers of the processes that may make it: the first one makes what others wait for."""
+        return range(min(1, processes - 1), processes) if self.beside else range(processes)
+
+
+class Spread(Protocol):
+    """Makes some things, in this process or in others; they come in their order."""
+
+    def __call__(self, thunks: Sequence[Thunk[T]], /) -> Iterable[T]:
+        """All of them."""
+
+
+def one_by_one(thunks: Sequence[Thunk[T]], /) -> Iterator[T]:
+    """Make some things in this process."""
+    return (thunk() for thunk in thunks)

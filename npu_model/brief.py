@@ -1,0 +1,45 @@
+"""Values whose text leaves fields out: bytes and whole networks would fill pages."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from msgspec import Struct
+
+__all__ = ["Brief", "Noted"]
+
+
+class Brief(Struct, frozen=True):
+    """A value whose text shows every field but those that its class names in ``unshown``.
+
+    >>> class Named(Brief, frozen=True):
+    ...     unshown = ("content",)
+    ...
+    ...     name: str
+    ...     content: bytes
+    >>> Named("weights", bytes(1_000_000))
+    Named(name='weights')
+    """
+
+    unshown: ClassVar[tuple[str, ...]] = ()
+
+    def __repr__(self) -> str:
+        shown = (f"{name}={getattr(self, name)!r}" for name in self.__struct_fields__ if name not in self.unshown)
+        return f"{type(self).__name__}({', '.join(shown)})"
+
+
+class Noted(Brief, frozen=True):
+    """A value with notes: fields that its class names in ``notes`` take no part in equality."""
+
+    notes: ClassVar[tuple[str, ...]] = ()
+
+    def _facts(self) -> tuple[object, ...]:
+        return tuple(getattr(self, name) for name in self.__struct_fields__ if name not in self.notes)
+
+    def __eq__(self, other: object) -> bool:
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._facts() == other._facts()
+
+    def __hash__(self) -> int:
+        return hash(self._facts())
