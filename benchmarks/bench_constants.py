@@ -97,7 +97,7 @@ TURNS = (
     Turn("cascader.ethosu.forms.sizes", "_SMALL", 0),
     Turn("cascader.ethosu.forms.sizes", "_LARGE", _FAR),
     Turn("cascader.ethosu.forms.wide_copies", "_WORTHWHILE", 1),
-    Turn("npu_testbed.tasks", "QUICKER", 0.0),
+    Turn("cascader.ethosu.search.origins", "QUICKER", 0),
 )
 """Constants that steer the search. Those of the device, of file formats and of compiled code are none, nor limits of time and memory."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.verb import How, frontier, schedule
+    from cascader.verbs import How, frontier, schedule
 
 __all__ = ["How", "frontier", "schedule"]
 
@@ -14,6 +14,6 @@ def __getattr__(name: str) -> Any:
     """The verbs, imported when they are first asked for: a replay alone needs no search."""
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from cascader.ethosu.search import verb  # noqa: PLC0415  # as said above
+    from cascader import verbs  # noqa: PLC0415  # as said above
 
-    return getattr(verb, name)
+    return getattr(verbs, name)

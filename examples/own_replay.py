@@ -1,7 +1,7 @@
 """A network scheduled from Python, with a replay of one's own as the judge of what is found.
 
-The cascader knows no simulator: it is handed a function from a lowered network to its cycles. Here that is the project's replay, which
-counts how often it is asked; it may as well be a measurement on a board.
+The cascader knows no simulator: it is handed a function from a lowered network and its memories to cycles. Here that is the project's
+replay, which counts how often it is asked; it may as well be a measurement on a board.
 
 python -m examples.own_replay
 """
@@ -12,10 +12,11 @@ import argparse
 import sys
 
 from cascader import frontier, schedule
-from cascader.frontends.vela import import_network
 from examples import ended
 from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
+from npu_model.timing import TimingParameters
 from npu_testbed.models import load_model
 from sim import quick_cycles
 
@@ -31,16 +32,16 @@ def main() -> None:
     source, budget = given.model, given.budget
     memory, asked = profile("u55_high_end").memory_system(), 0
 
-    def replay(network: CompiledNetwork) -> int:
+    def replay(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters) -> int:
         nonlocal asked
         asked += 1
-        return quick_cycles(network, memory)
+        return quick_cycles(network, system, timing)
 
-    network = import_network(load_model(source).data, DEVICE)
-    found = schedule(network, DEVICE, memory, budget, replay)
+    model = load_model(source).data
+    found = schedule(model, DEVICE, memory, budget, replay)
     point, least = found.point, found.least_cycles
     sys.stdout.write(f"{source} in {budget:,} bytes: {point.cycles:,} cycles in {point.memory:,} bytes; none needs fewer than {least:,}\n")
-    for one in frontier(network, DEVICE, memory, replay).points:
+    for one in frontier(model, DEVICE, memory, replay).points:
         sys.stdout.write(f"{one.memory:>12,} bytes {one.cycles:>12,} cycles\n")
     sys.stdout.write(f"{asked} schedules were replayed\n")
 

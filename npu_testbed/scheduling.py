@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of, require_effort
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -27,26 +28,12 @@ OPTIMISE = ("Performance", "Size")
 DEFAULT_OPTIMISE = "Performance"
 """Vela's default."""
 
-EFFORTS = ("quick", "standard", "thorough")
-"""Efforts of the search: near the budget with a quarter of the changes, there with all of them, or to the end at every memory limit."""
-
-DEFAULT_EFFORT = "standard"
-
-_QUICK = 4
-"""Divisor of the standard search's number of changes in a quick search."""
-
-
-_NO_LIMIT = 1 << 60
+DEFAULT_EFFORT = STANDARD
 
 
 def with_effort(task: Task, effort: str) -> Task:
-    """The task with a quarter of the changes if quick, and any number of rows to change if thorough."""
-    drafts = task.options.drafts
-    if effort == EFFORTS[0]:
-        drafts = replace(drafts, regroupings=drafts.regroupings // _QUICK)
-    if effort == EFFORTS[-1]:
-        drafts = replace(drafts, rows=_NO_LIMIT)
-    return replace(task, options=replace(task.options, drafts=drafts))
+    """The task with the options of an effort."""
+    return replace(task, options=options_of(effort, task.options))
 
 
 def choice_of(
@@ -70,7 +57,7 @@ def choice_of(
 
     task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
-    aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == EFFORTS[-1])
+    aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == THOROUGH)
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
         return choose(task, aim, executor, progress, seen or unseen)
 
@@ -132,8 +119,7 @@ def check_names(optimise: str, effort: str) -> None:
     """InputError for an aim or an effort that there is not."""
     if optimise not in OPTIMISE:
         raise InputError(f"--optimise {optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
-    if effort not in EFFORTS:
-        raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
+    require_effort(effort)
 
 
 def schedule_file(plan: Schedule) -> bytes:

@@ -17,7 +17,7 @@ from npu_model.program import ByteRange
 from npu_model.program.alignment import ALIGNMENT
 
 MOST = 16
-"""Layers with constants up to which places are tried: of larger networks they are no part of the cycles that is worth the time."""
+"""Kernels up to which places are tried: of larger networks they are no part of the cycles that is worth the time."""
 
 _ROUNDS = 2
 """Number of walks over the layers: the second one knows the others' places."""
@@ -60,11 +60,11 @@ def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> 
 def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) -> Network | None:
     """``network`` with the places that take the fewest ``cycles``, tried one after the other in steps of 16 bytes.
 
-    None for a network of many layers with constants, and where no place gains anything. They hardly count but in flat networks.
+    None for a network of many kernels, and where no place gains anything. They hardly count but in flat networks.
     """
     places = {streams: 0 for kernel in network.kernels.values() if (streams := _streams(kernel))}
     aligned = all(span.start % ALIGNMENT == span.length % ALIGNMENT == 0 for streams in places for span in streams)
-    if not 0 < len(places) <= MOST or burst % ALIGNMENT or not aligned:
+    if not places or len(network.kernels) > MOST or burst % ALIGNMENT or not aligned:
         return None
     least, best = cycles(network), None
     for _ in range(_ROUNDS):

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.moves import spared_kernels
     from cascader.frontends.vela.state_order import state_fault
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
+    from cascader.frontends.vela.tools import vela_tools
 
 _MODULES = {
     "compiler": ("CORES", "VelaResult", "VelaSummary", "compile_network"),
@@ -30,11 +31,12 @@ _MODULES = {
     "moves": ("spared_kernels",),
     "state_order": ("state_fault",),
     "stream_check": ("checked_network", "stream_fault"),
+    "tools": ("vela_tools",),
 }
 __all__ = [
     "CORES", "MANY_SPARED", "CompilerOptions", "Legalised", "Mended", "VelaResult", "VelaSummary", "alternative", "checked_network",
     "compile_network", "import_network", "known_fault", "legalised", "mended_network", "named_network", "prepared", "spared_kernels",
-    "state_fault", "stream_fault", "with_own_shapes", "with_simpler_operators", "with_whole_bytes",
+    "state_fault", "stream_fault", "vela_tools", "with_own_shapes", "with_simpler_operators", "with_whole_bytes",
     "without_constant_outputs", "without_identities",
 ]  # fmt: skip
 

@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.origins import QUICKER
 from cascader.frontends.vela import CORES, CompilerOptions, checked_network, compile_network, legalised
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.model_changes import with_simpler_operators
@@ -31,7 +32,6 @@ from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.program_files import verify
 from npu_testbed.scheduling import read_schedule, schedule, write_schedule
-from npu_testbed.tasks import QUICKER
 from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
 from npu_testbed.versions import legaliser_remark
 from sim import quick_cycles

@@ -10,14 +10,13 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 import cascader.ethosu.cascade
-from cascader import frontier, schedule
+from cascader import How, frontier, schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
-from cascader.ethosu.search.verb import How
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile

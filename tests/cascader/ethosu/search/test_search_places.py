@@ -29,6 +29,7 @@ from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.replaying import QuickReplay
 from npu_testbed.scheduling import choice_of
+from sim import quick_cycles
 
 SYSTEM = MemoryOptions().memory_system()
 LIMITS = (100, 200, 300)
@@ -184,7 +185,7 @@ def test_one_process_works_when_it_is_asked_and_in_that_order() -> None:
 def test_the_verbs_find_what_the_command_finds() -> None:
     seen: list[Choice] = []
     how = How(options=CascadeOptions(rungs=4, drafts=DraftOptions(moves=60)), seen=seen.append)
-    memory, replay = SYSTEM, QuickReplay(SYSTEM)
+    memory, replay = SYSTEM, quick_cycles
     found = schedule(network("tiny_residual"), DEFAULT, memory, 8192, replay, how)
     assert found.point.memory <= 8192
     assert found.least_cycles

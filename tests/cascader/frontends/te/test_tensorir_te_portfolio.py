@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
+from cascader.ethosu.search.verb import How
 from msgspec.structs import replace
 from tflite_te import te_graph
 
@@ -16,7 +17,6 @@ from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.search.verb import How
 from cascader.frontends.te.graph import Graph
 from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import import_graph

@@ -1,0 +1,32 @@
+"""Efforts of a search by their names, and what each changes of its options."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from npu_model.errors import InputError
+
+if TYPE_CHECKING:
+    from cascader.ethosu.options import CascadeOptions
+
+EFFORTS = QUICK, STANDARD, THOROUGH = "quick", "standard", "thorough"
+"""Efforts: near the budget with a quarter of the changes, there with all of them, or to the end at every memory limit."""
+
+_QUICK = 4
+"""Divisor of the standard search's number of changes in a quick search."""
+_NO_LIMIT = 1 << 60
+
+
+def require_effort(effort: str) -> None:
+    """InputError for an effort that there is not."""
+    if effort not in EFFORTS:
+        raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
+
+
+def options_of(effort: str, options: CascadeOptions) -> CascadeOptions:
+    """The options with a quarter of the changes if quick, any number of rows to change if thorough; InputError for another effort."""
+    require_effort(effort)
+    if effort == QUICK:
+        return replace(options, drafts=replace(options.drafts, regroupings=options.drafts.regroupings // _QUICK))
+    return replace(options, drafts=replace(options.drafts, rows=_NO_LIMIT)) if effort == THOROUGH else options

@@ -1,0 +1,65 @@
+"""Origins: whether another network of the same mathematics, from another legaliser, is worth a search beside the first one."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+
+from msgspec import Struct
+
+from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.forms import is_flat, is_small
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.bound import least_cycles
+from cascader.ethosu.search.task import Replay
+from cascader.plan.depth_first import DepthFirstScheduler
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import TimingParameters
+
+QUICKER = Fraction(992, 1000)
+"""Largest part of the first network's cycles with which another one is searched, too.
+
+Cycles are those layer by layer, or the bound that no schedule undercuts: copies may hide what makes a core's kernels slow.
+
+Vela's figures are those of its better core: what is left out then is within the 1 % that the portfolio allows.
+"""
+
+_QUICKER = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
+_SMALLER = "The tensors of Vela's Python core take fewer bytes here than those of its C++ core."
+
+
+def has_time_for_another(network: Network) -> bool:
+    """Whether a second network is asked for at all: the search of a large one takes long."""
+    return is_small(network) or is_flat(network)
+
+
+class Judge(Struct, frozen=True):
+    """Cycles and bytes of networks on one device, by which two of them are compared."""
+
+    accelerator: str
+    system: MemorySystem
+    timing: TimingParameters
+    replay: Replay
+
+    def layer_by_layer(self, network: Network) -> int:
+        """Replayed cycles of a network layer by layer."""
+        return self.replay(replayable(schedule_layer_by_layer(network, self.accelerator)))
+
+    def bound(self, network: Network) -> int:
+        """Cycles that no schedule of the network undercuts."""
+        return least_cycles(network, DepthFirstScheduler(row_graph(network)), self.accelerator, self.system, self.timing)
+
+    def bytes(self, network: Network) -> int:
+        """Bytes of the network layer by layer."""
+        return schedule_layer_by_layer(network, self.accelerator).arena_size
+
+
+def reason(network: Network, other: Network, judge: Judge) -> str:
+    """Why the other network should be searched, too, as a sentence; "" if it should not.
+
+    It is or may be quicker, or it takes fewer bytes layer by layer, where there is hardly a row that a cascade could let go of.
+    """
+    if any(cycles(other) <= QUICKER * cycles(network) for cycles in (judge.layer_by_layer, judge.bound)):
+        return _QUICKER
+    return _SMALLER if is_flat(network) and judge.bytes(other) < judge.bytes(network) else ""

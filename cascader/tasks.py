@@ -1,0 +1,95 @@
+"""From a network, or what Vela says of a model, to the task of a search: the other core's network where that may be better, provenance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from functools import partial
+from hashlib import sha256
+from typing import Protocol
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.schedule.schedule import Provenance
+from cascader.ethosu.search.origins import Judge, has_time_for_another, reason
+from cascader.ethosu.search.task import Origin, Task
+from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, vela_tools
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+
+class Cycles(Protocol):
+    """A replay that judges what a search finds; it can be pickled, as other processes call it."""
+
+    def __call__(self, network: CompiledNetwork, /, system: MemorySystem, timing: TimingParameters) -> int:
+        """Cycles of a lowered network on the memories of a system, in a timing of the NPU."""
+
+
+class Terms(Struct, frozen=True):
+    """Terms of a task: the options of its search, the NPU's timing, and where tensors live, as pairs WHAT=MEMORY.
+
+    With ``one_core`` Vela's other core is not asked for better kernels.
+    """
+
+    options: CascadeOptions = field(default_factory=CascadeOptions)
+    timing: TimingParameters = DEFAULT_TIMING
+    homes: tuple[str, ...] = ()
+    one_core: bool = False
+
+
+class Source(Struct, frozen=True):
+    """A model as a schedule says it: its name, its bytes, and names and versions of the tools that take part beside Vela."""
+
+    name: str
+    data: bytes
+    tools: tuple[tuple[str, str], ...] = ()
+
+    def provenance(self, found: Legalised, note: str, system: MemorySystem, timing: TimingParameters) -> Provenance:
+        """The origin of schedules of a legalised network; ``note`` says why it is not that of Vela's default core."""
+        tools = dict(self.tools) | dict(vela_tools(found.result.version, found.core, note))
+        return Provenance(self.name, sha256(self.data).hexdigest(), tuple(sorted(tools.items())), system, timing)
+
+
+def network_task(
+    plain: Network, origin: Callable[[MemorySystem], Provenance], device: str, system: MemorySystem, cycles: Cycles, terms: Terms
+) -> Task:
+    """The task of scheduling a network, whatever it is made of; its ``origin`` is of the memories in which its tensors then live.
+
+    InputError if a home is wrong.
+    """
+    wanted = tuple(wanted_home(text, system) for text in terms.homes)
+    network = with_homes(plain, wanted)
+    system = on_ports(system, network.homes)
+    replay = partial(cycles, system=system, timing=terms.timing)
+    return Task(network, accelerator(device).name, system, replay, origin(system), terms.options, homes=wanted)
+
+
+def _others(source: Source, first: Legalised, network: Network, judge: Judge) -> Iterator[Origin]:
+    """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
+    other = alternative(source.data, first, judge.accelerator) if has_time_for_another(network) else None
+    if other is not None:
+        second = other.network()
+        why = reason(network, second, judge)
+        if why:
+            yield Origin(second, source.provenance(other, why, judge.system, judge.timing))
+
+
+def task_of(source: Source, found: Legalised, device: str, system: MemorySystem, cycles: Cycles, terms: Terms) -> Task:
+    """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
+
+    InputError if a home is wrong.
+    """
+    spared = found.spared
+    plain = found.network(merge=spared > MANY_SPARED)
+    origin = partial(source.provenance, found, found.note, timing=terms.timing)
+    task = network_task(plain, lambda memories: origin(system=memories), device, system, cycles, terms)
+    judge = Judge(task.accelerator, task.system, terms.timing, task.replay)
+    others = () if terms.one_core else tuple(_others(source, found, plain, judge))
+    if 0 < spared <= MANY_SPARED:
+        others = (*others, Origin(found.network(merge=True), task.provenance))
+    return replace(task, others=others)
