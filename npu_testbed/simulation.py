@@ -22,6 +22,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.compiled_homes import homes_of
+from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, Inference, inference_of, load_cpu_table
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
@@ -91,7 +92,7 @@ class Simulation(Brief, frozen=True):
     ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
     touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone. The memory mode
     grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are what the waits, BLOCKDEP and the partition
-    of the shared buffer do not guarantee.
+    of the shared buffer do not guarantee. ``cpu`` is the table of what operators take there (None: the default).
     """
 
     unshown = ("network", "replay")
@@ -108,6 +109,12 @@ class Simulation(Brief, frozen=True):
     timing: TimingParameters = DEFAULT_TIMING
     granted_bytes: int | None = None
     hazards: tuple[Hazard, ...] = ()
+    cpu: CpuTable | None = None
+
+    @property
+    def inference(self) -> Inference:
+        """The time of an inference with what the CPU does, by the table ``cpu``, or the default one."""
+        return inference_of(self.network, self.replay.cycles, self.system.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
 
     @property
     def memory_name(self) -> str:

@@ -32,6 +32,7 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.program.region_numbers import ARENA, FIRST_HOME
 from npu_model.shapes import round_up
+from npu_model.tflite.macs import operator_macs
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor, read_tflite
 from npu_model.tflite.record_reader import RecordReader
 
@@ -74,7 +75,7 @@ class CpuOperator(Noted, frozen=True):
 
     A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere. ``reason`` says why it is
     there, where a compiler was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads
-    or assigns, "" if it is no such operator.
+    or assigns, "" if it is no such operator. ``macs`` are its multiply-accumulates, which no binding tells.
     """
 
     notes = ("reason",)
@@ -84,6 +85,7 @@ class CpuOperator(Noted, frozen=True):
     outputs: tuple[Binding, ...]
     reason: CpuReason | None = None
     resource: str = ""
+    macs: int = 0
 
 
 class CompiledNetwork(Struct, frozen=True):
@@ -276,7 +278,7 @@ def _cpu_operator(model: TfliteModel, operator: TfliteOperator, places: _Places,
         )
     given = (i for i in operator.inputs if i not in resources and (i in places or not model.tensors[i].is_variable))
     inputs, outputs = _bindings(model, tuple(given), places), _bindings(model, operator.outputs, places)
-    return CpuOperator(operator.name, inputs, outputs, resource=held)
+    return CpuOperator(operator.name, inputs, outputs, resource=held, macs=operator_macs(operator, model.tensors))
 
 
 def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:

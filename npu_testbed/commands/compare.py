@@ -6,10 +6,13 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
+    add_cpu_option,
     add_energy_option,
     add_home_option,
     add_input_shape_option,
@@ -83,6 +86,7 @@ def add(commands: Any) -> None:
     add_vela_timeout_option(parser)
     add_layer_options(parser.add_argument_group("layers", "Of our schedule at Vela Performance's bytes or fewer; for one MODEL."))
     add_report_option(parser)
+    add_cpu_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 
@@ -91,6 +95,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     """Compare, and write what is asked for."""
     from npu_testbed.commands.choices import arena_bound, home_options, memory_options
     from npu_testbed.comparisons.comparison import compare
+    from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.energy import load_energy_table
     from npu_testbed.files import require_picture, write_files
     from npu_testbed.findings import findings
@@ -109,6 +114,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     if arguments.schedules is not None and len(arguments.models) > 1:
         raise InputError(f"--schedules was given with {len(arguments.models)} models: a folder is for one, compare them one by one.")
     _check_layers(arguments)
+    cpu = load_cpu_table(arguments.cpu)
     events = TimelineEvents()
     if arguments.markdown and arguments.json:
         raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
@@ -136,7 +142,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     # A section of a page has the summary alone: layers are replayed only for a file that shows them.
     if len(comparisons) == 1 and (not arguments.markdown or arguments.csv is not None or arguments.report is not None):
         listeners = [events] if arguments.report is not None else []
-        simulation = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)
+        simulation = replace(simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show), cpu=cpu)
     no_advice = arguments.no_advice or (arguments.markdown and arguments.report is None)
     found = None if simulation is None or no_advice else findings(simulation, show, comparisons[0].performance.memory)
     files: dict[Path, bytes] = {}
@@ -147,7 +153,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     if simulation is not None and arguments.csv is not None:
         files[Path(arguments.csv)] = layers_csv(simulation.replay)
     write_files(files)
-    return ComparisonOutcome(tuple(comparisons), simulation, found, min_percent(arguments), arguments.markdown)
+    return ComparisonOutcome(tuple(comparisons), simulation, found, min_percent(arguments), arguments.markdown, cpu)
 
 
 def _check_layers(arguments: argparse.Namespace) -> None:

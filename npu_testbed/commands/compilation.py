@@ -8,10 +8,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from msgspec.structs import replace
+
 from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, SupportedOpsReport, Version
 from npu_testbed.commands.options import (
     Parser,
     add_cpu_operations_option,
+    add_cpu_option,
     add_home_option,
     add_input_shape_option,
     add_jobs_option,
@@ -136,6 +139,7 @@ def _add_vela_options(parser: Parser) -> None:
     for name in ("--verbose-performance", "--verbose-cycle-estimate"):
         group.add_argument(name, action="store_true", help="also print the table of layers")
     add_cpu_operations_option(group)
+    add_cpu_option(group)
     group.add_argument("--version", action=Version, help="print the version, and exit")
     group.add_argument("--supported-ops-report", action=SupportedOpsReport, help="write SUPPORTED_OPS.md here, and exit")
     group.add_argument("--list-config-files", action=ListConfigFiles, help="print the configuration file that Vela comes with, and exit")
@@ -145,6 +149,7 @@ def _add_vela_options(parser: Parser) -> None:
 def answer(arguments: argparse.Namespace, show: Progress) -> CompilationOutcome:
     """Compile, and write all files or none."""
     from npu_testbed.compilation.compiler import compile_model, debug_files, network_name
+    from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import say
     from npu_testbed.files import make_folder, require_makeable, require_writable
     from npu_testbed.outcomes.compilation import CompilationOutcome
@@ -156,10 +161,11 @@ def answer(arguments: argparse.Namespace, show: Progress) -> CompilationOutcome:
         if arguments.output_dir.is_dir():
             ending = "tflite" if arguments.output_format == "tflite" else "npz"
             require_writable(arguments.output_dir / f"{network_name(arguments.model)}_vela.{ending}", arguments.model)
-    options = _options(arguments)
+    options, cpu = _options(arguments), load_cpu_table(arguments.cpu)
     for sentence in said:
         say("note", sentence)
     compilation = compile_model(arguments.model, options, show)
+    compilation = replace(compilation, simulation=replace(compilation.simulation, cpu=cpu))
     files = dict(compilation.files)
     if arguments.enable_debug_db:
         files |= debug_files(compilation)

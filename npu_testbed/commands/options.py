@@ -418,6 +418,19 @@ def add_cpu_operations_option(parser: Options) -> None:
     parser.add_argument("--show-cpu-operations", action="store_true", help=words)
 
 
+def add_cpu_option(parser: Options) -> None:
+    """``--cpu``."""
+    parser.add_argument(
+        "--cpu",
+        metavar="NAME|FILE",
+        default="cortex-m55",
+        help=(
+            "the core whose ranges of cycles stand for operators on the CPU, calls of the NPU and copies: cortex-m55, cortex-m85, or a "
+            "TOML file of one's own (default: cortex-m55, whose figures are estimates)"
+        ),
+    )
+
+
 def add_json_option(parser: Options) -> None:
     """``--json``."""
     parser.add_argument("--json", action="store_true", help="print one JSON document")

@@ -13,6 +13,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
     add_cpu_operations_option,
+    add_cpu_option,
     add_home_option,
     add_input_shape_option,
     add_jobs_option,
@@ -37,6 +38,7 @@ if TYPE_CHECKING:
 
     from cascader.ethosu.search.task import Choice, Seen
     from npu_testbed.anytime import Ending
+    from npu_testbed.cpu_time import CpuTable
     from npu_testbed.findings import Finding
     from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.progress import Progress
@@ -94,6 +96,7 @@ def add(commands: Any) -> None:
     add_layer_options(parser)
     add_report_option(parser)
     add_cpu_operations_option(parser)
+    add_cpu_option(parser)
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))
 
@@ -103,6 +106,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     from concurrent.futures import ThreadPoolExecutor
 
     from npu_testbed.commands.choices import arena_bound
+    from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import INTERRUPTED
     from npu_testbed.files import require_page, require_writable, write_files
     from npu_testbed.termination import Terminated
@@ -112,6 +116,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
             name = f"--{option.replace('_', '-')} {given}"
             raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
     min_percent(arguments)
+    cpu = load_cpu_table(arguments.cpu)
     arguments.arena_cache_size = arena_bound(arguments)
     written = [file for file in (arguments.output, arguments.csv) if file is not None]
     for number, file in enumerate(written):
@@ -133,7 +138,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     with ThreadPoolExecutor(1) as beside:
         packed = beside.submit(schedule_file, plan)
         try:
-            simulation, found, files = _replayed(ending.choice, arguments, show)
+            simulation, found, files = _replayed(ending.choice, arguments, cpu, show)
         except KeyboardInterrupt as stop:
             # A report can be made of the file at any time, the search would be lost.
             ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
@@ -170,7 +175,7 @@ def _write_stopped(ending: Ending, output: str | None) -> None:
 
 
 def _replayed(
-    choice: Choice, arguments: argparse.Namespace, show: Progress
+    choice: Choice, arguments: argparse.Namespace, cpu: CpuTable, show: Progress
 ) -> tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes]]:
     """The replay with what it shows a user, and the table and the page that are asked for, by their paths."""
     from npu_testbed.simulation import simulate_schedule
@@ -181,7 +186,7 @@ def _replayed(
         from npu_testbed.html.recorder import TimelineEvents
 
         listeners.append(TimelineEvents())
-    simulation, found = simulate_schedule(plan, listeners=listeners, progress=show), None
+    simulation, found = replace(simulate_schedule(plan, listeners=listeners, progress=show), cpu=cpu), None
     files: dict[Path, bytes] = {}
     if arguments.csv is not None:
         from npu_testbed.reports.tables import layers_csv

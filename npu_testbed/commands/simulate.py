@@ -14,6 +14,7 @@ from npu_testbed.commands.options import (
     Parser,
     add_compilation_options,
     add_cpu_operations_option,
+    add_cpu_option,
     add_home_option,
     add_json_option,
     add_layer_options,
@@ -121,6 +122,7 @@ def _add_report_options(parser: Parser) -> None:
     add_layer_options(group)
     add_report_option(group)
     add_cpu_operations_option(group)
+    add_cpu_option(group)
     group.add_argument("--sram-map", metavar="M.svg", help="draw what lies where in the arena, over the cycles")
     group.add_argument("--trace", metavar="T.json[.gz]", help="write a trace of every unit, which ui.perfetto.dev opens")
     group.add_argument(
@@ -219,6 +221,7 @@ def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
 
 def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Simulate, show: Progress) -> ReplayOutcome:
     from npu_testbed.commands.choices import memory_options
+    from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.files import write_files
     from npu_testbed.findings import findings
     from npu_testbed.html import html_report
@@ -235,6 +238,7 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     from sim.views.trace import TraceRecorder
 
     min_percent(arguments)
+    cpu = load_cpu_table(arguments.cpu)
     if arguments.timeline is not None and arguments.json:
         raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder(all_shortened)
@@ -244,7 +248,7 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
     listeners += [events] if arguments.report is not None else []
     listeners += [timeline] if arguments.timeline is not None else []
     simulation, areas = simulate(memory_options(arguments), listeners)
-    simulation = _explained(simulation, arguments, source)
+    simulation = replace(_explained(simulation, arguments, source), cpu=cpu)
     beside = None if measured is None else beside_measured(simulation.replay, measured, arguments.measured_cycles)
     drawing = "" if arguments.timeline is None else _drawn(timeline, arguments.timeline)
     # What fails late leaves no file: all of them are written at the end.

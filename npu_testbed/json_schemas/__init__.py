@@ -12,11 +12,11 @@ from typing import Any
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 9,
-    "compile": 6,
-    "schedule": 11,
-    "simulate schedule": 14,
-    "simulate vela": 13,
+    "compare": 10,
+    "compile": 7,
+    "schedule": 12,
+    "simulate schedule": 15,
+    "simulate vela": 14,
     "validate fvp": 5,
     "calibrate fit": 3,
     "verify": 3,

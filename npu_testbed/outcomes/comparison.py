@@ -9,18 +9,23 @@ from typing import Any
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.report import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import summary_table
+from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, Inference, inference_of, load_cpu_table
+from npu_testbed.cpu_time.report import inference_json, inference_sentence
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.ends import ends_of
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.views.frontier_plot import comparison_svg
+from validation.layout import filled
 
 
 class ComparisonOutcome(Outcome, frozen=True):
     """Our schedules of networks beside Vela's; of one network also the layers of ours at Vela Performance's bytes or fewer.
 
     ``simulation`` and ``findings`` are None where layers or findings are not shown; ``markdown`` makes the text a section of a page.
+    ``cpu`` is the table of what operators take on the CPU (None: the default).
     """
 
     comparisons: tuple[Comparison, ...]
@@ -28,16 +33,24 @@ class ComparisonOutcome(Outcome, frozen=True):
     findings: Sequence[Finding] | None = None
     min_percent: float = 1.0
     markdown: bool = False
+    cpu: CpuTable | None = None
 
     @property
     def command(self) -> str:
         """``compare``."""
         return "compare"
 
+    def inference(self, comparison: Comparison) -> Inference:
+        """An inference by our schedule at Vela Performance's bytes or fewer; what the CPU does is the same in every schedule."""
+        network, _ = ends_of(comparison.frontier)
+        return inference_of(network, comparison.chosen.cycles, comparison.frontier.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
+
     def document(self) -> dict[str, Any]:
         """The networks, one by one, and the notes below their summary."""
         advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
-        networks = [comparison_json(comparison) for comparison in self.comparisons]
+        networks = [
+            comparison_json(comparison) | {"inference": inference_json(self.inference(comparison))} for comparison in self.comparisons
+        ]
         return {"networks": networks, "summary": list(summary_table(self.comparisons).notes)} | advice
 
     def text(self) -> str:
@@ -49,6 +62,9 @@ class ComparisonOutcome(Outcome, frozen=True):
         heading = f"Ours in {self.simulation.planned_bytes:,} bytes, layer by layer:"
         layers = f"{heading}\n\n{layers_text(self.simulation.replay, self.min_percent)}"
         advice = [] if self.findings is None else [findings_text(self.findings)]
+        inference = self.inference(self.comparisons[0])
+        if inference.operators:
+            layers += f"\n\n{filled(inference_sentence(inference))}"
         return "\n\n".join([comparison_text(self.comparisons[0]), layers, *advice])
 
     def _repr_html_(self) -> str:

@@ -60,6 +60,6 @@ class CompilationOutcome(Outcome, frozen=True):
         if self.layers:
             sections.append(layers_text(simulation.replay))
         if self.cpu_operations:
-            sections.append(cpu_operators_text(simulation.network))
+            sections.append(cpu_operators_text(simulation.network, simulation.inference))
         sections.append("\n".join(f"{printable(path)}: {size:,} bytes" for path, size in self.files.items()))
         return "\n\n".join(sections)

@@ -106,7 +106,7 @@ class ReplayOutcome(Outcome, frozen=True):
         if self.drawing:
             yield self.drawing
         if self.cpu_operations:
-            yield cpu_operators_text(self.simulation.network)
+            yield cpu_operators_text(self.simulation.network, self.simulation.inference)
         if self.findings is not None:
             yield findings_text(self.findings)
         if self.trace:

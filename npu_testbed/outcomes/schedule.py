@@ -10,6 +10,7 @@ from typing import Any
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from npu_model.printable import printable
+from npu_testbed.cpu_time.report import inference_json, inference_sentence
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.bounds import bounds_json, bounds_text
@@ -92,13 +93,14 @@ class ScheduleOutcome(Outcome, frozen=True):
         }
         on_cpu = {"cpu_operations": cpu_operators_json(self.simulation.network)} if self.cpu_operations else {}
         advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
+        facts["inference"] = inference_json(self.simulation.inference)
         return facts | macs_json(plan.network) | bounds_json(self.choice) | on_cpu | advice
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""
         sections = ["\n".join(map(filled, self._said())), layers_text(self.simulation.replay, self.min_percent)]
         if self.cpu_operations:
-            sections.append(cpu_operators_text(self.simulation.network))
+            sections.append(cpu_operators_text(self.simulation.network, self.simulation.inference))
         if self.findings is not None:
             sections.append(findings_text(self.findings))
         return "\n\n".join(sections)
@@ -118,6 +120,8 @@ class ScheduleOutcome(Outcome, frozen=True):
         if remark := legaliser_remark(plan.provenance.tools):
             said.append(remark)
         said.append(macs_text(plan.network))
+        if (inference := self.simulation.inference).operators:
+            said.append(inference_sentence(inference))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []
         if self.stopped:
             said.append(f"The search was ended by {self.stopped}: another run may find another schedule.")

@@ -7,9 +7,11 @@ from typing import Any
 from cascader.frontends.vela.remedies import explained, grouped, named, remedy
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
+from npu_testbed.cpu_time import Inference
+from npu_testbed.cpu_time.report import cycles_text
 from validation.layout import filled, grid
 
-_HEADERS = ("operator on the CPU", "inputs", "outputs")
+_HEADERS = ("operator on the CPU", "inputs", "outputs", "CPU cycles")
 _UNSAID = "Vela names no reason"
 _LINE = 1600
 """Characters of one operator's reason."""
@@ -46,10 +48,13 @@ def cpu_reasons(network: CompiledNetwork) -> list[tuple[str, str]]:
     ]
 
 
-def cpu_operators_text(network: CompiledNetwork) -> str:
-    """The same as a table with a line for each reason behind it, or that there are none."""
-    rows = [(one["operator"], ", ".join(one["inputs"]), ", ".join(one["outputs"])) for one in cpu_operators_json(network)]
+def cpu_operators_text(network: CompiledNetwork, times: Inference) -> str:
+    """The same as a table with the CPU cycles of each and a line for each reason behind it, or that there are none."""
+    rows = [
+        (one["operator"], ", ".join(one["inputs"]), ", ".join(one["outputs"]), cycles_text(time))
+        for one, time in zip(cpu_operators_json(network), times.operators, strict=True)
+    ]
     if not rows:
         return "No operator stays on the CPU."
-    table = grid(_HEADERS, [tuple(printable(cell) for cell in row) for row in rows], (True, True, True))
+    table = grid(_HEADERS, [tuple(printable(cell) for cell in row) for row in rows], (True, True, True, False))
     return "\n\n".join([table, "\n".join(filled(f"{who}: {why}.") for who, why in cpu_reasons(network))])

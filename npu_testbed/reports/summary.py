@@ -13,11 +13,13 @@ from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.cpu_time.report import basis_text, inference_json, inference_text
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
+from validation.layout import filled
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 """Ports and directions, as :class:`sim.Beats` names them."""
@@ -134,16 +136,17 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
     if summary.cpu_operators:
         names = ", ".join(f"{count} {name}" for name, count in summary.cpu_operators.items())
         lines.append(("On the CPU", f"{names} (no NPU cycles are counted for them)"))
+        lines += [("Inference", inference_text(simulation.inference)), ("CPU times", basis_text(simulation.inference))]
     if simulation.network.others:
         lines.append(("Subgraphs", f"{simulation.network.others} beside the first, on the CPU alone: not simulated, outside the arena"))
     return lines
 
 
 def summary_text(simulation: Simulation) -> str:
-    """The summary as lines of a name and a value."""
+    """The summary as lines of a name and a value, which goes on below itself where it does not fit."""
     lines = summary_lines(simulation)
     width = max(len(name) for name, _ in lines)
-    return "\n".join(f"{name:<{width}}  {printable(value, _VALUE)}" for name, value in lines)
+    return "\n".join(filled(f"{name:<{width}}  {printable(value, _VALUE)}", " " * (width + 2)) for name, value in lines)
 
 
 def summary_json(simulation: Simulation) -> dict[str, Any]:
@@ -158,4 +161,5 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
         "tools": dict(simulation.tools),
         "summary": to_builtins(summary) | {"as_planned": summary.as_planned},
         "ends": ends_json(simulation.network, simulation.system),
+        "inference": inference_json(simulation.inference),
     }

@@ -303,7 +303,7 @@ def _lowered(
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
         if isinstance(payload, CpuPart):
             read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
-            steps.append(CpuOperator(payload.code, read, written, payload.reason, payload.resource))
+            steps.append(CpuOperator(payload.code, read, written, payload.reason, payload.resource, payload.macs))
         else:
             borders = [first, *(cut for cut in cuts if first < cut < last), last]
             steps += [lowering.program(segment, start, end, more=end < last) for start, end in pairwise(borders)]

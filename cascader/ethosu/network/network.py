@@ -116,7 +116,8 @@ class EthosuPart(Struct, frozen=True):
 class CpuPart(Struct, frozen=True):
     """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known.
 
-    ``resource`` is the name of the resource variable that it reads or assigns, "" if it is no such operator.
+    ``resource`` is the name of the resource variable that it reads or assigns, "" if it is no such operator. ``macs`` are its
+    multiply-accumulates.
     """
 
     code: str
@@ -124,6 +125,7 @@ class CpuPart(Struct, frozen=True):
     outputs: tuple[Port, ...]
     reason: CpuReason | None = None
     resource: str = ""
+    macs: int = 0
 
 
 class Segment(Struct, frozen=True):

@@ -1,0 +1,105 @@
+"""The time of an inference: NPU cycles of the replay, and ranges for operators on the CPU, calls of the NPU and copies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from math import prod
+
+from msgspec import Struct
+
+from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.program import Binding, Program
+from npu_testbed.cpu_time.table import OTHER, CpuTable, OperatorKind, Range
+
+_NARROW = 8
+"""Bits of an element of the networks that kernels are written for."""
+
+
+class OperatorTime(Struct, frozen=True):
+    """An operator on the CPU: how many of what it is counted by, and the CPU cycles of it with its call."""
+
+    operator: str
+    output: str
+    kind: OperatorKind
+    count: int
+    cycles: Range
+
+
+class Inference(Struct, frozen=True):
+    """The parts of an inference. Cycles are those of the NPU at ``npu_hz``, ranges those of the CPU at ``cpu_hz``.
+
+    ``operators`` are those on the CPU, in order; ``invocations`` the range of all calls of the NPU, of which there are ``jobs``;
+    ``copies`` that of the network's inputs and outputs, each copied once.
+    """
+
+    table: CpuTable
+    npu_cycles: int
+    npu_hz: int
+    cpu_hz: int
+    operators: tuple[OperatorTime, ...]
+    jobs: int
+    invocations: Range
+    copies: Range
+
+    @property
+    def operator_cycles(self) -> Range:
+        """CPU cycles of all operators on the CPU."""
+        return _sum(one.cycles for one in self.operators)
+
+    def cpu_milliseconds(self, cycles: Range) -> Range:
+        """A range of CPU cycles as time."""
+        return cycles[0] / self.cpu_hz * 1000, cycles[1] / self.cpu_hz * 1000
+
+    @property
+    def npu_milliseconds(self) -> float:
+        """The time of the NPU."""
+        return self.npu_cycles / self.npu_hz * 1000
+
+    @property
+    def milliseconds(self) -> Range:
+        """The time of the whole: one part after the other, as runtimes of microcontrollers run them."""
+        low, high = self.cpu_milliseconds(_sum([self.operator_cycles, self.invocations, self.copies]))
+        return self.npu_milliseconds + low, self.npu_milliseconds + high
+
+
+def _sum(ranges: Iterable[Range]) -> Range:
+    every = list(ranges)
+    return sum(low for low, _ in every), sum(high for _, high in every)
+
+
+def _times(count: int, cycles: Range) -> Range:
+    return count * cycles[0], count * cycles[1]
+
+
+def _count(step: CpuOperator, per: str) -> int:
+    if per == "mac":
+        return step.macs
+    if per == "byte":
+        return sum(one.size for one in (*step.inputs, *step.outputs))
+    return sum(prod(one.shape) for one in (step.inputs if per == "input" else step.outputs))
+
+
+def _operator_time(step: CpuOperator, table: CpuTable) -> OperatorTime:
+    kind = table.kind(step.code)
+    if kind.per == "mac" and not step.macs:
+        # Nothing says what it multiplies.
+        kind = table.kind(OTHER)
+    ends: tuple[Binding, ...] = (*step.outputs, *step.inputs)
+    cycles = kind.wide if any(one.dtype.bits > _NARROW for one in ends) else kind.cycles
+    count = _count(step, kind.per)
+    return OperatorTime(step.code, ends[0].name if ends else "", kind, count, _sum([table.call, _times(count, cycles)]))
+
+
+def inference_of(network: CompiledNetwork, npu_cycles: int, npu_hz: int, table: CpuTable) -> Inference:
+    """The parts of an inference whose NPU takes so many cycles at so many hertz."""
+    jobs = sum(isinstance(step, Program) for step in network.steps)
+    return Inference(
+        table=table,
+        npu_cycles=npu_cycles,
+        npu_hz=npu_hz,
+        cpu_hz=table.clock_hz or npu_hz,
+        operators=tuple(_operator_time(step, table) for step in network.steps if isinstance(step, CpuOperator)),
+        jobs=jobs,
+        invocations=_times(jobs, table.invoke),
+        copies=_times(sum(one.size for one in (*network.inputs, *network.outputs)), table.copy),
+    )

@@ -1,0 +1,80 @@
+"""The time of an inference in words and as JSON: ranges, and what they are worth."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from npu_model.printable import printable
+from npu_testbed.cpu_time.estimate import Inference, OperatorTime
+from npu_testbed.cpu_time.table import SHIPPED, Range
+
+CAVEAT = "counted from instructions, not measured: off by a factor of two or more"
+"""What the shipped tables are worth."""
+
+
+def _milliseconds(found: Range) -> str:
+    low, high = (f"{one:.3f}" for one in found)
+    return low if low == high else f"{low} to {high}"
+
+
+def cycles_text(one: OperatorTime) -> str:
+    """The range of an operator's CPU cycles.
+
+    >>> from npu_testbed.cpu_time.table import OperatorKind
+    >>> kind = OperatorKind("move", "output", (8.0, 30.0), (8.0, 30.0), "")
+    >>> cycles_text(OperatorTime("PAD", "y", kind, 100, (1100.0, 6000.0)))
+    '1,100 to 6,000'
+    """
+    return f"{round(one.cycles[0]):,} to {round(one.cycles[1]):,}"
+
+
+def inference_text(found: Inference) -> str:
+    """The whole and its parts in milliseconds."""
+    parts = (
+        ("operators on the CPU", found.operator_cycles),
+        ("calls of the NPU", found.invocations),
+        ("copies of inputs and outputs", found.copies),
+    )
+    said = [f"NPU {found.npu_milliseconds:.3f}", *(f"{name} {_milliseconds(found.cpu_milliseconds(cycles))}" for name, cycles in parts)]
+    return f"{_milliseconds(found.milliseconds)} ms: {', '.join(said)}"
+
+
+def basis_text(found: Inference) -> str:
+    """The core, its clock, and what the figures stand on."""
+    basis = CAVEAT if found.table.name in SHIPPED else f"by the table {printable(found.table.name)}"
+    return f"{printable(found.table.title)} at {found.cpu_hz / 1e6:g} MHz, {basis}"
+
+
+def inference_sentence(found: Inference) -> str:
+    """Both in a sentence."""
+    return f"An inference takes {inference_text(found)} ({basis_text(found)})."
+
+
+def _plain(found: Range) -> dict[str, int]:
+    return {"low": round(found[0]), "high": round(found[1])}
+
+
+def inference_json(found: Inference) -> dict[str, Any]:
+    """The same as values that JSON can hold; CPU cycles are at the CPU's clock."""
+    low, high = found.milliseconds
+    return {
+        "cpu": found.table.name,
+        "cpu_clock_hz": found.cpu_hz,
+        "npu_milliseconds": found.npu_milliseconds,
+        "milliseconds": {"low": low, "high": high},
+        "npu_calls": found.jobs,
+        "npu_calls_cpu_cycles": _plain(found.invocations),
+        "copies_cpu_cycles": _plain(found.copies),
+        "operators": [
+            {
+                "operator": one.operator,
+                "output": one.output,
+                "kind": one.kind.name,
+                "counted": one.kind.per,
+                "count": one.count,
+                "cpu_cycles": _plain(one.cycles),
+                "basis": one.kind.basis,
+            }
+            for one in found.operators
+        ],
+    }
