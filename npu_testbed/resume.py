@@ -9,15 +9,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cascader.ethosu.schedule.codec import from_plain, to_plain
-from cascader.ethosu.schedule.file import plain_network
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.errands import Decisions
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
+from npu_model.documents import plain, typed
 from npu_testbed.answers import FOLDER, Answers, key_of
 from npu_testbed.comparisons import vela_runs
 from npu_testbed.point_files import PointFiles
@@ -25,15 +25,15 @@ from npu_testbed.point_files import PointFiles
 T = TypeVar("T")
 
 
-def _decisions_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, ...]:
-    found = tuple(from_plain(tuple[Decisions, ...], plain))
+def _decisions_from_plain(given: Any, form: Form, *_: object) -> tuple[Decisions, ...]:
+    found = typed(tuple[Decisions, ...], given)
     for decided in found:
         check_schedule(decided.schedule(form))
     return found
 
 
-def _change_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, int]:
-    decided, cycles = from_plain(Decisions, plain[0]), from_plain(int, plain[1])
+def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Decisions, int]:
+    decided, cycles = typed(tuple[Decisions, int], given)
     check_schedule(decided.schedule(form))
     return decided, cycles
 
@@ -41,8 +41,8 @@ def _change_from_plain(plain: Any, form: Form, *_: object) -> tuple[Decisions, i
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
     """The key of a form: of what its plans follow from."""
-    machine = form.accelerator, to_plain(form.system), to_plain(form.provenance.timing)
-    return key_of([plain_network(form.network), *machine, repr(form.options)], form.network.constants)
+    machine = form.accelerator, plain(form.system), plain(form.provenance.timing)
+    return key_of([plain(replace(form.network, constants=b"")), *machine, repr(form.options)], form.network.constants)
 
 
 def _form_key(form: Form, *wanted: object) -> str:
@@ -50,7 +50,7 @@ def _form_key(form: Form, *wanted: object) -> str:
 
 
 def _decisions_key(decisions: Decisions, form: Form, *wanted: object) -> str:
-    return key_of([_form(form), to_plain(decisions), *map(repr, wanted)])
+    return key_of([_form(form), plain(decisions), *map(repr, wanted)])
 
 
 def _turn_key(_turn: errands.Turn, decisions: Decisions, form: Form, *wanted: object) -> str:
@@ -60,6 +60,10 @@ def _turn_key(_turn: errands.Turn, decisions: Decisions, form: Form, *wanted: ob
 
 def _change_key(form: Form, decisions: Decisions, *wanted: object) -> str:
     return _decisions_key(decisions, form, *wanted)
+
+
+_COUNT: Any = int | None
+"""An answer that may be none."""
 
 
 class _Kind(Struct, frozen=True):
@@ -74,13 +78,13 @@ class _Kind(Struct, frozen=True):
 
 
 _KINDS: dict[object, _Kind] = {
-    errands.outline: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(errands.Outline, plain)),
-    errands.promise: _Kind(_form_key, to_plain, lambda plain, *_: from_plain(int | None, plain)),
-    errands.at_limit: _Kind(_form_key, to_plain, _decisions_from_plain),
-    errands.smallest: _Kind(_form_key, to_plain, _decisions_from_plain),
-    errands.change: _Kind(_change_key, to_plain, _change_from_plain),
-    errands.replay: _Kind(_decisions_key, to_plain, lambda plain, *_: from_plain(int, plain)),
-    errands.replay_in_turn: _Kind(_turn_key, to_plain, lambda plain, *_: from_plain(int, plain)),
+    errands.outline: _Kind(_form_key, plain, lambda given, *_: typed(errands.Outline, given)),
+    errands.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
+    errands.at_limit: _Kind(_form_key, plain, _decisions_from_plain),
+    errands.smallest: _Kind(_form_key, plain, _decisions_from_plain),
+    errands.change: _Kind(_change_key, plain, _change_from_plain),
+    errands.replay: _Kind(_decisions_key, plain, lambda given, *_: typed(int, given)),
+    errands.replay_in_turn: _Kind(_turn_key, plain, lambda given, *_: typed(int, given)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 

@@ -20,11 +20,11 @@ from scheduling import schedule
 
 import sim.functional.regions
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.codec import from_plain, to_plain
-from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.file import from_json, schedule_of, to_json
 from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.command_stream.payload import MAGIC
 from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.documents import plain as to_plain
 from npu_model.errors import InputError
 from npu_model.export import export_tflite
 from npu_testbed.configs import load_timing_adapter
@@ -174,7 +174,7 @@ def edit(rng: random.Random, plain: dict[str, Any], path: tuple[Any, ...]) -> di
 
 def reread(plain: dict[str, Any]) -> Schedule:
     """The schedule of an edited document, by way of a file that was written for it: no digest gives the edit away."""
-    return from_json(to_json(from_plain(Schedule, plain)))
+    return from_json(to_json(schedule_of(plain)))
 
 
 def damaged_network(rng: random.Random) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import product
 from math import floor, prod
+from numbers import Rational as Exact
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -13,7 +15,10 @@ from cascader.graph.intervals import Box, Interval
 from npu_model.errors import InputError
 from npu_model.shapes import ceil_div
 
-Rational = int | Fraction
+if TYPE_CHECKING:
+    Rational = int | Fraction
+else:
+    Rational = Exact  # what both are: files are read by one type, where a union with Fraction would have no meaning
 """An exact number: an int wherever it is whole."""
 
 

@@ -6,8 +6,7 @@ description, so that stale values never show.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from enum import Enum
+from collections.abc import Iterator
 from typing import TypeVar
 
 from npu_model.command_stream.registers import FIRST_SET, MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1, MapRegisters, RegisterFile
@@ -43,9 +42,10 @@ from npu_model.program import (
     Upscale,
     ifm_extent,
 )
+from npu_model.program.coded import Coded
 from npu_model.shapes import Shape3D
 
-_E = TypeVar("_E", bound=Enum)
+_E = TypeVar("_E", bound=Coded)
 
 _KINDS = {
     Cmd0.CONV: OperationKind.CONV_2D,
@@ -71,9 +71,9 @@ _RANGES = {
 """Registers of the region, and of the first byte and the length for each core."""
 
 
-def _member(kind: Callable[[int], _E], value: int, what: str) -> _E:
+def _member(kind: type[_E], value: int, what: str) -> _E:
     try:
-        return kind(value)
+        return kind.of(value)
     except ValueError:
         raise InputError(f"{what} {value} in the command stream is unknown: the file is damaged or for another NPU.") from None
 

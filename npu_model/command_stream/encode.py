@@ -89,15 +89,15 @@ def _input_precision(writer: RegisterWriter, dtype: DataType, layout: Layout) ->
 
 def _ifm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "IFM", op.ifm)
-    writer.short(Cmd0.IFM_PRECISION, _input_precision(writer, op.ifm.dtype, op.ifm.layout) | op.scaled_operand.value << 8)
+    writer.short(Cmd0.IFM_PRECISION, _input_precision(writer, op.ifm.dtype, op.ifm.layout) | op.scaled_operand.code << 8)
     # Elementwise operations too: a stale factor would upscale their IFM.
-    writer.short(Cmd0.IFM_UPSCALE, op.upscale.value)
+    writer.short(Cmd0.IFM_UPSCALE, op.upscale.code)
 
 
 def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "OFM", op.ofm)
     precision = int(op.ofm.dtype.signed) | _log2_bytes(writer, op.ofm.dtype) << 1 | (op.ofm.layout is Layout.NHCWB16) << 6
-    writer.short(Cmd0.OFM_PRECISION, precision | op.global_scale << 8 | op.rounding.value << 14)
+    writer.short(Cmd0.OFM_PRECISION, precision | op.global_scale << 8 | op.rounding.code << 14)
 
 
 def _window(writer: RegisterWriter, op: KernelOperation) -> None:
@@ -144,7 +144,7 @@ def _activation(writer: RegisterWriter, activation: Activation, ofm_type: DataTy
         function = FIRST_LUT + activation.lut
     else:
         function = _FUNCTIONS[activation.kind]
-    writer.short(Cmd0.ACTIVATION, function | activation.clip.value << 12)
+    writer.short(Cmd0.ACTIVATION, function | activation.clip.code << 12)
     write = writer.short if ofm_type == DataType(16, signed=False) else writer.signed
     write(Cmd0.ACTIVATION_MIN, activation.minimum)
     write(Cmd0.ACTIVATION_MAX, activation.maximum)
@@ -159,7 +159,7 @@ def _block_and_shram(writer: RegisterWriter, op: KernelOperation) -> None:
     # A scalar has no buffer: its 0 is written only over an earlier value.
     if op.ifm2 is not None or op.shram.ib2_start or (op.is_binary and writer.holds(Cmd0.IFM2_IB_START)):
         writer.short(Cmd0.IFM2_IB_START, op.shram.ib2_start)
-    writer.short(Cmd0.ACC_FORMAT, op.accumulator.value)
+    writer.short(Cmd0.ACC_FORMAT, op.accumulator.code)
 
 
 def _second_operand(writer: RegisterWriter, op: KernelOperation) -> None:
@@ -209,7 +209,7 @@ def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0
         _second_operand(writer, op)
     _scaling(writer, op)
     writer.short(Cmd0.BLOCKDEP, op.blockdep)
-    return _COMMANDS[op.kind], 0 if function is None else function.value
+    return _COMMANDS[op.kind], 0 if function is None else function.code
 
 
 def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:

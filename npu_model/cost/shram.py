@@ -213,7 +213,7 @@ def flat_query(query: BlockQuery, accelerator: Accelerator) -> array[int]:
     kernel, ublock, limit = query.kernel, accelerator.ofm_ublock, accelerator.max_block
     is_elementwise = query.kind is OperationKind.ELEMENTWISE
     numbers = (
-        *(is_elementwise, _is_unary(query), query.scalar, query.ifm_bits, query.upscale.value),
+        *(is_elementwise, _is_unary(query), query.scalar, query.ifm_bits, query.upscale.code),
         *(0 if query.is_equal_depth else _buffer_depth(query, accelerator), _has_flat_accumulators(query, accelerator)),
         *(_ACCUMULATOR_BITS[query.accumulator], kernel.stride_y, kernel.stride_x, kernel.dilated_height, kernel.dilated_width),
         *(ublock.height, ublock.width, ublock.depth, limit.height, limit.width, limit.depth),

@@ -8,6 +8,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_model.program.coded import Coded
 from npu_model.program.feature_map import ByteRange, FeatureMap
 from npu_model.shapes import Shape3D, ceil_div
 
@@ -21,27 +22,27 @@ class OperationKind(Enum):
     ELEMENTWISE = "ELEMENTWISE"
 
 
-class PoolKind(Enum):
+class PoolKind(Coded):
     """Parameter of NPU_OP_POOL."""
 
-    MAX = 0
-    AVERAGE = 1
-    REDUCE_SUM = 2
+    MAX = "MAX", 0
+    AVERAGE = "AVERAGE", 1
+    REDUCE_SUM = "REDUCE_SUM", 2
 
 
-class ElementwiseKind(Enum):
+class ElementwiseKind(Coded):
     """Parameter of NPU_OP_ELEMENTWISE."""
 
-    MUL = 0
-    ADD = 1
-    SUB = 2
-    MIN = 3
-    MAX = 4
-    LRELU = 5
-    ABS = 6
-    CLZ = 7
-    SHR = 8
-    SHL = 9
+    MUL = "MUL", 0
+    ADD = "ADD", 1
+    SUB = "SUB", 2
+    MIN = "MIN", 3
+    MAX = "MAX", 4
+    LRELU = "LRELU", 5
+    ABS = "ABS", 6
+    CLZ = "CLZ", 7
+    SHR = "SHR", 8
+    SHL = "SHL", 9
 
     @property
     def is_unary(self) -> bool:
@@ -49,20 +50,20 @@ class ElementwiseKind(Enum):
         return self in (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.CLZ)
 
 
-class Rounding(Enum):
+class Rounding(Coded):
     """Rounding of the output scaling (round field of IFM/OFM_PRECISION)."""
 
-    DOUBLE = 0
-    TRUNCATE = 1
-    NATURAL = 2
+    DOUBLE = "DOUBLE", 0
+    TRUNCATE = "TRUNCATE", 1
+    NATURAL = "NATURAL", 2
 
 
-class Upscale(Enum):
+class Upscale(Coded):
     """IFM_UPSCALE: none, nearest neighbour times two, zeros inserted times two."""
 
-    NONE = 0
-    NEAREST = 1
-    ZEROS = 2
+    NONE = "NONE", 0
+    NEAREST = "NEAREST", 1
+    ZEROS = "ZEROS", 2
 
 
 class ActivationKind(Enum):
@@ -74,29 +75,29 @@ class ActivationKind(Enum):
     LUT = "LUT"
 
 
-class ClipRange(Enum):
+class ClipRange(Coded):
     """Number format that the value is clipped to before the LUT (ACTIVATION bits 12-14)."""
 
-    OFM = 0
-    UINT8 = 2
-    INT8 = 3
-    INT16 = 5
+    OFM = "OFM", 0
+    UINT8 = "UINT8", 2
+    INT8 = "INT8", 3
+    INT16 = "INT16", 5
 
 
-class AccumulatorFormat(Enum):
+class AccumulatorFormat(Coded):
     """ACC_FORMAT: 32-bit or 40-bit integers, or half floats."""
 
-    INT32 = 0
-    INT40 = 1
-    FP16 = 2
+    INT32 = "INT32", 0
+    INT40 = "INT40", 1
+    FP16 = "FP16", 2
 
 
-class ScaledOperand(Enum):
+class ScaledOperand(Coded):
     """The operand that OPA_SCALE rescales in ADD and SUB (scale mode of IFM_PRECISION)."""
 
-    BOTH = 0
-    A = 1
-    B = 2
+    BOTH = "BOTH", 0
+    A = "A", 1
+    B = "B", 2
 
 
 LONGEST_STRIDE = 3

@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct
 
-from cascader.ethosu.schedule.codec import from_plain, to_plain
 from npu_model.accelerator import accelerator, require_schedulable
+from npu_model.documents import plain, typed
 from npu_testbed.answers import Answers, key_of
 from npu_testbed.comparisons.comparison import Comparison, compare
 from npu_testbed.comparisons.summary import Summary
@@ -54,11 +53,7 @@ def _score(source: str, model: Model, device: str, strategy: str, answers: Answe
         return work()
     key = key_of(["score", model.name, device, strategy, vela_ini_text()], model.data)
 
-    def value(plain: Any) -> VelaScore:
-        score: VelaScore = from_plain(VelaScore, plain)
-        return score
-
-    return answers.known(key, to_plain, value, work)
+    return answers.known(key, plain, partial(typed, VelaScore), work)
 
 
 def _scores(

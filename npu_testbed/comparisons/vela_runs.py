@@ -10,10 +10,10 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.schedule.codec import to_plain
 from cascader.frontends.vela import CORES, CompilerOptions, VelaResult, checked_network
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
+from npu_model.documents import plain
 from npu_model.errors import InputError, LimitError, UnfinishedError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -178,8 +178,8 @@ def outcomes_key(batch: VelaBatch) -> str:
     """The key of what :func:`outcomes` follow from."""
     task = batch.task
     ini = vela_ini_text() if task.config is None else read_configuration(task.config, "Configuration file")
-    names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system), to_plain(task.timing)]
-    names += [] if task.end_ports is None else [to_plain(task.end_ports)]
+    names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system), plain(task.timing)]
+    names += [] if task.end_ports is None else [plain(task.end_ports)]
     return key_of([names, ini, [[run.core, run.optimise, run.arena_cache_size] for run in batch.runs]], task.model)
 
 

@@ -12,11 +12,11 @@ from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import home_bytes
-from cascader.ethosu.schedule.codec import from_plain
 from cascader.ethosu.schedule.file import digest
 from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import accelerator
+from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_testbed.answers import Answers
 from npu_testbed.progress import Progress, silent
@@ -80,7 +80,7 @@ def answer_of(point: Point) -> Answer:
 
 def _kept(value: Any) -> Answer:
     """The answer in a file that was kept; ValueError (InputError), TypeError or LookupError if it holds none."""
-    found: Answer = from_plain(Answer, value["answer"])
+    found = typed(Answer, value["answer"])
     if not found.refused and found.cycles < 1:
         raise ValueError("It is no answer.")
     return found

@@ -23,7 +23,7 @@ AGAIN = "#009e73"
 """The colour of a point that does MACs again."""
 
 KINDS = ("all in the arena, nothing twice", "MACs again", "tensors outside the arena", "both")
-"""What a point of ours pays with beside its bytes and cycles: green those that do MACs again, hollow those with tensors elsewhere."""
+"""Marks of the points of ours by their price: green for those that do MACs again, hollow for those with tensors elsewhere."""
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:

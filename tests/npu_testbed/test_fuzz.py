@@ -21,7 +21,7 @@ from damage import (
     subjects,
 )
 
-from cascader.ethosu.schedule.codec import to_plain
+from npu_model.documents import plain as to_plain
 from npu_model.errors import InputError
 
 CASES: dict[Callable[[random.Random], None], int] = {

@@ -17,9 +17,8 @@ from cascades import cascade, cuts
 from command_line import call, refusal
 from msgspec.structs import replace
 
-from cascader.ethosu.schedule.codec import from_plain, to_plain
-from cascader.ethosu.schedule.file import MAX_VALUES, digest, from_json, to_json
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.file import MAX_VALUES, digest, from_json, schedule_of, to_json
+from npu_model.documents import plain, typed
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import memory_system
 from npu_testbed.configs import load_memory_system
@@ -222,7 +221,7 @@ def with_memory(plan: Path, path: Path, change: Any) -> Path:
     change(document["schedule"]["provenance"]["memory_system"])
     edited = document["schedule"]
     try:
-        document["digest"] = digest(from_plain(Schedule, edited))
+        document["digest"] = digest(schedule_of(edited))
     except InputError:
         document["digest"] = ""
     path.write_text(json.dumps(document))
@@ -268,12 +267,12 @@ def test_a_recorded_memory_that_none_is_like_is_refused(key: str, value: object,
 @pytest.mark.parametrize("names", [("Ethos_U55_Deep_Embedded", "Shared_Sram"), ("Ethos_U55_High_End_Embedded", "Sram_Only")])
 def test_a_memory_system_survives_its_json_form(names: tuple[str, str]) -> None:
     system = load_memory_system(*names)
-    assert from_plain(type(system), json.loads(json.dumps(to_plain(system)))) == system
+    assert typed(type(system), plain(system)) == system
 
 
 @pytest.mark.parametrize("value", ["[],", "{},", "0,", '"",'])
 def test_a_schedule_of_many_values_takes_no_more_memory_than_its_text(value: str) -> None:
-    text = '{"schema": 3, "digest": "", "schedule": [' + value * (8 * MAX_VALUES) + "0]}"
+    text = '{"schema": 5, "digest": "", "schedule": [' + value * (8 * MAX_VALUES) + "0]}"
     tracemalloc.start()
     try:
         with pytest.raises(InputError, match=f"{MAX_VALUES} is the most"):

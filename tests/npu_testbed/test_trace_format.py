@@ -57,7 +57,7 @@ def overlaps(slices: list[tuple[float, float]]) -> Iterator[float]:
 
 
 def faults(trace: dict[str, Any]) -> Iterator[str]:
-    """What is not as the format says."""
+    """Differences from the format."""
     events = trace["traceEvents"]
     wrong = {number: found for number, event in enumerate(events) if (found := wrong_fields(event))}
     yield from (f"{number}: {', '.join(found)}" for number, found in wrong.items())

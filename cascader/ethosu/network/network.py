@@ -75,7 +75,7 @@ class LutLoad(Struct, frozen=True):
     destination: int
 
 
-class EthosuPart(Struct, frozen=True):
+class EthosuPart(Struct, frozen=True, tag="npu"):
     """Payload of a Part that is one kernel operation.
 
     Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
@@ -113,7 +113,7 @@ class EthosuPart(Struct, frozen=True):
         return self.operation.having(ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
 
 
-class CpuPart(Struct, frozen=True):
+class CpuPart(Struct, frozen=True, tag="cpu"):
     """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known.
 
     ``resource`` is the name of the resource variable that it reads or assigns, "" if it is no such operator. ``macs`` are its

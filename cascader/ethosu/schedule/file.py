@@ -3,26 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import deque
-from concurrent.futures import ThreadPoolExecutor
+import re
 from hashlib import sha256
-from json.encoder import encode_basestring_ascii
-from typing import Any, NoReturn
+from typing import Any
 
+import msgspec
 from msgspec.structs import replace
 
-from cascader.ethosu.network.network import Network
-from cascader.ethosu.schedule.codec import from_plain, to_plain
+from cascader.ethosu.network.network import CpuPart, EthosuPart
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
+from npu_model.documents import MAX_INTEGER, encoded, plain, typed
 from npu_model.errors import InputError
 from npu_model.printable import shown
 
-SCHEMA = 3
+SCHEMA = 5
 """Version of the file's structure; raised whenever a field changes its meaning."""
-
-HOMES_SCHEMA = 4
-"""Version of a file in which tensors have homes outside the arena: whoever does not know them would take them for tensors of the arena."""
 
 MAX_FILE_BYTES = 1 << 29
 """Bound of the length of a schedule file."""
@@ -31,59 +27,30 @@ MAX_VALUES = 1 << 20
 """Bound of the lists, objects and commas in a schedule file: a few per job, and the largest of the zoo's has some ten thousand.
 A value of three characters takes a hundred bytes in memory, so that the length alone bounds nothing."""
 
+MAX_TEXT = 1 << 12
+"""Bound of the length of a name."""
 
-_LATELY: deque[tuple[Network, dict[str, Any]]] = deque(maxlen=8)
-"""Networks whose JSON values were worked out last, without their constants: the points of a frontier are of a few forms."""
+_BYTES = ("constants", "content")
+"""Fields whose text is base64 and no name."""
 
-
-def plain_network(network: Network) -> dict[str, Any]:
-    """The JSON value of a network without its constants, which are not compressed for nothing; not to be changed."""
-    found = next((plain for one, plain in _LATELY if one is network), None)
-    if found is None:
-        found = to_plain(replace(network, constants=b""))
-        _LATELY.append((network, found))
-    return found
-
-
-def _plain(schedule: Schedule, **constants: str) -> dict[str, Any]:
-    """The JSON value of a schedule with something in place of its constants."""
-    network = plain_network(schedule.network) | constants
-    plain: dict[str, Any] = to_plain(schedule, {id(schedule.network): network})
-    return plain
-
-
-def _schema(schedule: Schedule) -> int:
-    return HOMES_SCHEMA if schedule.network.homes else SCHEMA
+_KEYS = {"schema", "digest", "schedule"}
+_THE_FILE = "The schedule file"
 
 
 def digest(schedule: Schedule) -> str:
-    """SHA-256 of the content in canonical form; constants enter uncompressed, as compressors differ."""
-    plain = _plain(schedule, constants=sha256(schedule.network.constants).hexdigest())
-    return sha256(json.dumps([_schema(schedule), plain], sort_keys=True, separators=(",", ":")).encode()).hexdigest()
+    """SHA-256 of the content in canonical form; constants enter by their own."""
+    network = replace(schedule.network, constants=sha256(schedule.network.constants).digest())
+    return sha256(encoded((SCHEMA, replace(schedule, network=network)))).hexdigest()
+
+
+def _ascii(text: str) -> str:
+    return re.sub("[^\x00-\x7f]+", lambda found: json.dumps(found.group())[1:-1], text)
 
 
 def to_json(schedule: Schedule) -> str:
-    """The schedule as text: sorted keys, ASCII, no time stamps."""
-    with ThreadPoolExecutor(1) as beside:  # compressing leaves Python's lock to others
-        constants = beside.submit(to_plain, schedule.network.constants)
-        found = digest(schedule)
-        compressed = {"constants": constants.result()} if schedule.network.constants else {}
-    return indented({"schema": _schema(schedule), "digest": found, "schedule": _plain(schedule, **compressed)}) + "\n"
-
-
-def indented(value: object, margin: str = "\n") -> str:
-    """The text of ``json.dumps(value, sort_keys=True, indent=1)``, in a third of the time: Python's own encoder indents in generators."""
-    inner = margin + " "
-    if isinstance(value, dict) and value:
-        lines = [f"{encode_basestring_ascii(key)}: {indented(item, inner)}" for key, item in sorted(value.items())]
-        return "{" + inner + ("," + inner).join(lines) + margin + "}"
-    if isinstance(value, list) and value:
-        return "[" + inner + ("," + inner).join([indented(item, inner) for item in value]) + margin + "]"
-    return json.dumps(value) if type(value) is not int else str(value)
-
-
-def _refuse_constant(text: str) -> NoReturn:
-    raise InputError(f"The schedule file has the number {text}: only finite numbers have a meaning; write the file again.")
+    """The schedule as text: fields in their order, ASCII, no time stamps."""
+    document = encoded({"schema": SCHEMA, "digest": digest(schedule), "schedule": schedule})
+    return _ascii(msgspec.json.format(document, indent=1).decode() + "\n")
 
 
 def _parse(text: str) -> dict[str, Any]:
@@ -95,21 +62,61 @@ def _parse(text: str) -> dict[str, Any]:
     if values > MAX_VALUES:
         raise InputError(f"The schedule file has {values} lists, objects and commas: {MAX_VALUES} is the most; write it again.")
     try:
-        document = json.loads(text, parse_constant=_refuse_constant)
-    except InputError:
-        raise
-    except (ValueError, RecursionError) as error:
-        reason = f"line {error.lineno}" if isinstance(error, json.JSONDecodeError) else type(error).__name__
+        document = msgspec.json.decode(text)
+    except (msgspec.DecodeError, RecursionError) as error:
+        reason = "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise InputError(f"The schedule file is not JSON ({reason}): it is cut off or of another kind; write it again.") from None
     if not isinstance(document, dict) or "schema" not in document:
         raise InputError("The file has no 'schema': it is not a schedule file; write one with `npu-testbed schedule`.")
-    if document["schema"] not in (SCHEMA, HOMES_SCHEMA) or type(document["schema"]) is not int:
-        raise InputError(
-            f"The schedule file has schema {shown(document['schema'])}: this version reads {SCHEMA} and {HOMES_SCHEMA}; write it again."
-        )
-    if set(document) != {"schema", "digest", "schedule"}:
+    if document["schema"] != SCHEMA or type(document["schema"]) is not int:
+        raise InputError(f"The schedule file has schema {shown(document['schema'])}: this version reads {SCHEMA}; write it again.")
+    if set(document) != _KEYS:
         raise InputError("The schedule file has other keys than schema, digest and schedule: write it again.")
     return document
+
+
+def _refuse_beyond_bounds(given: object, where: str = "") -> None:
+    """InputError for an integer or a name that no part of a schedule has."""
+    if isinstance(given, dict):
+        for key, value in given.items():
+            _refuse_beyond_bounds(value, f"{where}.{key}" if where else key)
+    elif isinstance(given, list):
+        for index, value in enumerate(given):
+            _refuse_beyond_bounds(value, f"{where}[{index}]")
+    elif isinstance(given, str) and len(given) > MAX_TEXT and not where.endswith(_BYTES):
+        _refuse(given, where, f"a text of up to {MAX_TEXT} characters")
+    elif isinstance(given, int) and abs(given) >= MAX_INTEGER:
+        _refuse(given, where, f"an integer between -{MAX_INTEGER} and {MAX_INTEGER}")
+
+
+def _refuse(given: object, where: str, wanted: str) -> None:
+    raise InputError(f"{_THE_FILE} has {shown(given)} at {where} where {wanted} is needed: write the file again.")
+
+
+def _refuse_other_keys(given: Any, known: Any, where: str = "") -> None:
+    """InputError if JSON values have a key that those that were understood of them lack, or lack one."""
+    if isinstance(known, dict):
+        for key in sorted(given.keys() ^ known.keys()):
+            _refuse(key if key in given else sorted(given), where or "its top", f"one of the keys {', '.join(known)}")
+        for key, value in known.items():
+            _refuse_other_keys(given[key], value, f"{where}.{key}" if where else key)
+    elif isinstance(known, list):
+        for index, value in enumerate(known):
+            _refuse_other_keys(given[index], value, f"{where}[{index}]")
+
+
+def schedule_of(given: object) -> Schedule:
+    """The schedule that JSON values stand for; InputError for a wrong type, an unknown key or one that lacks."""
+    _refuse_beyond_bounds(given)
+    read = typed(Schedule, given, _THE_FILE)
+    graph = read.network.graph
+    parts = tuple(
+        replace(part, payload=typed(EthosuPart | CpuPart, part.payload, _THE_FILE, f"network.graph.parts[{index}].payload"))  # type: ignore[arg-type]  # a union
+        for index, part in enumerate(graph.parts)
+    )
+    schedule = replace(read, network=replace(read.network, graph=replace(graph, parts=parts)))
+    _refuse_other_keys(given, plain(schedule))
+    return schedule
 
 
 def from_json(text: str) -> Schedule:
@@ -119,7 +126,7 @@ def from_json(text: str) -> Schedule:
     itself (see :func:`check_schedule`), and at last one that is not what was written.
     """
     document = _parse(text)
-    schedule: Schedule = from_plain(Schedule, document["schedule"])
+    schedule = schedule_of(document["schedule"])
     check_schedule(schedule)
     if digest(schedule) != document["digest"]:
         raise InputError("The schedule file was edited after it was written: run `npu-testbed schedule` again.")

@@ -107,7 +107,7 @@ def vela_layout(query: BlockQuery, block: Shape3D, device: Accelerator) -> Shram
         operation.Kernel(k.width, k.height, k.stride_x, k.stride_y, k.dilation_x, k.dilation_y),
         2 if query.lut else 0,
         query.accumulator is AccumulatorFormat.INT40,
-        features.resampling_mode(query.upscale.value),
+        features.resampling_mode(query.upscale.code),
     )
     if config is None:
         return None

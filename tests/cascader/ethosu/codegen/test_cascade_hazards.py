@@ -108,7 +108,7 @@ def jobs_read(operation: KernelOperation) -> Iterator[np.ndarray]:
             maps = [m for m in (operation.ifm, operation.ifm2) if m is not None and m.region == ARENA]
             yield np.concatenate([element_addresses(m, *repeated(m, y, x, c)) for m in maps])
             continue
-        ifm, doubled = operation.ifm, operation.upscale.value != 0
+        ifm, doubled = operation.ifm, operation.upscale.code != 0
         rows = window(y, kernel.stride_y, kernel.height, kernel.dilation_y, padding.top, ifm.shape.height, doubled=doubled)
         columns = window(x, kernel.stride_x, kernel.width, kernel.dilation_x, padding.left, ifm.shape.width, doubled=doubled)
         step = ifm_depth_step(BlockQuery.of(operation).ifm_bits, part_kernel=operation.part_kernel)

@@ -15,8 +15,7 @@ from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import ARENA
-from cascader.ethosu.schedule.codec import from_plain, to_plain
-from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.file import from_json, schedule_of, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
@@ -24,6 +23,7 @@ from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.plan.jobs import Copy
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
+from npu_model.documents import plain as to_plain
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, Operation
 from sim.footprint import footprint
@@ -336,7 +336,7 @@ def test_any_numbers_in_a_cascade_are_refused_in_one_sentence_or_lowered(data: s
         place, key = data.draw(st.sampled_from(numbers(plain)))
         place[key] += data.draw(NUMBERS)
     try:
-        lower(checked(from_plain(Schedule, plain)))
+        lower(checked(schedule_of(plain)))
     except InputError as error:
         reason = str(error)
         assert "\n" not in reason

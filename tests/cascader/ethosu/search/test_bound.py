@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 from functools import cache
 from itertools import islice
@@ -16,7 +15,6 @@ from cascader.ethosu.forms import variants
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.codec import from_plain, to_plain
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import Pace, least_cycles
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
@@ -28,6 +26,7 @@ from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.search.candidates import DraftOptions
 from cascader.search.local_moves import divisions
 from cascader.search.workers import workers
+from npu_model.documents import plain, typed
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import round_up
 from npu_testbed.configs import load_timing_adapter
@@ -152,4 +151,4 @@ def test_a_gate_lets_so_many_words_pass_in_each_period() -> None:
 def test_a_bound_is_the_same_once_it_was_kept_as_json() -> None:
     form = network("zoo:tiny_conv", DEVICE)
     found = cycle_bound(form, Cascader(form, DEVICE, SYSTEM).scheduler, DEVICE, SYSTEM)
-    assert from_plain(CycleBound, json.loads(json.dumps(to_plain(found)))) == found
+    assert typed(CycleBound, plain(found)) == found

@@ -1,0 +1,40 @@
+"""Enums whose members have a number in the registers beside their name."""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import TypeVar
+
+from typing_extensions import Self
+
+__all__ = ["Coded"]
+
+C = TypeVar("C", bound="Coded")
+
+
+class Coded(Enum):
+    """A member's value is its name, which files hold; ``code`` is the number that the registers hold for it.
+
+    >>> class Mode(Coded):
+    ...     SLOW = "SLOW", 0
+    ...     FAST = "FAST", 2
+    >>> Mode.of(2), Mode("FAST").code
+    (<Mode.FAST: 'FAST'>, 2)
+    """
+
+    code: int
+
+    def __new__(cls, name: str, code: int) -> Self:
+        """The member of that name."""
+        member = object.__new__(cls)
+        member._value_ = name
+        member.code = code
+        return member
+
+    @classmethod
+    def of(cls, code: int) -> Self:
+        """The member with this code; ValueError if there is none."""
+        for member in cls:
+            if member.code == code:
+                return member
+        raise ValueError(f"{cls.__name__} has no code {code}.")
