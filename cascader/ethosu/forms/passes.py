@@ -69,7 +69,8 @@ def _in_fine_pieces(number: int) -> Pass:
 def made_again(network: Network, terms: Terms) -> list[Network]:
     """The forms in tiles and with skips made again, that of fewest bytes first; pools stream in them where that holds fewer bytes."""
     streamed = PASSES["streamed pools"](network, terms)
-    base = min((network, streamed), key=lambda form: planned_bytes(form, terms.homes))
+    # Of equals the streamed one: behind tiles it may be the pool that holds most.
+    base = min((streamed, network), key=lambda form: planned_bytes(form, terms.homes))
     return recomputed(base, terms.options.recompute, terms.device, terms.staged, terms.homes)
 
 

@@ -1,8 +1,8 @@
 """Recomputed forms: the few ways to cut a network into tiles, or to make its skips again, that hold fewest bytes.
 
 Which segment and how many tiles is asked of plans, by their bytes alone: a plan of the whole network takes some hundredths of a second
-if nobody asks for cycles. Segments begin at the network's first part. One is tried for each size of what it leaves behind, of which none
-before it leaves as little: any other does more again and holds more.
+if nobody asks for cycles. Segments begin at the network's first part. Two are tried for each size of what they leave behind, of which none
+before leaves as little: the first one, which does least again, and the last one, which leaves fewest parts to hold whole rows.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ from npu_model.accelerator import Accelerator
 
 _MORE_TILES = (3, 4)
 """Numbers of tiles that are tried beside two."""
+_MOST_TILES = 6
+"""Tiles at most: one more is tried as long as the last one has gained."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
 MOST_PARTS = 256
@@ -87,7 +89,7 @@ class _Tiler:
 
     def segments(self, least: int) -> Iterator[Segment]:
         """The segments worth a try, if plans of less than ``least`` bytes are looked for."""
-        left: dict[int, Segment] = {}
+        ends: dict[int, list[Segment]] = {}
         fewest = least
         for last in range(1, len(self.network.graph.parts)):
             cut = segment(self.network, 0, last)
@@ -96,9 +98,10 @@ class _Tiler:
             again = self._again(cut, 2)
             size = sum(self.network.graph.tensor(name).size for name in cut.results if name not in self._outside)
             if again is not None and again <= self.most and size <= fewest:
-                left[size] = cut
+                ends[size] = [*ends.get(size, [])[:1], cut]
                 fewest = size
-        yield from left.values()
+        for cuts in ends.values():
+            yield from cuts
 
     def found(self, cut: Segment, count: int) -> _Found | None:
         """A segment in some tiles; None if that does too much again, has too many parts, or is not possible."""
@@ -113,11 +116,23 @@ def _smallest(found: Iterable[_Found | None]) -> list[_Found]:
     return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
 
 
+def _in_more(tiler: _Tiler, cut: Segment) -> Iterator[_Found]:
+    """A segment in more than two tiles: in three and in four, and in one more as long as that holds fewer bytes."""
+    fewest: int | None = None
+    for count in range(_MORE_TILES[0], _MOST_TILES + 1):
+        made = tiler.found(cut, count)
+        gains = made is not None and (fewest is None or made.size < fewest * WORTHWHILE)
+        if made is None or not (gains or count in _MORE_TILES):
+            return
+        fewest = made.size if gains else fewest
+        yield made
+
+
 def _in_tiles(tiler: _Tiler, least: int) -> list[_Found]:
     """The form of fewest bytes in two tiles, and the one in any number of them."""
     pairs = [(cut, tiler.found(cut, 2)) for cut in tiler.segments(least)]
     good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one is not None and one.size < least * WORTHWHILE)
-    more = [tiler.found(pairs[number][0], count) for _, number in good[:_ENDS] for count in _MORE_TILES]
+    more = [one for _, number in good[:_ENDS] for one in _in_more(tiler, pairs[number][0])]
     two = [one for _, number in good[:1] if (one := pairs[number][1]) is not None]
     return [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
 

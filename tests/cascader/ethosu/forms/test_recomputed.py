@@ -14,9 +14,10 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import segment
-from cascader.ethosu.forms.recomputed import planned_bytes, recomputed
+from cascader.ethosu.forms.recomputed import WORTHWHILE, planned_bytes, recomputed
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
+from cascader.ethosu.network.homes import wanted_home
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Schedule
@@ -136,6 +137,34 @@ def test_what_tiles_do_again_is_what_was_said_before(name: str) -> None:
         assert made is not None
         assert made.macs == cut.macs(network, count)
         assert made.macs_again == made.macs - network.macs > 0
+
+
+def stem(blocks: int) -> Network:
+    """Layers of large maps, and blocks behind them whose tensors are all of one size."""
+    net = PortfolioBuilder("stem")
+    x = net.conv2d(net.input((1, 40, 96, 3), "image"), 16, strides=(2, 2), activation="RELU")
+    x = net.conv2d(net.conv2d(x, 24, activation="RELU"), 8, (5, 5), strides=(2, 2), activation="RELU")
+    for _ in range(blocks):
+        x = net.add(x, net.conv2d(net.depthwise(x, (5, 5), activation="RELU"), 8))
+    return import_network(net.finish([net.conv2d(x, 4)]), DEFAULT)
+
+
+@pytest.mark.parametrize("blocks", [1, 3])
+def test_no_segment_from_the_first_part_on_holds_fewer_bytes_than_the_form_that_is_chosen(blocks: int) -> None:
+    network, most = stem(blocks), Fraction(3, 2)
+    wanted = (wanted_home("input=ext", SYSTEM),)
+    sizes = [planned_bytes(network, wanted)]
+    for last in range(1, len(network.graph.parts)):
+        cut = segment(network, 0, last)
+        assert cut is not None
+        for count in range(2, 7):
+            made = tiled(network, cut, count, DEVICE, SOURCES)
+            if made is not None and made.macs <= network.macs * most:
+                sizes.append(planned_bytes(made, wanted))
+    chosen = recomputed(network, most, DEVICE, SOURCES, wanted)
+    assert planned_bytes(chosen[0], wanted) <= min(sizes) / WORTHWHILE
+    assert min(sizes) < sizes[0] * WORTHWHILE
+    require_same(network, chosen[0])
 
 
 def far_skip(blocks: int) -> Network:
