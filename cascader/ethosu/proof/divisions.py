@@ -96,7 +96,9 @@ class Divisions:
         count = len(self._graph.parts)
         least = [0] * (count + 1)
         for first in range(count - 1, -1, -1):
-            least[first] = min(max(self.least_bytes(group), least[group.last + 1]) for group in self.groups(first))
+            # A group that falls apart holds what the groups that it falls into hold, so that it need not be told from others here.
+            groups = (group for last in self._lasts(first) for group in self.between(first, last))
+            least[first] = min(max(self.least_bytes(group), least[group.last + 1]) for group in groups)
         return least[0]
 
     def all_groups(self, first: int = 0) -> Iterator[Groups]:
