@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -34,12 +35,13 @@ from npu_testbed.commands.options import (
 from npu_testbed.commands.printing import Printed
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from cascader.ethosu.search.task import Choice, Seen
     from npu_testbed.anytime import Ending
     from npu_testbed.cpu_time import CpuTable
     from npu_testbed.findings import Finding
+    from npu_testbed.outcomes.device_plan import DevicePlanOutcome
     from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.progress import Progress
     from npu_testbed.simulation import Simulation
@@ -58,6 +60,8 @@ def add(commands: Any) -> None:
             "npu-testbed schedule zoo:ds_cnn --arena-cache-size 16384 -o ds_cnn.json",
             "npu-testbed schedule zoo:ds_cnn --optimise Size -o ds_cnn.json",
             "npu-testbed schedule zoo:mobilenet_v1 --no-cascade -o mobilenet_v1.json",
+            "npu-testbed schedule graph.py:make_graph --optimise Size -o graph.json",
+            "npu-testbed schedule graph.py:make_graph --device dsp.toml -o graph.c",
         ),
     )
     add_model_argument(parser)
@@ -97,8 +101,49 @@ def add(commands: Any) -> None:
     add_report_option(parser)
     add_cpu_operations_option(parser)
     add_cpu_option(parser)
+    parser.add_argument(
+        "--device",
+        metavar="FILE.toml",
+        help=(
+            "plan Tensor Expressions for a device of your own in place of the NPU, whose work and bytes per cycle and memories this file "
+            "says: stripes along any axes, recomputed, rolling or double-buffered; -o FILE.json, FILE.c or FILE.py is plan, C or TensorIR"
+        ),
+    )
     add_json_option(parser)
-    parser.set_defaults(run=Printed(answer))
+    defaults = {_spelled(action): (action.dest, action.default) for action in parser._actions if action.option_strings}  # noqa: SLF001  # argparse has no public list
+    parser.set_defaults(run=Printed(partial(_answer, defaults)))
+
+
+def _spelled(action: argparse.Action) -> str:
+    return action.option_strings[-1]
+
+
+_OF_DEVICE = {"output", "arena_cache_size", "optimise", "json", "device", "help"}
+"""Options that mean something with --device."""
+
+
+def _answer(defaults: Mapping[str, tuple[str, Any]], arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome | DevicePlanOutcome:
+    """Schedule for the NPU, or for a device of the user's own."""
+    if arguments.device is None:
+        return answer(arguments, show)
+    from npu_testbed.files import require_writable, write_files
+    from npu_testbed.own_device import files_of, plan_for_device
+
+    other = next(
+        (name for name, (dest, default) in defaults.items() if dest not in _OF_DEVICE and getattr(arguments, dest) != default), None
+    )
+    if other is not None:
+        raise InputError(f"{other} was given together with --device, which is no NPU: drop one of them.")
+    if arguments.output is not None:
+        require_writable(arguments.output, arguments.model, arguments.device)
+    budget, smallest = arguments.arena_cache_size, arguments.optimise == "Size"
+    outcome = plan_for_device(arguments.model, arguments.device, arguments.output, budget=budget, smallest=smallest, progress=show)
+    if arguments.output is not None:
+        files = files_of(outcome)
+        for path in files:
+            require_writable(path, arguments.model, arguments.device)
+        write_files(files)
+    return outcome
 
 
 def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:

@@ -1,0 +1,96 @@
+"""The outcome of ``npu-testbed schedule --device``: a plan of stripes for a device that is no NPU."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cascader.plan.proposals import Proposal
+from cascader.plan.stripe_plans import StripePlan
+from cascader.plan.stripe_trace import StripedGroup
+from cascader.tensorir.device import OwnDevice
+from cascader.tensorir.prove import Proof
+from cascader.tensorir.te_frontend import TeGraph
+from npu_model.printable import printable
+from npu_testbed.outcomes.outcome import Outcome
+from validation.layout import filled, grid
+
+
+class DevicePlanOutcome(Outcome, frozen=True, eq=False):
+    """Groups of parts with their stripes and buffers, and the run that has shown that every claim of them holds.
+
+    ``output`` is the file that is written (empty: none).
+    """
+
+    model: str
+    device: OwnDevice
+    graph: TeGraph
+    proposal: Proposal[StripedGroup]
+    proof: Proof
+    output: str = ""
+
+    @property
+    def command(self) -> str:
+        """``schedule --device``."""
+        return "schedule --device"
+
+    @property
+    def memory_bytes(self) -> int:
+        """Bytes of the device's memory that the plan takes."""
+        return self.proposal.memory
+
+    @property
+    def cycles(self) -> int:
+        """Planned cycles."""
+        return self.proposal.cycles
+
+    def document(self) -> dict[str, Any]:
+        """The plan's figures, group by group."""
+        return {
+            "model": self.model,
+            "device": self.device.name,
+            "memory_bytes": self.memory_bytes,
+            "planned_cycles": self.cycles,
+            "alive_bytes": self.proof.resident,
+            "groups": [self._group(plan) for plan in self.proposal.plans],
+            "output": self.output,
+        }
+
+    def _group(self, plan: StripePlan) -> dict[str, Any]:
+        group, parts = plan.group, self.graph.affine.parts
+        return {
+            "parts": [part.name for part in parts[group.first : group.last + 1]],
+            "stripe": list(group.stripes.shape),
+            "stripes": list(group.stripes.stripes),
+            "order": list(group.stripes.order),
+            "memory_bytes": plan.memory,
+            "planned_cycles": plan.cycles,
+            "work": int(plan.work),
+            "buffers": [
+                {"tensor": one.tensor, "mode": one.mode.value, "shape": list(one.shape), "copies": one.copies, "buffer_bytes": one.size}
+                for one in plan.buffers
+            ],
+        }
+
+    def text(self) -> str:
+        """The plan in a sentence, its groups, and what the run has shown."""
+        file = f"{printable(self.output)}: " if self.output else ""
+        count = len(self.proposal.plans)
+        said = (
+            f"{file}{printable(self.model)} for {printable(self.device.name)} in {count} group{'s' * (count != 1)}, "
+            f"{self.memory_bytes:,} of {self.device.memory:,} bytes: {self.cycles:,} planned cycles"
+        )
+        rows = []
+        for plan in self.proposal.plans:
+            parts = self.graph.affine.parts[plan.group.first : plan.group.last + 1]
+            names = parts[0].name if len(parts) == 1 else f"{parts[0].name} .. {parts[-1].name}"
+            buffers = ", ".join(f"{one.tensor} {one.mode.value} {one.size:,}" for one in plan.buffers) or "none"
+            shape = " x ".join(map(str, plan.group.stripes.shape))
+            rows.append(
+                (printable(names), shape, str(plan.group.stripes.count), f"{plan.memory:,}", f"{plan.cycles:,}", printable(buffers))
+            )
+        table = grid(("parts", "stripe", "stripes", "bytes", "cycles", "buffers"), rows, (True, True, False, False, False, True))
+        proven = (
+            f"Compiled by TVM and run: {self.proof.resident:,} bytes alive at once, each buffer and the work of each part as planned, "
+            "outputs equal to those without stripes."
+        )
+        return "\n\n".join((filled(said), table, filled(proven)))
