@@ -14,8 +14,9 @@ import time
 from dataclasses import dataclass, field
 from statistics import median
 
-from cascader.ethosu.proof.result import MOST_PARTS
+from cascader.ethosu.proof.prover import prove_form
 from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.proven import MOST_PARTS
 from cascader.ethosu.search.task import Choice, Task
 from cascader.search.workers import workers
 from npu_testbed.legalise import load_task
@@ -97,7 +98,7 @@ def main() -> None:
         task = task_of(name)
         for kind, budget in zip(BUDGETS, budgets(task), strict=True):
             run = Run()
-            made, seconds = run.choose(task, Aim(budget, thorough=True))
+            made, seconds = run.choose(task, Aim(budget, thorough=True, prover=prove_form))
             proof = made.proof
             if proof is None:
                 continue

@@ -7,6 +7,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.proof.prover import prover_of
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of
@@ -79,7 +80,7 @@ def schedule(model: bytes | Network, device: str, memory: MemorySystem, budget: 
     (True, True)
     """
     task = _task(model, device, memory, cycles, how)
-    aim = Aim(budget, how.smallest, how.effort == THOROUGH)
+    aim = Aim(budget, how.smallest, how.effort == THOROUGH, prover_of(how.effort))
     with workers(processes_for(len(task.network.graph.parts), how.processes), takes_part=True) as executor:
         return choose(task, aim, executor, how.show, how.seen)
 

@@ -51,13 +51,14 @@ def choice_of(
     ``optimise`` and ``effort`` are names of :data:`OPTIMISE` and :data:`EFFORTS`. ``seen`` is told of each schedule that is better than
     those before; what it raises ends the search.
     """
+    from cascader.ethosu.proof.prover import prover_of  # noqa: PLC0415  # the same
     from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
     from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
     from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
 
     task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
-    aim = Aim(arena_cache_size, smallest=optimise == OPTIMISE[1], thorough=effort == THOROUGH)
+    aim = Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=prover_of(effort))
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
         return choose(task, aim, executor, progress, seen or unseen)
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascader.ethosu.proof.result import Proof
+    from cascader.ethosu.search.proven import Proof
     from cascader.ethosu.search.task import Choice
 
 
 def proof_text(proof: Proof, cycles: int) -> str:
     """A sentence on the class that was searched whole, or would have been, beside a schedule of so many cycles.
 
-    >>> from cascader.ethosu.proof.result import Proof
+    >>> from cascader.ethosu.search.proven import Proof
     >>> proof_text(Proof(members=376, replayed=136, steps=5000, least_cycles=25900, complete=True), 25900)
     'Gap 0: none of the 376 schedules of the class that is searched whole fits and takes fewer cycles; 136 were replayed.'
     >>> proof_text(Proof(members=376, replayed=200, steps=90000, least_cycles=45000, complete=False), 45900)

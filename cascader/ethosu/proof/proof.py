@@ -19,10 +19,10 @@ from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.proof.copy_room import CopyRoom
-from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.least_times import LeastTimes
-from cascader.ethosu.proof.result import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
 from cascader.ethosu.proof.state import NO_REST, NO_WAY, Rest, Staged, State
+from cascader.ethosu.search.divisions import Divisions
+from cascader.ethosu.search.proven import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import Group, StripeJob
 from cascader.search.local_moves import Groups

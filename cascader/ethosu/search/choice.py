@@ -10,10 +10,10 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.proof.result import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.floor import interface_floor, require_room
-from cascader.ethosu.search.proofs import Rounds, has_proof
+from cascader.ethosu.search.proofs import Prover, Rounds, has_proof
+from cascader.ethosu.search.proven import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.replays import QUICK_EFFORT, REACH, WHOLE_EFFORT, changed_by_replays, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
@@ -32,14 +32,15 @@ class Aim(Struct, frozen=True):
     """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
-    every limit searched to its end, with the budget as one more limit; of a small network every schedule of a stated class is bounded or
-    replayed besides. Without it only limits near the budget are searched; if nothing that fits is found there, those of a frontier are
-    searched, too.
+    every limit searched to its end, with the budget as one more limit. Without it only limits near the budget are searched; if nothing
+    that fits is found there, those of a frontier are searched, too. With a ``prover`` every schedule of a stated class is bounded or
+    replayed besides, if the network is small.
     """
 
     budget: int | None = None
     smallest: bool = False
     thorough: bool = False
+    prover: Prover | None = None
 
 
 class _Chooser(Struct, frozen=True):
@@ -116,9 +117,10 @@ class _Chooser(Struct, frozen=True):
 
     def proven(self, point: Point) -> tuple[Point, Proof | None]:
         """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks."""
-        if not self.aim.thorough or self.aim.smallest or not has_proof(self.explored):
+        prover = self.aim.prover
+        if prover is None or self.aim.smallest or not has_proof(self.explored):
             return point, None
-        rounds = Rounds(self.explored, self.best, point, self.limits, self.executor, self.show)
+        rounds = Rounds(self.explored, self.best, point, prover, self.limits, self.executor, self.show)
         rounds.run()
         if rounds.point is not point:
             point = self.changed_by_replays((rounds.point,))

@@ -11,13 +11,13 @@ from msgspec.structs import replace
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms.spread import Thunk
-from cascader.ethosu.proof.divisions import Divisions
-from cascader.ethosu.proof.result import MOST_DIVIDED, Limits, Proof
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
+from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.proven import MOST_DIVIDED
 from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
 from cascader.ethosu.search.replayed_copies import with_replayed_copies
 from cascader.ethosu.search.task import Replay
@@ -144,11 +144,3 @@ def change(form: Form, decisions: Decisions, cycles: int, judge: Replay, effort:
     made, fewer = with_replayed_blocks(form, decisions.schedule(form), cycles, judge, effort)
     found, fewest = with_replayed_copies(form, made, fewer, judge, effort // 2)
     return replace(decisions, jobs=found.jobs, copies=found.copies), fewest
-
-
-def proven(form: Form, budget: int | None, cycles: int, judge: Replay, limits: Limits) -> tuple[Proof, tuple[Decisions, int] | None]:
-    """The proof of a form, and the fastest schedule of its class with its cycles if these are fewer than ``cycles``."""
-    from cascader.ethosu.proof.proof import prove  # noqa: PLC0415  # most searches prove nothing, and its import takes a while
-
-    made = prove(form.cascader, form.system, budget, cycles, judge, limits)
-    return made.proof, None if made.found is None else (Decisions.of(made.found[0]), made.found[1])

@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass as mutable
 from dataclasses import field
 
 from msgspec.structs import replace
 
-from cascader.ethosu.proof.result import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.best import Best
-from cascader.ethosu.search.errands import proven
+from cascader.ethosu.search.errands import Decisions
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.proven import MOST_PARTS, Limits, Proof
 from cascader.ethosu.search.search import Explored, answers
-from cascader.ethosu.search.task import Point, Show
+from cascader.ethosu.search.task import Point, Replay, Show
+
+Prover = Callable[[Form, int | None, int, Replay, Limits], tuple[Proof, tuple[Decisions, int] | None]]
+"""A proof of a form in a budget (bytes; None: any number), beginning with the cycles of a schedule that is known and judged by a replay,
+within limits; with the fastest schedule of the form's class if it takes fewer cycles. It is sent to other processes."""
 
 FIRST_ROUND = 10
 """Part of the limits that all forms have together in their first round: one form's proof may be hopeless and the others' short."""
@@ -39,6 +44,7 @@ class Rounds:
     explored: Explored
     best: Best
     point: Point
+    prover: Prover
     left: Limits
     executor: Executor
     show: Show
@@ -70,7 +76,7 @@ class Rounds:
     def _round(self, numbers: Sequence[int], share: Limits) -> None:
         forms, budget = self.explored.forms, self.explored.useful(self.best.budget)
         judge, begin = self.best.task.replay, self.point.cycles
-        asked = [self.executor.submit(proven, forms[number], budget, begin, judge, share) for number in numbers]
+        asked = [self.executor.submit(self.prover, forms[number], budget, begin, judge, share) for number in numbers]
         for number, (proof, found) in zip(numbers, answers(asked, "Searching everything: {} of {} layouts", self.show), strict=True):
             # What any arena of these bytes asks for is known before.
             least = max(proof.least_cycles, min(self.explored.bounds[number].at(budget), begin))

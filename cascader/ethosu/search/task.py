@@ -16,9 +16,9 @@ from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.proof.result import Proof
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
+from cascader.ethosu.search.proven import Proof
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem

@@ -8,7 +8,7 @@ import pytest
 from test_proof import every_set, planned
 
 from cascader.ethosu.proof.copy_room import CopyRoom
-from cascader.ethosu.proof.divisions import Divisions
+from cascader.ethosu.search.divisions import Divisions
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import group_table
 

@@ -12,11 +12,12 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.proof.divisions import Divisions
 from cascader.ethosu.proof.proof import prove
-from cascader.ethosu.proof.result import Limits, Proof
+from cascader.ethosu.proof.prover import prove_form
 from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.divisions import Divisions
+from cascader.ethosu.search.proven import Limits, Proof
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
@@ -95,7 +96,7 @@ def test_a_proof_that_is_cut_short_says_so_and_its_bound_holds(limits: Limits) -
 def chosen(name: str, budget: int | None, processes: int = 1, *, thorough: bool = True) -> Choice:
     task = Task(network(name), DEVICE, SYSTEM, JUDGE)
     with workers(processes, takes_part=True) as executor:
-        return choose(task, Aim(budget, thorough=thorough), executor)
+        return choose(task, Aim(budget, thorough=thorough, prover=prove_form if thorough else None), executor)
 
 
 def test_a_thorough_search_of_a_small_network_ends_with_a_proof() -> None:

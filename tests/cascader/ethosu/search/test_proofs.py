@@ -9,8 +9,8 @@ from typing import Any, cast
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascader.ethosu.proof.result import Limits, Proof
 from cascader.ethosu.search.proofs import FIRST_ROUND, Rounds
+from cascader.ethosu.search.proven import Limits, Proof
 from cascader.ethosu.search.task import silent
 
 ANSWER = 1000
@@ -38,7 +38,15 @@ def rounds(needs: list[int | None], limits: Limits) -> tuple[Asked, Rounds]:
     bound = SimpleNamespace(at=lambda _budget: 1)
     explored = SimpleNamespace(forms=tuple(range(len(needs))), bounds=[bound] * len(needs), useful=lambda budget: budget)
     best = SimpleNamespace(budget=None, task=SimpleNamespace(replay=None))
-    made = Rounds(cast("Any", explored), cast("Any", best), cast("Any", SimpleNamespace(cycles=ANSWER)), limits, cast("Any", asked), silent)
+    made = Rounds(
+        cast("Any", explored),
+        cast("Any", best),
+        cast("Any", SimpleNamespace(cycles=ANSWER)),
+        cast("Any", None),
+        limits,
+        cast("Any", asked),
+        silent,
+    )
     made.run()
     return asked, made
 

@@ -8,7 +8,6 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
-from cascader.ethosu.search.verb import How
 from msgspec.structs import replace
 from tflite_te import te_graph
 
@@ -21,6 +20,7 @@ from cascader.frontends.te.graph import Graph
 from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import import_graph
 from cascader.frontends.vela import import_network
+from cascader.verbs import How
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import KernelOperation

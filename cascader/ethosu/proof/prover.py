@@ -1,0 +1,23 @@
+"""The prover that a search of most effort is handed."""
+
+from __future__ import annotations
+
+from cascader.ethosu.search.effort import THOROUGH
+from cascader.ethosu.search.errands import Decisions
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.proofs import Prover
+from cascader.ethosu.search.proven import Limits, Proof
+from cascader.ethosu.search.task import Replay
+
+
+def prove_form(form: Form, budget: int | None, cycles: int, judge: Replay, limits: Limits) -> tuple[Proof, tuple[Decisions, int] | None]:
+    """The proof of a form, and the fastest schedule of its class with its cycles if these are fewer than ``cycles``."""
+    from cascader.ethosu.proof.proof import prove  # noqa: PLC0415  # most networks are too large for a proof, and its import takes a while
+
+    made = prove(form.cascader, form.system, budget, cycles, judge, limits)
+    return made.proof, None if made.found is None else (Decisions.of(made.found[0]), made.found[1])
+
+
+def prover_of(effort: str) -> Prover | None:
+    """The prover for an effort: of the most alone."""
+    return prove_form if effort == THOROUGH else None
