@@ -175,6 +175,7 @@ def frontier(
     memory: MemoryOptions = NO_OPTIONS,
     timing: TimingParameters = DEFAULT_TIMING,
     homes: tuple[str, ...] = (),
+    spill: str | None = None,
     recompute: Fraction | None = None,
     processes: int | None = None,
     progress: Progress = silent,
@@ -183,14 +184,25 @@ def frontier(
     """The frontier of a model (a path or ``zoo:NAME``), from ``rungs`` memory limits per layout (None: the search's default).
 
     ``recompute`` bounds the multiply-accumulates of tiles and skips made again, as a multiple of the network's (None: 1.1).
-    ``homes`` put tensors outside the arena: pairs WHAT=MEMORY such as ``input=ext``. ``processes`` change how long it takes and nothing
+    ``homes`` put tensors outside the arena: pairs WHAT=MEMORY such as ``input=ext``. ``spill`` names a memory to which the
+    search may move tensors between layers. ``processes`` change how long it takes and nothing
     else. ``schedules`` is a folder that has the schedules when they are all known and the best so far before that; if it was left before
     its end, the search goes on from there.
 
     Points of more bytes than the memory mode grants are left out. InputError if the model or a name is wrong, or no point fits.
     """
     bound = memory.arena_bound()
-    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, homes=homes, progress=progress)
+    task = load_task(
+        source,
+        accelerator_config,
+        memory,
+        rungs=rungs,
+        timing=timing,
+        recompute=recompute,
+        homes=homes,
+        spill=spill,
+        progress=progress,
+    )
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
         executor = resumed(pool, task, schedules)
         made = search(explore(task, executor, progress), EVERYTHING, executor, progress)

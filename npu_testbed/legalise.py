@@ -48,6 +48,7 @@ def load_task(
     recompute: Fraction | None = None,
     ignore_ops: tuple[str, ...] = (),
     homes: tuple[str, ...] = (),
+    spill: str | None = None,
     progress: Progress = silent,
 ) -> Task:
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
@@ -55,7 +56,7 @@ def load_task(
     ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
     ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them. Where the memory mode parts a fast scratch from
     the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and outputs live in the mode's own.
-    ``recompute`` is as :func:`npu_testbed.tasks.task_of` has it.
+    ``recompute`` and ``spill`` are as :func:`npu_testbed.tasks.task_of` has them.
 
     InputError if the model or a name is wrong, or a tensor may not live where it should.
     """
@@ -77,7 +78,16 @@ def load_task(
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
     task = task_of(
-        model, found, accelerator_config, system, rungs=rungs, timing=timing, one_core=bool(ignore_ops), recompute=recompute, homes=homes
+        model,
+        found,
+        accelerator_config,
+        system,
+        rungs=rungs,
+        timing=timing,
+        one_core=bool(ignore_ops),
+        recompute=recompute,
+        homes=homes,
+        spill=spill,
     )
     on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
     if on_cpu is not None and has_outer_arena(asked):

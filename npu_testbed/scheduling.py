@@ -76,6 +76,7 @@ def schedule(
     timing: TimingParameters = DEFAULT_TIMING,
     ignore_ops: tuple[str, ...] = (),
     homes: tuple[str, ...] = (),
+    spill: str | None = None,
     processes: int | None = None,
     progress: Progress = silent,
 ) -> Schedule:
@@ -90,6 +91,7 @@ def schedule(
     operators named in ``ignore_ops`` stay on the CPU. ``processes`` share the work (None: as many as there are processors); the answer
     does not depend on them. The search optimises for an NPU of this ``timing``. ``homes`` put tensors outside the arena, which does not
     count their bytes then: pairs WHAT=MEMORY such as ``input=ext``, of all inputs, all outputs, one of them, or a tensor.
+    ``spill`` names a memory to which the search may move tensors between layers, which come through the arena by DMA.
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
@@ -100,7 +102,15 @@ def schedule(
     if cascade:
         check_names(optimise, effort)
     task = load_task(
-        source, accelerator_config, memory, timing=timing, ignore_ops=ignore_ops, recompute=recompute, homes=homes, progress=progress
+        source,
+        accelerator_config,
+        memory,
+        timing=timing,
+        ignore_ops=ignore_ops,
+        recompute=recompute,
+        homes=homes,
+        spill=spill,
+        progress=progress,
     )
     if cascade:
         made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)

@@ -20,10 +20,16 @@ from sim import quick_cycles
 
 
 def _terms(
-    rungs: int | None, timing: TimingParameters, recompute: Fraction | None, homes: tuple[str, ...], *, one_core: bool
+    rungs: int | None,
+    timing: TimingParameters,
+    recompute: Fraction | None,
+    homes: tuple[str, ...],
+    *,
+    one_core: bool,
+    spill: str | None = None,
 ) -> tasks.Terms:
     options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    return tasks.Terms(options if recompute is None else replace(options, recompute=recompute), timing, homes, one_core)
+    return tasks.Terms(options if recompute is None else replace(options, recompute=recompute), timing, homes, one_core, spill)
 
 
 def network_task(
@@ -61,12 +67,14 @@ def task_of(
     recompute: Fraction | None = None,
     one_core: bool = False,
     homes: tuple[str, ...] = (),
+    spill: str | None = None,
 ) -> Task:
     """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
 
     ``recompute`` bounds the multiply-accumulates of its forms, as a multiple of the network's (None: the search's own). With
     ``one_core`` Vela's other core is not asked for better kernels. ``homes`` are pairs WHAT=MEMORY, as ``--home`` takes them.
+    ``spill`` is the memory to which the search may move tensors between layers.
     """
     source = tasks.Source(model.name, model.data, tool_versions(()))
-    terms = _terms(rungs, timing, recompute, homes, one_core=one_core)
+    terms = _terms(rungs, timing, recompute, homes, one_core=one_core, spill=spill)
     return tasks.task_of(source, found, accelerator_config, system, quick_cycles, terms)

@@ -19,6 +19,7 @@ from npu_testbed.commands.options import (
     add_recompute_option,
     add_report_option,
     add_settings_option,
+    add_spill_option,
     add_timing_option,
     add_vela_timeout_option,
     example,
@@ -48,6 +49,7 @@ def add(commands: Any) -> None:
     parser.add_argument("-o", "--output", metavar="F.json", help="write the frontier as JSON")
     parser.add_argument("--plot", metavar="F.svg", help="draw the frontier")
     add_home_option(parser)
+    add_spill_option(parser)
     add_report_option(parser)
     parser.add_argument(
         "--with-vela", action="store_true", help="Vela's points, too, in the picture and the report, as `npu-testbed compare` finds them"
@@ -123,7 +125,10 @@ def _find(arguments: argparse.Namespace, show: Progress) -> FrontierOutcome:
     }
     folder = None if arguments.schedules is None else Path(arguments.schedules)
     homes = home_options(arguments)
+    if arguments.spill is not None and arguments.with_vela:
+        raise InputError("--with-vela was given together with --spill: Vela moves no tensor to another memory; drop one of them.")
     if arguments.with_vela:
         comparison = compare(arguments.model, arguments.accelerator_config, homes=homes, schedules=folder, **options)
         return FrontierOutcome(comparison.frontier, comparison)
-    return FrontierOutcome(frontier(arguments.model, arguments.accelerator_config, homes=homes, schedules=folder, **options))
+    found = frontier(arguments.model, arguments.accelerator_config, homes=homes, spill=arguments.spill, schedules=folder, **options)
+    return FrontierOutcome(found)

@@ -189,6 +189,18 @@ def add_home_option(parser: Options) -> None:
     )
 
 
+def add_spill_option(parser: Options) -> None:
+    """``--spill``."""
+    parser.add_argument(
+        "--spill",
+        metavar="MEMORY",
+        help=(
+            "let the search move tensors between layers to this memory, such as ext or axi1, from which they come through the arena by "
+            "DMA (default: all of them stay in the arena)"
+        ),
+    )
+
+
 def add_results_option(parser: Options) -> None:
     """``--results``."""
     parser.add_argument(

@@ -25,6 +25,7 @@ from npu_testbed.commands.options import (
     add_recompute_option,
     add_report_option,
     add_settings_option,
+    add_spill_option,
     add_timing_option,
     add_vela_timeout_option,
     byte_count,
@@ -75,6 +76,7 @@ def add(commands: Any) -> None:
     )
     parser.add_argument("--optimise", choices=("Performance", "Size"), help="what to optimise for within the bound (default: Performance)")
     add_home_option(parser)
+    add_spill_option(parser)
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
     parser.add_argument(
         "--effort",
@@ -156,7 +158,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     from npu_testbed.files import require_page, require_writable, write_files
     from npu_testbed.termination import Terminated
 
-    for option in ("optimise", "effort", "time_limit", "recompute"):
+    for option in ("optimise", "effort", "time_limit", "recompute", "spill"):
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
             name = f"--{option.replace('_', '-')} {given}"
             raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
@@ -281,7 +283,14 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
 
     def search(show: Progress, seen: Seen) -> Choice:
         task = load_task(
-            arguments.model, arguments.accelerator_config, memory, timing=timing, recompute=arguments.recompute, homes=homes, progress=show
+            arguments.model,
+            arguments.accelerator_config,
+            memory,
+            timing=timing,
+            recompute=arguments.recompute,
+            homes=homes,
+            spill=arguments.spill,
+            progress=show,
         )
         # What takes long to import is imported while Vela runs.
         from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of

@@ -13,10 +13,10 @@ from typing import Any
 _FIRST = 1
 _VERSIONS = {
     "compare": 10,
-    "compile": 7,
-    "schedule": 12,
-    "simulate schedule": 15,
-    "simulate vela": 14,
+    "compile": 8,
+    "schedule": 13,
+    "simulate schedule": 16,
+    "simulate vela": 15,
     "validate fvp": 5,
     "calibrate fit": 3,
     "verify": 3,

@@ -14,6 +14,7 @@ from npu_testbed.cpu_time.report import inference_json, inference_sentence
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.bounds import bounds_json, bounds_text
+from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
@@ -86,6 +87,7 @@ class ScheduleOutcome(Outcome, frozen=True):
             "mended": list(plan.network.mended),
             "arena_bytes": plan.arena_size,
             "ends": ends_json(self.simulation.network, self.simulation.system),
+            "carried_bytes": carried_bytes(self.simulation.network),
             "cycles": self.cycles,
             "stopped": self.stopped,
             "output": self.output,
@@ -117,6 +119,8 @@ class ScheduleOutcome(Outcome, frozen=True):
         said = [made]
         if plan.network.homes:
             said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
+        if text := carried_text(self.simulation.network):
+            said.append(f"{text}.")
         if remark := legaliser_remark(plan.provenance.tools):
             said.append(remark)
         said.append(macs_text(plan.network))

@@ -16,6 +16,7 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.cpu_time.report import basis_text, inference_json, inference_text
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
+from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
@@ -116,6 +117,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ("Planned", _planned(summary, simulation.planner)),
         *([] if simulation.granted_bytes is None else [("Granted", _granted(simulation, simulation.granted_bytes))]),
         ("Ends", ends_text(simulation.network, simulation.system, summary.planned_bytes)),
+        *([("Carried", text)] if (text := carried_text(simulation.network)) else []),
         ("Constants", _constants(summary, simulation)),
         ("MACs", f"{summary.macs:,} ({summary.mac_utilisation:.1%} of the MAC array)"),
     ]
@@ -161,5 +163,6 @@ def summary_json(simulation: Simulation) -> dict[str, Any]:
         "tools": dict(simulation.tools),
         "summary": to_builtins(summary) | {"as_planned": summary.as_planned},
         "ends": ends_json(simulation.network, simulation.system),
+        "carried_bytes": carried_bytes(simulation.network),
         "inference": inference_json(simulation.inference),
     }

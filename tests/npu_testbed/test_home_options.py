@@ -137,3 +137,35 @@ def test_a_schedule_in_one_arena_has_no_fast_scratch_to_write(tmp_path: Path) ->
     assert outcome.status == 2
     assert "where no runtime of Dedicated_Sram looks for it" in outcome.errors
     assert not (tmp_path / "net.tflite").exists()
+
+
+def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(tmp_path: Path) -> None:
+    words = ("schedule", "zoo:resnet8", "--home", "input=ext", "--home", "output=ext", "--arena-cache-size", 4096, "--effort", "quick")
+    refused = call(*words, "--jobs", "1", "-o", tmp_path / "no.json")
+    assert (refused.status, "allow that much" in refused.errors) == (2, True)
+    outcome = call(*words, "--spill", "ext", "--no-advice", "--jobs", "1", "-o", tmp_path / "spilled.json", "--json")
+    found = json.loads(outcome.output)
+    assert found["arena_bytes"] <= 4096
+    assert found["carried_bytes"] > 0
+    replayed = json.loads(call("simulate", "schedule", tmp_path / "spilled.json", "--json").output)
+    assert replayed["summary"]["cycles"] == found["cycles"]
+    assert replayed["summary"]["peak_bytes"] == replayed["summary"]["planned_bytes"] == found["arena_bytes"]
+    assert replayed["carried_bytes"] == found["carried_bytes"]
+    assert "bytes out of the arena" in call("simulate", "schedule", tmp_path / "spilled.json").output
+    verified = json.loads(call("verify", tmp_path / "spilled.json", "--json").output)
+    assert not verified["hazards"]
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--spill", "sram"), "names no memory of timing adapter u55_high_end that takes tensors from the arena: choose ext"),
+        (("--spill", "tape"), "choose ext"),
+        (("--spill", "ext", "--no-cascade"), "--spill ext was given together with --no-cascade"),
+    ],
+)
+def test_a_spill_goes_to_a_memory_that_takes_it(options: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    outcome = call("schedule", NAME, *options, "-o", tmp_path / "no.json")
+    assert outcome.status == 2
+    assert says in outcome.errors
+    assert not list(tmp_path.iterdir())

@@ -61,7 +61,11 @@ def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
 
     Its tensors live where ``homes`` want them.
     """
-    placed = next(homed_forms([network], homes), network)
+    return planned_limit(next(homed_forms([network], homes), network))
+
+
+def planned_limit(placed: Network) -> int:
+    """Bytes as :func:`planned_bytes` of a network whose tensors are where they live."""
     return smallest_limit(Planner(DepthFirstScheduler(row_graph(placed)), _NoCosts(), _BY_BYTES).table())
 
 

@@ -34,6 +34,13 @@ class Wanted(Struct, frozen=True):
     writable: bool = True
 
 
+class Outer(Struct, frozen=True):
+    """An outer memory that takes tensors from the arena, by its name and its port."""
+
+    memory: str
+    port: int
+
+
 def wanted_home(text: str, system: MemorySystem) -> Wanted:
     """The home that ``WHAT=MEMORY`` asks for; the memory is one of the system's by its name, or the one behind axi0 or axi1.
 
@@ -42,13 +49,31 @@ def wanted_home(text: str, system: MemorySystem) -> Wanted:
     what, equals, name = (piece.strip() for piece in text.rpartition("="))
     if not equals or not what or not name:
         raise InputError(f"--home {shown(text)} is no home: write WHAT=MEMORY, such as input={system.ports[-1].name}.")
-    spellings = {port: (memory.name.lower(), f"axi{port}") for port, memory in enumerate(system.ports)}
-    ports = [port for port, names in spellings.items() if name.lower() in names]
-    if not ports:
+    port = _port_of(name, system)
+    if port is None:
         known = " or ".join(f"{memory.name} (axi{port})" for port, memory in enumerate(system.ports))
         raise InputError(f"--home {shown(text)} names no memory of {system.name}: choose {known}.")
-    memory = system.ports[ports[0]]
-    return Wanted(what, memory.name, ports[0], memory.writable)
+    memory = system.ports[port]
+    return Wanted(what, memory.name, port, memory.writable)
+
+
+def _port_of(name: str, system: MemorySystem) -> int | None:
+    """The port of a memory by its name, or as axi0 or axi1; None if the system has no such memory."""
+    spellings = ((port, (memory.name.lower(), f"axi{port}")) for port, memory in enumerate(system.ports))
+    return next((port for port, names in spellings if name.strip().lower() in names), None)
+
+
+def outer_memory(name: str, system: MemorySystem) -> Outer:
+    """The memory to which a search may move tensors, by its name, or the one behind axi0 or axi1.
+
+    InputError if the system has no such memory, or it is the arena's, or one that the NPU cannot write.
+    """
+    port = _port_of(name, system)
+    fitting = [memory.name for port, memory in enumerate(system.ports) if memory.writable and port != system.port_of(ARENA)]
+    if port is None or system.ports[port].name not in fitting:
+        known = f"choose {fitting[0]}" if fitting else "this system has none beside the arena's: leave the option out"
+        raise InputError(f"--spill {shown(name)} names no memory of {system.name} that takes tensors from the arena: {known}.")
+    return Outer(system.ports[port].name, port)
 
 
 def with_homes(network: Network, wanted: Sequence[Wanted]) -> Network:
@@ -169,6 +194,22 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
             f"{FIRST_HOME} on; leave some in the arena."
         )
     yield from sorted(found, key=lambda home: (home.region, home.address))
+
+
+def spill_home(network: Network, memory: str, port: int) -> Home:
+    """The region in which tensors between layers live that a search moves to a memory, beside the network's homes; of no tensor yet.
+
+    InputError if the NPU has no base pointer for it.
+    """
+    following = FIRST_HOME + max((len(segment.inputs) + len(segment.outputs) for segment in network.segments), default=0)
+    others = {home.memory: home.region for home in network.homes if home.region >= following}
+    region = others.get(memory, following + len(others))
+    if region >= REGIONS:
+        raise InputError(
+            f"--spill {memory} needs base pointer {region}: the NPU has 0 to {REGIONS - 1}, and operators hand on all inputs and outputs "
+            f"from {FIRST_HOME} on; leave the option out."
+        )
+    return Home("", region, memory, port)
 
 
 def _place(segment: Segment, tensor: str) -> int | None:

@@ -82,7 +82,8 @@ class EthosuPart(Struct, frozen=True, tag="npu"):
     ``ifm2`` and ``ofm`` (in their home region, mostly the arena), or of the network's constants (region 0), as do weights and scales.
     Its BLOCKDEP is 0:
     only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels. Stripes are cut along
-    ``axis``. A ``transfer`` only copies bytes within the arena, and the DMA does that wherever they lie together.
+    ``axis``. A ``transfer`` only copies bytes, within the arena or between it and a home, and the DMA does that wherever they lie together.
+    It runs so many rows ``ahead`` of the parts that read what it brings, or behind those that make what it takes away.
     """
 
     operation: KernelOperation
@@ -93,6 +94,7 @@ class EthosuPart(Struct, frozen=True, tag="npu"):
     layer: str = ""
     axis: Axis = Axis.ROWS
     transfer: bool = False
+    ahead: int = 0
 
     @property
     def operands(self) -> tuple[tuple[str | None, FeatureMap], ...]:

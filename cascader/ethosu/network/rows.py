@@ -9,6 +9,7 @@ from collections import deque
 
 from msgspec.structs import replace
 
+from cascader.ethosu.network.carried_rows import with_carried_rows
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.overwriting import overwritable_operands, overwriting_parts
 from cascader.ethosu.network.views import part_views
@@ -97,6 +98,9 @@ def _row_graph(network: Network) -> RowGraph:
         made = projection.part(part, whole=number in after)
         parts.append(replace(made, after=tuple(sorted(after - {number})), segment=segments[part.name]))
     outside = {home.tensor for home in network.homes}
-    tensors = tuple(replace(tensor, row_bytes=0) if tensor.name in outside else tensor for tensor in projection.tensors)
-    made_from = RowGraph(tuple(parts), tensors)
+    carried = (
+        with_carried_rows(network, RowGraph(tuple(parts), projection.tensors)) if outside else RowGraph(tuple(parts), projection.tensors)
+    )
+    tensors = tuple(replace(tensor, row_bytes=0) if tensor.name in outside else tensor for tensor in carried.tensors)
+    made_from = RowGraph(carried.parts, tensors)
     return _written_together(_stored_in_place(network, made_from))

@@ -136,7 +136,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     """
     require_room(aim.budget, interface_floor(task.network))
     best = Best(task, aim.budget, aim.smallest, seen)
-    explored = explore(task, executor, show, best.begin)
+    explored = explore(task.within(aim.budget, smallest=aim.smallest), executor, show, best.begin)
     require_room(aim.budget, explored.floor)
     aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget)

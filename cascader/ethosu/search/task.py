@@ -9,21 +9,26 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms import forms, is_flat
 from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
-from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.search.proven import Proof
+from cascader.ethosu.spill.spills import Spills, spilled_forms
+from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.brief import Brief
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 
 __all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
+
+Replay = Callable[[CompiledNetwork], int]
+"""Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
 
 Show = Callable[[str], None]
 """Listener that is told what is being done now."""
@@ -92,7 +97,7 @@ class Task(Brief, frozen=True):
     """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are other networks of the same mathematics, from another legaliser, that are searched too. ``homes`` are those of tensors
-    outside the arena; ``network`` has them, the others need not.
+    outside the arena; ``network`` has them, the others need not. ``spills`` are allowed beside them (None: no tensor leaves the arena).
     """
 
     unshown = ("network",)
@@ -105,6 +110,7 @@ class Task(Brief, frozen=True):
     options: CascadeOptions = field(default_factory=CascadeOptions)
     others: tuple[Origin, ...] = ()
     homes: tuple[Wanted, ...] = ()
+    spills: Spills | None = None
 
     def variants(self, spread: Spread = one_by_one) -> tuple[Origin, ...]:
         """Every network as it is searched; ``spread`` makes some of them elsewhere."""
@@ -124,14 +130,21 @@ class Task(Brief, frozen=True):
         if placed is not None:
             yield replace(origin, network=placed)
         yield from (replace(origin, network=placed, smaller=True) for form, placed in homed if form.smaller)
+        if self.spills is not None:
+            found = spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
+            yield from (replace(origin, network=form, smaller=True) for form in found)
+
+    def within(self, budget: int | None, *, smallest: bool) -> Task:
+        """The task for an aim: the fastest schedule in a budget of bytes (None: of any number), or the smallest one."""
+        return self if self.spills is None else replace(self, spills=self.spills.within(budget, smallest=smallest))
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
         """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""
         cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
         plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes
-        return best_places(plain.network, burst, lambda form: self.replay(lower(replace(plain, network=form), checked=False)))
+        return best_places(plain.network, burst, lambda form: self.replay(replayable(replace(plain, network=form))))
 
 
 def _cycles_layer_by_layer(form: Network, accelerator: str, replay: Replay) -> int:
-    return replay(lower(schedule_layer_by_layer(form, accelerator, checked=False), checked=False))
+    return replay(replayable(schedule_layer_by_layer(form, accelerator, checked=False)))

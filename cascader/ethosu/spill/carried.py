@@ -1,0 +1,152 @@
+"""Carried tensors: a tensor whose later readers find it in a buffer of their own, to which it comes from an outer memory by DMA.
+
+A transfer takes the tensor away as it is made, and another one brings it back as it is read. Both are parts of the network that copy rows,
+so that groups, stripes and buffers are theirs as they are of any other part.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import NamedTuple
+
+from msgspec import Struct, field
+from msgspec.structs import replace
+
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network
+from cascader.ethosu.network.overwriting import overwriting_parts
+from cascader.ethosu.network.rows import row_graph
+from cascader.graph.cascader_graph import Part, TensorKind
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.program import (
+    Activation,
+    ActivationKind,
+    DataType,
+    FeatureMap,
+    KernelOperation,
+    Layout,
+    OperationKind,
+    PoolKind,
+    Shram,
+    Strides,
+    Tiles,
+)
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import Shape3D
+
+_BYTE = DataType(8, signed=True)
+_WIDEST = 1 << 16
+"""Elements along an axis that the registers of a feature map can count."""
+
+
+class Cut(NamedTuple):
+    """A tensor of a network, and the first part that reads it from what a transfer brings back; so do all readers behind that part."""
+
+    tensor: str
+    reader: str
+
+
+class Carried(Struct, frozen=True):
+    """A network with all tensors in the arena, the tensors that are to live outside, and the bytes that transfers move for that.
+
+    ``outside`` has the tensor that lives outside for each tensor that does or that transfers carry. ``brought`` says of each tensor that
+    transfers brought into the arena what it is: one of the network before its ``cuts``. Transfers run ``ahead`` by so many rows.
+    """
+
+    network: Network
+    outside: Mapping[str, str]
+    brought: Mapping[str, str] = field(default_factory=dict)
+    moved: int = 0
+    cuts: tuple[Cut, ...] = ()
+    ahead: int = 0
+
+    def root(self, tensor: str) -> str:
+        """The tensor of the network before its cuts that has the bytes of ``tensor``."""
+        return self.brought.get(tensor, tensor)
+
+    def moves(self, tensor: str) -> int:
+        """How often transfers move the bytes of a tensor for one cut more: out and in, or in alone if it is there already."""
+        return 1 if self.root(tensor) in self.outside else 2
+
+
+def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
+    """The tensors that may leave the arena: made once, handed to nobody, and used by kernels alone; or of the ``inputs`` outside it."""
+    graph = network.graph
+    bound = {port.tensor for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on)} - set(inputs)
+    bound |= {tensor for _, _, tensor in overwriting_parts(network)}
+    bound |= {name for part in graph.parts if isinstance(part.payload, CpuPart) for name in (*part.inputs, *part.outputs)}
+    kinds = (TensorKind.INTERMEDIATE,)
+    return frozenset(one.name for one in graph.tensors if one.name not in bound and (one.kind in kinds or one.name in inputs))
+
+
+def _bytes_map(size: int, rows: int) -> FeatureMap | None:
+    """A tensor as rows of bytes that transfers can carry: as many of its ``rows`` as begin at multiples of 16; None if there are none."""
+    unit = size // rows
+    together = next((count for count in range(1, rows + 1) if rows % count == 0 and unit * count % ALIGNMENT == 0), None)
+    if together is None or rows * unit != size or unit * together // ALIGNMENT > _WIDEST or rows // together > _WIDEST:
+        return None
+    shape = Shape3D(rows // together, unit * together // ALIGNMENT, ALIGNMENT)
+    return FeatureMap(ARENA, shape, _BYTE, Layout.NHWC, Tiles.single(shape, 0), Strides(unit * together, ALIGNMENT, 1))
+
+
+def _copying(bytes_map: FeatureMap, device: Accelerator) -> KernelOperation:
+    """The kernel that copies what a transfer does, in the smallest block."""
+    activation = Activation(ActivationKind.NONE, _BYTE.minimum, _BYTE.maximum)
+    block = device.ofm_ublock
+    operation = KernelOperation(OperationKind.POOL, bytes_map, bytes_map, block, Shram(0, 0), activation, pool=PoolKind.MAX)
+    shram = shram_partition(BlockQuery.of(operation), block, device)
+    assert shram is not None  # noqa: S101  # the smallest block of a copy fits into any shared buffer
+    return replace(operation, shram=shram)
+
+
+def _part(name: str, layer: str, source: str, target: str, operation: KernelOperation, ahead: int) -> Part:
+    kernel = EthosuPart(operation, source, target, layer=layer, transfer=True, ahead=ahead)
+    return Part(name, (source,), (target,), kernel)
+
+
+def _layer(part: Part) -> str:
+    return part.payload.layer if isinstance(part.payload, EthosuPart) else ""
+
+
+def _reading(part: Part, old: str, new: str) -> Part:
+    """The part with another operand."""
+    kernel = part.payload
+    assert isinstance(kernel, EthosuPart)  # noqa: S101  # movable tensors are used by kernels alone
+    ifm, ifm2 = (new if name == old else name for name in (kernel.ifm, kernel.ifm2))
+    assert ifm is not None  # noqa: S101  # every kernel has a first operand
+    return replace(part, inputs=tuple(new if name == old else name for name in part.inputs), payload=replace(kernel, ifm=ifm, ifm2=ifm2))
+
+
+def carried(before: Carried, cut: Cut, device: Accelerator, ahead: int = 0) -> Carried | None:
+    """``before`` with one cut more, whose transfers run ``ahead`` by so many rows.
+
+    None if the rows of the tensor do not begin at multiples of 16, or the reader comes before all of the tensor's bytes are made.
+    """
+    network, graph = before.network, before.network.graph
+    at = graph.index(cut.reader)
+    tensor = next(name for name in graph.parts[at].inputs if before.root(name) == cut.tensor)
+    old, home = graph.tensor(tensor), before.outside.get(cut.tensor)
+    last = max(graph.writers(tensor), default=-1)
+    rows = next(one.rows for one in row_graph(network).tensors if one.name == tensor)
+    bytes_map = _bytes_map(old.size, rows)
+    if bytes_map is None or at <= last:
+        return None
+    operation = _copying(bytes_map, device)
+    made, tensors, moved, outside = dict[str, list[Part]](), [*graph.tensors], before.moved + old.size, dict(before.outside)
+    if home is None:
+        home = outside[cut.tensor] = f"{cut.tensor}/outside"
+        tensors.append(replace(old, name=home, kind=TensorKind.INTERMEDIATE))
+        maker = graph.parts[last]
+        made[maker.name] = [maker, _part(f"{home}/away", _layer(maker), tensor, home, operation, ahead)]
+        moved += old.size
+    number_of = sum(other.tensor == cut.tensor for other in before.cuts)
+    back = f"{home}/{number_of}"
+    tensors.append(replace(old, name=back, kind=TensorKind.INTERMEDIATE))
+    for number in graph.readers(tensor):
+        part = graph.parts[number]
+        if number >= at and home not in part.outputs:
+            brings = [_part(f"{back}/back", _layer(part), home, back, operation, ahead)] if number == at else []
+            own = made.get(part.name, [part])
+            made[part.name] = [*brings, *(_reading(one, tensor, back) if one is part else one for one in own)]
+    brought = {**before.brought, back: cut.tensor}
+    return Carried(network.with_parts(made, tensors), outside, brought, moved, (*before.cuts, cut), ahead)

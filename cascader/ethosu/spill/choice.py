@@ -1,0 +1,130 @@
+"""The choice of spills: which tensors leave the arena, so that plans fit a target with as few bytes moved as are found.
+
+First all tensors leave that groups share, in those groups, each of which fits alone, that share fewest bytes: that is exact. Then
+those come back, the largest first, without which the plans still fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+
+from cascader.ethosu.forms.recomputed import planned_limit
+from cascader.ethosu.network.homes import Outer, Wanted, with_homes
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.spill.alone import Alone, GroupsAlone
+from cascader.ethosu.spill.carried import Carried, Cut, carried, movable
+from cascader.plan.plans import PlanOptions
+from npu_model.accelerator import Accelerator
+
+_LONGEST = PlanOptions().group_length
+_CLOSE = 50
+"""Part of a least target, one of so many, to which it is known."""
+_BEYOND = 3
+"""Parts by which a group goes on behind one at which it does not fit: what is behind may be less."""
+
+
+class Spiller:
+    """Moves tensors of one network, all of them in the arena but for those that ``homes`` want elsewhere, to an outer memory."""
+
+    def __init__(self, network: Network, homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> None:
+        self._homes, self._outer, self._device = homes, outer, device
+        placed = with_homes(network, homes)
+        outside = [home.tensor for home in placed.homes]
+        self._start = Carried(network, dict(zip(outside, outside, strict=True)))
+        self._graph = row_graph(placed)
+        self.parts = len(self._graph.parts)
+        self._sizes = [network.graph.tensor(tensor.name).size for tensor in self._graph.tensors]
+        free = movable(network)
+        numbers = frozenset(number for number, tensor in enumerate(self._graph.tensors) if tensor.name in free)
+        self._inside = {at for some in self._graph.writers() if some for at in range(some[0][0] + 1, some[-1][0] + 1)}
+        self._alone = cache(GroupsAlone(self._graph, numbers).of)
+
+    def placed(self, made: Carried) -> Network:
+        """The network with its tensors where they are to live."""
+        names = (name for tensor, name in made.outside.items() if tensor not in self._start.outside)
+        spilled = tuple(Wanted(name, self._outer.memory, self._outer.port) for name in names)
+        return with_homes(made.network, (*self._homes, *spilled))
+
+    def planned(self, made: Carried) -> int:
+        """Bytes that plans of the network hold at least."""
+        return planned_limit(self.placed(made))
+
+    def _groups(self, target: int) -> list[Alone] | None:
+        """The groups that fit ``target`` bytes alone and move fewest bytes; None if there are none."""
+        count = self.parts
+        least: list[int | None] = [0] + [None] * count
+        chosen: list[tuple[int, Alone] | None] = [None] * (count + 1)
+        for first in range(count):
+            before, misses = least[first], 0
+            if before is None:
+                continue
+            for last in range(first, min(count, first + _LONGEST)):
+                if self._graph.parts[last].segment != self._graph.parts[first].segment or misses > _BEYOND:
+                    break
+                alone = self._alone(first, last)
+                fits = alone.bytes <= target
+                # What several parts write together is whole in the arena between them: that says nothing of the parts behind.
+                misses = 0 if fits else misses + (last + 1 not in self._inside)
+                moved = before + sum(self._sizes[tensor] for tensor in (*alone.come, *alone.go))
+                old = least[last + 1]
+                if fits and (old is None or moved < old):
+                    least[last + 1], chosen[last + 1] = moved, (first, alone)
+        found, at = list[Alone](), count
+        while at:
+            group = chosen[at]
+            if group is None:
+                return None
+            at = group[0]
+            found.insert(0, group[1])
+        return found
+
+    def _cuts(self, groups: Sequence[Alone]) -> list[Cut]:
+        """The cuts of all tensors that groups share."""
+        graph, found, first = self._start.network.graph, list[Cut](), 0
+        for alone in groups:
+            for tensor in alone.come:
+                name = self._graph.tensors[tensor].name
+                reader = next(reader for reader in graph.readers(name) if reader >= first)
+                if name not in self._start.outside:
+                    found.append(Cut(name, graph.parts[reader].name))
+            first = alone.end
+        return found
+
+    def least(self, whole: int) -> int:
+        """The least target, of those below ``whole`` bytes, for which there are groups that fit alone; it is found to some per cent."""
+        low, high = 0, whole
+        while high - low > high // _CLOSE:
+            groups = self._groups((low + high) // 2)
+            if groups is None:
+                low = (low + high) // 2
+            else:
+                high = max(alone.bytes for alone in groups)
+        return high
+
+    def _carried(self, cuts: Sequence[Cut], ahead: int = 0) -> Carried | None:
+        """The network with these cuts; None if one of them is not possible."""
+        made: Carried | None = self._start
+        for cut in cuts:
+            made = made and carried(made, cut, self._device, ahead)
+        return made
+
+    def possible(self, made: Carried, target: int, ahead: Sequence[int]) -> Iterator[Carried]:
+        """The network with its transfers just in time, and with transfers that run as far ahead as fits, of so many rows the first."""
+        yield made
+        early = (self._carried(made.cuts, rows) for rows in ahead)
+        found = next((one for one in early if one is not None and self.planned(one) <= target), None)
+        if found is not None and found.cuts:
+            yield found
+
+    def fitting(self, target: int) -> Carried | None:
+        """The network whose plans fit ``target`` bytes; None if nothing that is tried makes them."""
+        groups = self._groups(target)
+        made = None if groups is None else self._carried(self._cuts(groups))
+        if made is None or self.planned(made) > target:
+            return None
+        for cut in sorted(made.cuts, key=lambda cut: (-self._start.network.graph.tensor(cut.tensor).size, cut)):
+            fewer = self._carried([other for other in made.cuts if other != cut])
+            made = fewer if fewer is not None and self.planned(fewer) <= target else made
+        return made

@@ -1,0 +1,71 @@
+"""Spilled forms: those of a network's forms that hold fewest bytes, with tensors in an outer memory, for some targets of bytes each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cascader.ethosu.forms.recomputed import planned_bytes
+from cascader.ethosu.network.homes import Outer, Wanted
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.spill.carried import Cut
+from cascader.ethosu.spill.choice import Spiller
+from npu_model.accelerator import Accelerator
+from npu_model.program.alignment import ALIGNMENT
+
+_OF_BUDGET = ((Fraction(92, 100), Fraction(3, 4)), (Fraction(3, 4), Fraction(1, 2)))
+"""Targets of plans: parts of a budget, and of the bytes without spills if that is less. Addresses and copies take more than plans say."""
+_OF_LADDER = (Fraction(3, 4), Fraction(1, 2), Fraction(1, 3))
+"""Targets where no budget is given, as parts of the bytes without spills, beside the least that is possible."""
+_FEW = Fraction(5, 4)
+"""Multiple of the fewest bytes of any form, without spills, up to which a form may be the one that needs fewest with them."""
+_AHEAD = (16, 8, 4, 1)
+"""Rows by which transfers may run ahead: of each target the first of these is tried whose rows fit, beside transfers just in time."""
+
+
+class Spills(Struct, frozen=True):
+    """Spills that are allowed: the ``outer`` memory, and the ``budget`` of the arena that they are for, in bytes (None: any number).
+
+    With ``smallest`` they are for the least bytes that are possible.
+    """
+
+    outer: Outer
+    budget: int | None = None
+    smallest: bool = False
+
+    def within(self, budget: int | None, *, smallest: bool) -> Spills:
+        """The spills for an aim."""
+        return replace(self, budget=budget, smallest=smallest)
+
+    def targets(self, whole: int, least: int) -> tuple[int, ...]:
+        """Bytes that plans are to fit, of a network that holds ``whole`` bytes without spills and ``least`` with them."""
+        ladder = [least] if self.smallest else [int(whole * part) for part in _OF_LADDER] + [least]
+        if self.budget is not None and not self.smallest:
+            ladder = [int(min(self.budget * part, whole * other)) for part, other in _OF_BUDGET]
+            ladder = [least if target < least <= self.budget else target for target in ladder]
+        found = dict.fromkeys(target // ALIGNMENT * ALIGNMENT for target in ladder)
+        return tuple(target for target in found if least <= target < whole)
+
+
+def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> Iterator[tuple[int, int, Spiller]]:
+    """Those forms that do nothing twice and hold few bytes: the least bytes with spills, those without, and who makes the spills."""
+    once = [(planned_bytes(form, homes), form) for form in forms if not form.macs_again]
+    fewest = min(size for size, _ in once)
+    for size, form in once:
+        if size <= fewest * _FEW:
+            spiller = Spiller(form, homes, outer, device)
+            yield spiller.least(size), size, spiller
+
+
+def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
+    """Forms of the one of ``forms`` that can do with fewest bytes, its tensors where ``homes`` want them but for those that are spilled."""
+    least, whole, spiller = min(_spillers(forms, homes, spills.outer, device), key=lambda found: (*found[:2], found[2].parts))
+    found = dict[tuple[tuple[Cut, ...], int], Network]()
+    for target in spills.targets(whole, least):
+        made = spiller.fitting(target)
+        for one in () if made is None else spiller.possible(made, target, _AHEAD):
+            found.setdefault((one.cuts, one.ahead), spiller.placed(one))
+    return tuple(found.values())

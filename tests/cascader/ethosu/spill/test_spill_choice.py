@@ -1,0 +1,114 @@
+"""The choice of what leaves the arena: groups that fit and move least, as tried one by one, and plans that fit."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations, pairwise
+
+import pytest
+from scheduling import DEFAULT, network
+
+from cascader.ethosu.forms.recomputed import planned_bytes, planned_limit
+from cascader.ethosu.network.homes import Outer, wanted_home
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.spill.choice import Spiller
+from cascader.ethosu.spill.spills import Spills, spilled_forms
+from cascader.frontends.vela import import_network
+from npu_model.accelerator import accelerator
+from npu_model.memory.timing_adapter import profile
+from validation.portfolio.builder import PortfolioBuilder
+
+SYSTEM = profile("u55_high_end").memory_system()
+DEVICE = accelerator(DEFAULT)
+OUTER = Outer("ext", 1)
+ENDS = (wanted_home("input=ext", SYSTEM), wanted_home("output=ext", SYSTEM))
+
+
+def far_skip() -> Network:
+    net = PortfolioBuilder("far")
+    head = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
+    for channels in (16, 24, 16, 16):
+        x = net.conv2d(x, channels, activation="RELU")
+    return import_network(net.finish([net.conv2d(net.add(x, head), 3)]), DEFAULT)
+
+
+@cache
+def known(name: str) -> Network:
+    return far_skip() if name == "far_skip" else network(name)
+
+
+@cache
+def spiller(name: str, *, homes: bool = True) -> Spiller:
+    return Spiller(known(name), ENDS if homes else (), OUTER, DEVICE)
+
+
+def fewest_moved(one: Spiller, parts: int, target: int) -> int | None:
+    """Every division into groups, one by one."""
+    found = []
+    for count in range(parts):
+        for borders in combinations(range(1, parts), count):
+            ends = (0, *borders, parts)
+            groups = [one._alone(first, end - 1) for first, end in pairwise(ends)]
+            if all(group.bytes <= target for group in groups):
+                found.append(sum(one._sizes[tensor] for group in groups for tensor in (*group.come, *group.go)))
+    return min(found, default=None)
+
+
+@pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "far_skip"])
+@pytest.mark.parametrize("part", [2, 3, 4, 6, 9])
+def test_groups_move_least_of_all_divisions_that_fit(name: str, part: int) -> None:
+    one, parts = spiller(name), len(known(name).graph.parts)
+    target = planned_bytes(known(name), ENDS) * 2 // part
+    groups = one._groups(target)
+    moved = None if groups is None else sum(one._sizes[tensor] for group in groups for tensor in (*group.come, *group.go))
+    assert moved == fewest_moved(one, parts, target)
+
+
+@pytest.mark.parametrize("homes", [True, False])
+@pytest.mark.parametrize("name", ["tiny_residual", "far_skip"])
+def test_plans_fit_a_target_for_which_something_leaves_and_not_without(name: str, homes: bool) -> None:  # noqa: FBT001
+    one = spiller(name, homes=homes)
+    whole = planned_bytes(known(name), ENDS if homes else ())
+    least = one.least(whole)
+    assert least <= whole
+    for target in {least, (least + whole) // 2, whole - 16}:
+        made = one.fitting(target)
+        if made is not None:
+            assert planned_limit(one.placed(made)) <= target
+            assert made.moved > 0
+            for cut in made.cuts:
+                fewer = one._carried([other for other in made.cuts if other != cut])
+                assert fewer is None or one.planned(fewer) > target
+
+
+def test_nothing_leaves_where_all_of_it_fits() -> None:
+    one = spiller("ds_cnn")
+    made = one.fitting(planned_bytes(network("ds_cnn"), ENDS))
+    assert made is not None
+    assert made.moved == 0
+
+
+def test_targets_lie_between_what_is_possible_and_what_needs_no_spill() -> None:
+    spills = Spills(OUTER)
+    assert spills.targets(1600, 320) == (1200, 800, 528, 320)
+    assert spills.within(1000, smallest=False).targets(1600, 320) == (912, 736)
+    assert spills.within(350, smallest=False).targets(1600, 320) == (320,)
+    assert spills.within(300, smallest=False).targets(1600, 320) == ()
+    assert spills.within(None, smallest=True).targets(1600, 320) == (320,)
+    assert spills.within(None, smallest=True).targets(320, 320) == ()
+
+
+def test_spilled_forms_fit_the_targets_of_a_budget() -> None:
+    form = far_skip()
+    budget = planned_bytes(form, ENDS) * 3 // 4
+    found = spilled_forms([form], ENDS, Spills(OUTER).within(budget, smallest=False), DEVICE)
+    assert found
+    assert all(planned_limit(one) <= budget for one in found)
+
+
+def test_a_network_that_is_offered_no_outer_memory_has_the_forms_that_it_had() -> None:
+    task = Task(network("tiny_residual"), DEFAULT, SYSTEM, len)  # type: ignore[arg-type]  # nothing is replayed
+    assert task.within(1000, smallest=False) is task
+    plain = [origin.network for origin in task.variants()]
+    assert not any(part.name.endswith(("/away", "/back")) for form in plain for part in form.graph.parts)
