@@ -1,7 +1,8 @@
 """Lower bounds of cycles: what no schedule of a network undercuts, whatever its stripes, blocks, copies and arena.
 
 Each unit of the NPU works on one thing at a time. What all kernels together ask of one unit at least is therefore a bound, and the
-largest of these is the network's. Every row that is needed is made once or more, in blocks that are cut as they may be.
+largest of these is the network's. Every row that is needed is made once or more, in blocks that are cut as they may be. Before any unit
+begins the first command and the first words that it works on must be there, and behind the last one there is a response.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from math import ceil
 
 from msgspec import Struct
 
+from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, Network, ethosu_part
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import Accelerator
@@ -65,11 +67,34 @@ class Pace(Struct, frozen=True):
         """
         return max(0, ceil_div(count // BEAT_BYTES, self.capped) - 1) * self.period
 
+    def moving(self, count: int) -> int:
+        """Cycles in which so many bytes pass in one direction: with a gate the words of the last period pass behind all others.
 
-def _mac_cycles(op: KernelOperation, elements: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:
-    """Least MAC cycles for so many OFM elements: the formula of ``mac_cycles`` with no ublock left half empty in height and width."""
-    ublock, ofm = accelerator.ofm_ublock, op.ofm.shape
-    plane = elements / (ofm.depth * ublock.height * ublock.width)
+        >>> Pace(Fraction(1), 400, 57).moving(57 * 8 * 10), Pace(Fraction(2)).moving(57 * 8 * 10)
+        (3657, 1140)
+        """
+        words = count // BEAT_BYTES
+        whole = max(0, ceil_div(words, self.capped) - 1) if self.period else 0
+        return max(int(words * self.cycles_per_word), whole * self.period + int((words - whole * self.capped) * self.cycles_per_word))
+
+
+def plane_ublocks(part: EthosuPart, needed: Fraction, accelerator: Accelerator) -> Fraction:
+    """Ublocks in height and width that the share ``needed`` of a part's rows takes at least.
+
+    Along the axis no ublock is left half empty; across it a job has all of the OFM, whose last ublock may be. One of two rows may be one of
+    a single row and twice as wide.
+    """
+    op, ublock, ofm = part.operation, accelerator.ofm_ublock, part.operation.ofm.shape
+    if part.axis is Axis.ROWS:
+        return needed * ofm.height * ceil_div(ofm.width, ublock.width) / ublock.height
+    across = Fraction(ofm.height, ublock.height) if op.kernel.height == 1 and ofm.height == 1 else ceil_div(ofm.height, ublock.height)
+    return needed * ofm.width * across / ublock.width
+
+
+def _mac_cycles(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:
+    """Least MAC cycles for a share of a part's rows: the formula of ``mac_cycles`` with as few ublocks in the plane as there may be."""
+    op, ublock, ofm = part.operation, accelerator.ofm_ublock, part.operation.ofm.shape
+    plane = plane_ublocks(part, needed, accelerator)
     deep = ublock.depth * accelerator.cores
     pace = mac_pace(op, accelerator, op.kernel.elements, op.ifm.shape.depth, timing, is_known=True)
     if op.kind is OperationKind.POOL and not reduces_depth(op):
@@ -102,14 +127,37 @@ def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing:
     written = op.ofm.region, int(elements) * op.ofm.dtype.bytes
     if part.transfer:
         return Demand(read=read, written=written)
-    macs, output = _mac_cycles(op, elements, accelerator, timing), output_rate(op, accelerator, timing) * elements
+    macs, output = _mac_cycles(part, needed, accelerator, timing), output_rate(op, accelerator, timing) * elements
     return Demand(macs, output, read, written)
 
 
-def _constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
-    """Bytes of the distinct weight streams: each is read at home once, by a kernel or by a copy."""
-    spans = {span for part in parts for span in part.operation.weights if span.region == CONSTANTS}
-    return sum(len(content) for content in {network.constants[span.start : span.end] for span in spans})
+def edges(system: MemorySystem, network: Network) -> int:
+    """Cycles of every Program in which no kernel's unit works: the first command and the first words read, and the last response.
+
+    A kernel without operands in a memory has none of these words, so that they count where every part reads a feature map.
+    """
+    payloads = [payload for payload in map(ethosu_part, network.graph.parts) if payload is not None]
+    if not payloads:
+        return 0
+    operations = [payload.operation for payload in payloads]
+    ports = [[system.ports[system.port_of(one.region)] for one in (op.ifm, op.ifm2) if one is not None] for op in operations]
+    first = min(min(memory.read_latency for memory in memories) for memories in ports)
+    return (
+        system.ports[system.command_port].read_latency
+        + first
+        + min(system.ports[system.port_of(op.ofm.region)].write_latency for op in operations)
+    )
+
+
+def constant_bytes(network: Network, parts: Iterable[EthosuPart]) -> int:
+    """Bytes of the distinct weight streams and scale records: each is read at home once, by a kernel or by a copy."""
+    return sum(map(len, {content for part in parts for content in streams(network, part)}))
+
+
+def streams(network: Network, part: EthosuPart) -> tuple[bytes, ...]:
+    """The distinct weight streams and scale records of a part."""
+    spans = (*part.operation.weights, *part.operation.scales)
+    return tuple(dict.fromkeys(network.constants[span.start : span.end] for span in spans if span.region == CONSTANTS))
 
 
 def least_cycles(
@@ -118,14 +166,14 @@ def least_cycles(
     """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` is that of its row graph.
 
     The largest of some sums: MACs, output unit, words of feature maps that are read and written through the ports of their homes, and words
-    of weights through their own. Where a memory has one path for all, or a cap of words in a period, its sums add up.
+    of constants through their own. Where a memory has one path for all, or a cap of words in a period, its sums add up.
     """
     device = find_accelerator(accelerator)
     payloads = [ethosu_part(part) for part in network.graph.parts]
     shares = [Fraction(needed, part.rows) for needed, part in zip(scheduler.needed, scheduler.graph.parts, strict=True)]
     kernels = [(part, share) for part, share in zip(payloads, shares, strict=True) if part is not None]
     asked = [demand(part, share, device, timing) for part, share in kernels]
-    weights = _constant_bytes(network, (part for part, _ in kernels))
+    weights = constant_bytes(network, (part for part, _ in kernels))
     loads = [[0, 0], [0, 0]]
     for one in asked:
         for region, count in one.read:
@@ -133,8 +181,10 @@ def least_cycles(
         region, count = one.written
         loads[system.port_of(region)][1] += count
     loads[system.port_of(CONSTANTS)][0] += weights
-    bounds = [sum(one.macs for one in asked), sum(one.output for one in asked)]
+    around = edges(system, network)
+    bounds = [around + sum(one.macs for one in asked), around + sum(one.output for one in asked)]
     for memory, (read, written) in zip(system.ports, loads, strict=True):
         most = read + written if memory.shared else max(read, written)
-        bounds.append(Fraction(max(int(most // BEAT_BYTES * memory.cycles_per_word), Pace.of(memory).gated(read + written))))
+        capped = read + written if timing.shared_cap else max(read, written)
+        bounds.append(Fraction(max(int(most // BEAT_BYTES * memory.cycles_per_word), Pace.of(memory).gated(capped))))
     return ceil(max(bounds))

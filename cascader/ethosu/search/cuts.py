@@ -11,10 +11,15 @@ to the NPU at cycle t. Four facts hold for every schedule of the graph, whatever
 - What is behind the last cut is all left, but for as many bytes of constants.
 
 Times from cut to cut add up; the longest way over any cuts is the bound. It falls as the arena grows.
+
+Beside these the constants that cannot stay: a job reads all weights of its part, from their home unless a copy of them is in the arena
+while it runs, beside the rows that the job reads and makes. A part whose weights have no room beside a single row is read from home by
+every job, and there are as many jobs as its rows take in that arena. All of that passes the constants' port.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from math import floor
@@ -23,12 +28,14 @@ import numpy as np
 import numpy.typing as npt
 from msgspec import Struct
 
-from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network, ethosu_part
-from cascader.ethosu.search.bound import Pace, demand, least_cycles
+from cascader.ethosu.network.network import CONSTANTS, Network, ethosu_part
+from cascader.ethosu.search.bound import Pace, constant_bytes, demand, least_cycles, plane_ublocks, streams
 from cascader.plan.depth_first import DepthFirstScheduler
+from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
+from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 Numbers = npt.NDArray[np.int64]
@@ -39,13 +46,44 @@ CUTS = 48
 
 _DOWN = 1 - 2.0**-40
 
+_ACCUMULATOR_BYTES = 4
+_BANK_BYTES = 1024
+"""Of the shared buffer (Vela)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Repeated:
+    """A part whose weights may have to be read again: their bytes, and how many jobs or blocks read them whatever the arena.
+
+    ``held[h - 1]`` are the bytes of the arena that a job of h rows reads and makes at least; a job has ``most`` rows at most.
+    """
+
+    weights: int
+    held: tuple[int, ...]
+    most: int
+    blocks: int
+
+    def again(self, arena: int) -> int:
+        """Bytes that are read from home beyond the first time in an arena of so many bytes.
+
+        >>> part = Repeated(weights=100, held=(30, 50, 70, 90), most=4, blocks=1)
+        >>> part.again(130), part.again(129), part.again(60), part.again(49)
+        (0, 0, 100, 300)
+        """
+        if self.held[0] + self.weights <= arena:
+            return 0
+        rows = min(self.most, bisect_right(self.held, arena)) or 1
+        return (max(ceil_div(len(self.held), rows), self.blocks) - 1) * self.weights
+
 
 class CycleBound(Struct, frozen=True):
     """Lower bound of the cycles of all schedules of a form, for any arena.
 
     Row i and column j of ``work`` (cycles of the busiest unit) and ``weights`` (bytes of constants) are of what lies between cuts i and j
     and is done at cut j; the first cut is before all parts, and the last column is behind them. ``held`` are the bytes that the first job
-    behind a cut reads. ``anyhow`` are the cycles that no arena saves, ``pace`` is that of the constants' memory.
+    behind a cut reads. ``anyhow`` are the cycles that no arena saves, ``pace`` is that of the constants' memory, whose gate may cut off a
+    part of the first period of a span unless it ``slides``. ``once`` are the bytes of all constants, ``repeated`` the parts that may read
+    theirs again.
     """
 
     work: tuple[tuple[int, ...], ...]
@@ -53,6 +91,13 @@ class CycleBound(Struct, frozen=True):
     held: tuple[int, ...]
     pace: Pace
     anyhow: int
+    slides: bool = True
+    once: int = 0
+    repeated: tuple[Repeated, ...] = ()
+
+    def _moved(self, arena: int) -> int:
+        """Cycles in which the constants pass that are read in an arena of so many bytes."""
+        return self.pace.moving(self.once + sum(part.again(arena) for part in self.repeated))
 
     def at(self, arena: int | None) -> int:
         """The bound for an arena of so many bytes (None: of any number)."""
@@ -61,13 +106,13 @@ class CycleBound(Struct, frozen=True):
         # Before the first cut nothing is copied.
         room = np.maximum(0, (1 << 60 if arena is None else arena) - held) * (np.arange(cuts) > 0)
         words = np.maximum(0, weights - room[:, None]) // BEAT_BYTES
-        # Of a span both the first and the last period may be cut off. A ratio is rounded downwards, as a bound must be.
-        gated = np.maximum(0, -(-words // self.pace.capped) - 2) * self.pace.period
+        # Of a span the last period may be cut off, and the first one if it began before. A ratio is rounded downwards, as a bound must be.
+        gated = np.maximum(0, -(-words // self.pace.capped) - (1 if self.slides else 2)) * self.pace.period
         moved = np.maximum(gated, (words * (float(self.pace.cycles_per_word) * _DOWN)).astype(np.int64))
         spans, reached = np.maximum(work, moved), np.zeros(cuts + 1, dtype=np.int64)
         for cut in range(1, cuts + 1):
             reached[cut] = (reached[:cut] + spans[:cut, cut]).max()
-        return max(self.anyhow, int(reached[-1]))
+        return max(self.anyhow, int(reached[-1]), 0 if arena is None else self._moved(arena))
 
 
 class _Cuts:
@@ -81,7 +126,7 @@ class _Cuts:
         payloads = [ethosu_part(part) for part in network.graph.parts]
         asked = [None if payload is None else demand(payload, Fraction(1), device, timing) for payload in payloads]
         self._units = [[0 if one is None else floor(getattr(one, unit)) for one in asked] for unit in ("macs", "output")]
-        self._streams = [_streams(network, payload) for payload in payloads]
+        self._streams = [() if payload is None else streams(network, payload) for payload in payloads]
         self._known: dict[tuple[int, int], dict[int, int]] = {}
         self._first = [max(self._asks(part, 1), default=-1) for part in range(len(self._rows))]
         self.places = range(0, len(self._rows), -(-len(self._rows) // CUTS) or 1)
@@ -141,17 +186,17 @@ class _Cuts:
         """
         spent: list[list[int]] = [[] for _ in self._units]
         sums, moved = [0] * len(spent), list[int]()
-        streams: dict[bytes, int] = {}
+        distinct: dict[bytes, int] = {}
         for part in range(len(rows) - 1, -1, -1):
             if rows[part]:
                 for unit, (cycles, some) in enumerate(zip(self._units, spent, strict=True)):
                     some.append(cycles[part] * rows[part] // self._rows[part])
                     sums[unit] += some[-1]
-                streams |= {content: len(content) for content in self._streams[part]}
+                distinct |= {content: len(content) for content in self._streams[part]}
                 moved.append(sum(map(len, self._streams[part])))
             if part in self.places:
                 least = [total - _largest(some, late) for total, some in zip(sums, spent, strict=True)]
-                yield max(least), max(0, sum(streams.values()) - _largest(moved, late))
+                yield max(least), max(0, sum(distinct.values()) - _largest(moved, late))
 
     def table(self) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
         """Work, weights and held bytes, as a bound has them."""
@@ -172,10 +217,41 @@ def _largest(values: Sequence[int], count: int) -> int:
     return sum(sorted(values)[max(0, len(values) - count) :]) if count else 0
 
 
-def _streams(network: Network, payload: EthosuPart | None) -> tuple[bytes, ...]:
-    """The distinct weight streams of a part."""
-    spans = () if payload is None else payload.operation.weights
-    return tuple(dict.fromkeys(network.constants[span.start : span.end] for span in spans if span.region == CONSTANTS))
+def _held(scheduler: DepthFirstScheduler, number: int) -> tuple[int, ...]:
+    """Bytes that a job of one row, of two and so on of a part reads and makes at least, wherever its rows are."""
+    part, tensors, needed = scheduler.graph.parts[number], scheduler.graph.tensors, scheduler.needed[number]
+    read: dict[int, Numbers] = {}
+    for tensor, propagator in part.inputs:
+        spans = np.array([propagator.demand(row, row + 1) for row in range(needed)], dtype=np.int64)
+        rows = np.array([(spans[height - 1 :, 1] - spans[: needed - height + 1, 0]).min() for height in range(1, needed + 1)])
+        read[tensor] = np.maximum(np.maximum(rows, 0), read.get(tensor, np.zeros(needed, dtype=np.int64)))
+    held = sum((rows * tensors[tensor].row_bytes for tensor, rows in read.items()), np.zeros(needed, dtype=np.int64))
+    if part.in_place is None and not part.maps:
+        held = held + np.arange(1, needed + 1) * sum(tensors[tensor].row_bytes for tensor in part.outputs)
+    return tuple(np.maximum.accumulate(held).tolist())
+
+
+def _repeated(network: Network, scheduler: DepthFirstScheduler, device: Accelerator) -> tuple[Repeated, ...]:
+    """The parts with weights at home that may be cut."""
+    found = []
+    for number, (one, part) in enumerate(zip(network.graph.parts, scheduler.graph.parts, strict=True)):
+        payload, needed = ethosu_part(one), scheduler.needed[number]
+        weights = [span for span in (() if payload is None else payload.operation.weights) if span.region == CONSTANTS]
+        if payload is None or len(weights) != 1 or needed < 1:
+            continue
+        held = _held(scheduler, number)
+        if part.atomic:
+            held = held[-1:]
+        blocks = ceil_div(floor(plane_ublocks(payload, Fraction(needed, part.rows), device)), _most_ublocks(device))
+        found.append(Repeated(weights[0].end - weights[0].start, held, part.most_rows or len(held), blocks))
+    return tuple(found)
+
+
+def _most_ublocks(device: Accelerator) -> int:
+    """Ublocks in the plane of a block at most: two blocks of accumulators of 32 bits, a ublock deep, have room in the shared buffer."""
+    ublock = device.ofm_ublock
+    each = ublock.height * ublock.width * ublock.depth * _ACCUMULATOR_BYTES
+    return max(1, device.shram_banks * _BANK_BYTES // (2 * each))
 
 
 def cycle_bound(
@@ -184,4 +260,6 @@ def cycle_bound(
     """The bound of a network in this form; ``scheduler`` is that of its row graph."""
     pace = Pace.of(system.ports[system.port_of(CONSTANTS)])
     anyhow = least_cycles(network, scheduler, accelerator, system, timing)
-    return CycleBound(*_Cuts(network, scheduler, accelerator, timing).table(), pace, anyhow)
+    table = _Cuts(network, scheduler, accelerator, timing).table()
+    once = constant_bytes(network, filter(None, map(ethosu_part, network.graph.parts)))
+    return CycleBound(*table, pace, anyhow, timing.sliding_cap, once, _repeated(network, scheduler, find_accelerator(accelerator)))
