@@ -53,19 +53,22 @@ class OutputRates(Struct, frozen=True):
 class Access(Struct, frozen=True):
     """The units' way to memory, as the U65's published runs show it; the U55 has none of these rules.
 
-    ``weight_bursts`` are the transactions of its weight stream that a core has under way, over all slots of the weight buffer; 0: a slot
-    is asked for when the one before is there. ``weight_steps_ahead`` are the steps whose weights may be asked for beyond those slots.
-    ``slot_per_depth`` says that the sub-kernels of one IFM depth block share a slot of the input buffer, ``ifm_ahead`` that every free
-    slot of it is asked for, not one when the one before is there. ``ifm_bytes_per_cycle`` bounds what it takes of a port's words; 0: no
-    bound. ``kernel_start_cycles`` pass between a kernel's dependencies and its first fetch.
+    ``weight_bursts`` are the transactions of its weight stream that a core has under way, for all slots of the weight buffer and, as they
+    are compressed still, for one step more; 0: a slot is asked for when the one before is there. ``ifm_ahead`` says that a slot of the
+    input buffer is an IFM block, which the sub-kernels of an IFM depth share, and that every free one is asked for, not one when the one
+    before is there. ``ifm_bytes_per_cycle`` bounds what the input buffer takes of a port's words; 0: no bound. ``kernel_start_cycles`` pass
+    between a kernel's dependencies and its first fetch.
     """
 
     weight_bursts: int
-    weight_steps_ahead: int
-    slot_per_depth: bool
     ifm_ahead: bool
     ifm_bytes_per_cycle: int
     kernel_start_cycles: int
+
+    @property
+    def weight_steps_ahead(self) -> int:
+        """Steps whose weights may be asked for beyond the slots of the weight buffer."""
+        return 1 if self.weight_bursts else 0
 
 
 class Accelerator(Struct, frozen=True):

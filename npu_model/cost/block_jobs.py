@@ -214,7 +214,7 @@ class _Blocks:
             channels = one.channels[1] - one.channels[0]
             shape = Shape3D(ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, one.depth)
             cycles = mac_cycles(op, self._accelerator, shape, one.part.taps, channels, self._timing, one.decoding)
-            shares = self._accelerator.access.slot_per_depth and one.part != self._parts[0]
+            shares = self._accelerator.access.ifm_ahead and one.part != self._parts[0]
             steps.append(Step(fetch, one.weights, cycles, shares or not one.fetches))
         return tuple(steps)
 

@@ -113,7 +113,7 @@ def flat_operation(
             accelerator.cores,
             len(op.weights),
             len(op.scales),
-            accelerator.access.slot_per_depth,
+            accelerator.access.ifm_ahead,
         ),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))

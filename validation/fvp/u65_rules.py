@@ -20,18 +20,13 @@ from validation.tables import Table, percent, share
 RULES: tuple[tuple[str, dict[str, object]], ...] = (
     ("all rules", {}),
     ("IFM as fast as the ports", {"ifm_bytes_per_cycle": 0}),
-    ("one slot of the input buffer asked for at a time", {"ifm_ahead": False}),
-    ("a slot for each window of a kernel", {"slot_per_depth": False}),
+    ("a slot of the input buffer for each window, one asked for at a time", {"ifm_ahead": False}),
     ("weights slot by slot", {"weight_bursts": 0}),
-    ("no weights before the slots of the decoder", {"weight_steps_ahead": 0}),
-    ("one step of weights before them, not two", {"weight_steps_ahead": 1}),
-    ("six steps of weights before them", {"weight_steps_ahead": 6}),
     ("kernels begin at once", {"kernel_start_cycles": 0}),
     ("kernels begin after 30 cycles", {"kernel_start_cycles": 30}),
     (
         "none: the U55's",
-        dict.fromkeys(("ifm_ahead", "slot_per_depth"), False)
-        | dict.fromkeys(("ifm_bytes_per_cycle", "weight_bursts", "weight_steps_ahead", "kernel_start_cycles"), 0),
+        {"ifm_ahead": False} | dict.fromkeys(("ifm_bytes_per_cycle", "weight_bursts", "kernel_start_cycles"), 0),
     ),
 )
 """Fields of :class:`npu_model.accelerator.Access` that each row changes."""
