@@ -44,6 +44,7 @@ _SWITCHES = (
     "shram_drains",
     "weights_ahead",
     "shared_cap",
+    "sliding_cap",
 )
 
 
@@ -126,6 +127,9 @@ class TimingParameters(Struct, frozen=True):
 
     shared_cap: bool = True
     """Whether the reads and the writes of a port count together under the timing adapter's cap."""
+
+    sliding_cap: bool = True
+    """Whether the cap holds in any cycles as many as a period has, not only in those of each period."""
 
     def __post_init__(self) -> None:
         for key, (low, high) in _LIMITS.items():

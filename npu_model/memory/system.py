@@ -36,7 +36,7 @@ def _require(what: str, value: int, low: int, high: int) -> None:
 class Pulse(Struct, frozen=True):
     """The timing adapter's gate: addresses pass in the first ``on`` cycles of every ``on + off`` cycles.
 
-    In each such period no address passes once ``cap_words`` data words have been accepted; the transaction that
+    No address passes while ``cap_words`` data words were accepted in the last ``on + off`` cycles; the transaction that
     crosses the cap passes whole. Reads and writes count together. ``cap_words`` 0 means no cap.
     InputError if no address would ever pass.
     Source: ML embedded evaluation kit, timing adapter (PULSE_ON, PULSE_OFF, BWCAP).

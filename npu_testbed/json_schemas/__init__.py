@@ -18,7 +18,7 @@ _VERSIONS = {
     "simulate schedule": 16,
     "simulate vela": 15,
     "validate fvp": 5,
-    "calibrate fit": 3,
+    "calibrate fit": 4,
     "verify": 3,
     "device run": 2,
     "diff": 2,

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from bisect import insort
 from collections import deque
 from collections.abc import Callable, Generator
 from enum import IntEnum
 from fractions import Fraction
+from operator import itemgetter
 from typing import Any
 
 import simpy
@@ -55,31 +57,36 @@ class Completion(simpy.Event):
 
 
 class PulseGate:
-    """The timing adapter's gate, shared by the reads and writes of a port."""
+    """The timing adapter's gate, shared by the reads and writes of a port.
 
-    def __init__(self, env: Clock, memory: Memory) -> None:
-        self._env = env
+    A transaction passes while fewer words than the cap have been let pass in the cycles of a period before it, those of the other direction
+    included that were let pass ahead of it. No cycles as many as a period has hold more than the cap and the transaction that crosses it.
+    """
+
+    def __init__(self, memory: Memory, timing: TimingParameters) -> None:
         pulse = memory.pulse
         self._is_open = pulse is None
         self._on, self._length, self._cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (0, 0, 0)
-        # One direction may be periods ahead of the other one, so each period keeps its own count until it is over.
-        self._words: dict[int, int] = {}
+        self._slides = timing.sliding_cap
+        # Cycle and words of what has passed and counts, soonest first; one direction may be ahead of the other one.
+        self._passed: deque[tuple[int, int]] = deque()
+        self._words = self._earliest = 0
 
     def admit(self, time: int, words: int) -> int:
         """Let the address of a transaction of ``words`` data words pass: the first cycle from ``time`` on at which it may."""
         if self._is_open:
             return time
-        counts, length = self._words, self._length
-        period = time // length
-        count = counts.get(period, 0)
-        while count >= self._cap or time - period * length >= self._on:
-            period += 1
-            time = period * length
-            count = counts.get(period, 0)
-        if not count:
-            now = self._env.cycle // length
-            self._words = counts = {p: n for p, n in counts.items() if p >= now}
-        counts[period] = count + words
+        while self._words >= self._cap:
+            since, less = self._passed.popleft()
+            self._words -= less
+            self._earliest = since + self._length
+        time = max(time, self._earliest)
+        phase = time % self._length
+        if phase >= self._on:
+            time, phase = time + self._length - phase, 0
+        if self._cap < _NO_CAP:
+            self._words += words
+            insort(self._passed, (time if self._slides else time - phase, words), key=itemgetter(0))
         return time
 
 
@@ -223,8 +230,8 @@ class Ports:
         self.reads: list[PortServer] = []
         self.writes: list[PortServer] = []
         for memory in system.ports:
-            gate, path = PulseGate(env, memory), DataPath(memory.cycles_per_word)
-            write_gate = gate if timing.shared_cap else PulseGate(env, memory)
+            gate, path = PulseGate(memory, timing), DataPath(memory.cycles_per_word)
+            write_gate = gate if timing.shared_cap else PulseGate(memory, timing)
             write_path = path if memory.shared else DataPath(memory.cycles_per_word)
             self.reads.append(PortServer(env, memory, gate, path, timing, device, reads=True))
             self.writes.append(PortServer(env, memory, write_gate, write_path, timing, device, reads=False))

@@ -149,6 +149,7 @@ class CompiledCache:
                 timing.buffer_slots + access.weight_steps_ahead,
                 access.ifm_ahead,
                 accelerator.ifm_cycles_per_word,
+                timing.sliding_cap,
             ),
         )
         self._numbers = array("q", numbers)

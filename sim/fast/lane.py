@@ -45,22 +45,15 @@ class Transfer(Struct, frozen=True):
 
 
 class Step(Struct, frozen=True):
-    """Effect of a turn, in cycles from its start: first and last issue, and last completion.
+    """Effect of a turn, in cycles from its start: the issues of its transactions, and its last completion.
 
     ``after`` is the lane one cycle after the last issue. ``last_turn`` is when the last turn starts if there are several.
-    ``admitted`` are the words that passed the gate, by its periods from that of the start on; empty if there is no gate in the way.
     """
 
-    first: int
-    last: int
+    issues: tuple[int, ...]
     last_turn: int
     finish: int
     after: State
-    admitted: tuple[tuple[int, int], ...] = ()
-
-
-GatedTurn = tuple[Turn, int, tuple[tuple[int, int], ...]]
-"""A turn, the cycle of the gate's period in which it starts, and the words by period that have passed before."""
 
 
 class State(Struct, frozen=True, eq=False):
@@ -76,7 +69,6 @@ class State(Struct, frozen=True, eq=False):
     filling: int
     rest: int
     steps: dict[Turn, Step] = field(default_factory=dict)
-    gated: dict[GatedTurn, Step] = field(default_factory=dict)
     waited: dict[int, State] = field(default_factory=dict)
     repathed: dict[int, State] = field(default_factory=dict)
 
@@ -130,15 +122,10 @@ class Lane:
         found = state.steps[turn] = self._issue(state, turn, None)
         return found
 
-    def gated_step(self, state: State, gated: GatedTurn, admit: Admit, words: dict[int, int]) -> Step:
-        """A turn under a gate; ``admit`` counts the words that pass in ``words``, by its periods."""
+    def gated_step(self, state: State, turn: Turn, admit: Admit) -> Step:
+        """A turn of which the gate holds some back."""
         self._remember()
-        turn, _, before = gated
-        step = self._issue(state, turn, admit)
-        counted = dict(before)
-        admitted = tuple((period, count - counted.get(period, 0)) for period, count in words.items() if count != counted.get(period, 0))
-        found = state.gated[gated] = Step(step.first, step.last, step.last_turn, step.finish, step.after, admitted)
-        return found
+        return self._issue(state, turn, admit)
 
     def _issue(self, state: State, turn: Turn, admit: Admit | None) -> Step:
         """Issue transactions as :mod:`sim.engine.ports` does: with a slot free, the path near and the gate open, one a cycle at most."""
@@ -160,8 +147,7 @@ class Lane:
         after = issues[-1] + 1
         left = tuple([max(0, finish - after) for finish in finishes[len(turn.beats) :]]) if self._limit else ()
         return Step(
-            issues[1],
-            issues[-1],
+            tuple(issues[1:]),
             issues[turn.before_last] + 1,
             finishes[-1],
             self._state(left, path - after * denominator, max(0, filling - after)),

@@ -69,7 +69,7 @@ class Server:
         self._resume = me = yield
         agenda, due, units, number = self._agenda, self._agenda.due, self._agenda.later_units, self._agenda.number
         lane, gate, path, queues = self._lane, self._gate, self._path, self._queues
-        is_open, length, on, cap, words = gate.is_open, gate.length, gate.on, gate.cap, gate.words
+        is_open = gate.is_open
         denominator, response = lane.denominator, lane.response
         passed_turns = [0] * len(Channel)
         state, since = lane.idle, 0
@@ -78,7 +78,6 @@ class Server:
             work = self._work
             if not work:
                 # To be resumed at the next issue would change nothing, unless something is to be moved by then.
-                gate.forget(agenda.cycle)
                 self._idle = True
                 yield
                 continue
@@ -100,24 +99,12 @@ class Server:
             if horizon and not passed and count > 1:
                 turn = transfer.whole
                 step = state.steps.get(turn) or lane.step(state, turn)
-                period = (cycle + step.first) // length
-                before = words.get(period, 0)
-                hindered = before + turn.all_but_last >= cap or cycle + step.last - period * length >= on
-                if cycle + step.last_turn < horizon and (is_open or not hindered):
-                    if not is_open:
-                        words[period] = before + turn.words
-                    passed, state, since = count, step.after, cycle + step.last + 1
+                if cycle + step.last_turn < horizon and (is_open or gate.lets_pass(step, turn, cycle)):
+                    passed, state, since = count, step.after, cycle + step.issues[-1] + 1
             while passed < count:
                 turn = turns[passed]
-                step = state.steps.get(turn) or lane.step(state, turn)
-                if not is_open:
-                    period = (cycle + step.first) // length
-                    before = words.get(period, 0)
-                    if before + turn.all_but_last < cap and cycle + step.last - period * length < on:
-                        words[period] = before + turn.words
-                    else:
-                        step = gate.step(lane, state, turn, cycle)
-                passed, state, since = passed + 1, step.after, cycle + step.last + 1
+                step = (state.steps.get(turn) or lane.step(state, turn)) if is_open else gate.step(lane, state, turn, cycle)
+                passed, state, since = passed + 1, step.after, cycle + step.issues[-1] + 1
                 if passed == count or since >= horizon:
                     break
                 cycle = since
@@ -150,8 +137,8 @@ def make_ports(agenda: Agenda, memories: tuple[Memory, Memory], lanes: tuple[tup
     """The ports before ``memories``; ``lanes`` are those of the reads and of the writes of either port."""
 
     def port(memory: Memory, reads: Lane, writes: Lane) -> tuple[Server, Server]:
-        gate, path = Gate(memory), Path() if memory.shared else None
-        write_gate = gate if timing.shared_cap else Gate(memory)
+        gate, path = Gate(memory, timing), Path() if memory.shared else None
+        write_gate = gate if timing.shared_cap else Gate(memory, timing)
         return Server(agenda, reads, gate, path), Server(agenda, writes, write_gate, path)
 
     return port(memories[0], *lanes[0]), port(memories[1], *lanes[1])

@@ -2,8 +2,6 @@
 
 #include "replay.h"
 
-enum { MANY_PERIODS = 4096 };
-
 static void start_beats(Beats *beats, const i64 *pairs, i64 count, i64 phase, i64 burst)
 {
     /* Most bursts are powers of two: a division takes as long as a transaction. */
@@ -39,59 +37,52 @@ static i64 next_beats(Beats *beats)
 
 static int is_over(const Beats *beats) { return !beats->left && beats->times <= 1 && beats->pairs <= 1; }
 
-static i64 *gate_words(Machine *m, Gate *gate, i64 period)
+static int gate_room(Machine *m, Gate *gate)
 {
-    i64 place = period - gate->base;
-    if (place >= gate->room) {
-        i64 now = m->agenda.cycle / gate->length;
-        i64 over = least(now - gate->base, gate->room);
-        if (over > MANY_PERIODS) {
-            memmove(gate->words, gate->words + over, (size_t)(gate->room - over) * sizeof(i64));
-            memset(gate->words + gate->room - over, 0, (size_t)over * sizeof(i64));
-            gate->base += over;
-            if (gate->base < now) gate->base = now;
-            place = period - gate->base;
-        }
-        if (place >= gate->room) {
-            i64 room = 2 * place + MANY_PERIODS;
-            i64 *moved = realloc(gate->words, (size_t)room * sizeof(i64));
-            if (!moved) {
-                m->agenda.failed = 1;
-                return NULL;
-            }
-            memset(moved + gate->room, 0, (size_t)(room - gate->room) * sizeof(i64));
-            gate->words = moved;
-            gate->room = room;
-        }
+    i64 room = gate->room ? 2 * gate->room : 1024;
+    Passed *moved = malloc((size_t)room * sizeof(Passed));
+    if (!moved) {
+        m->agenda.failed = 1;
+        return 0;
     }
-    return gate->words + place;
+    for (i64 i = 0; i < gate->count; i++) moved[i] = gate->passed[(gate->first + i) & (gate->room - 1)];
+    free(gate->passed);
+    gate->passed = moved;
+    gate->first = 0;
+    gate->room = room;
+    return 1;
 }
 
-/* A transaction that is not issued in the period of the one before, or finds it full: when it is issued. */
-static i64 admit(Machine *m, Gate *gate, i64 time, i64 count)
+/* When a transaction is issued that could be from `time` on. */
+static inline i64 admit(Machine *m, Gate *gate, i64 time, i64 words)
 {
+    i64 mask = gate->room - 1;
+    while (gate->words >= gate->cap) {
+        const Passed *oldest = &gate->passed[gate->first];
+        gate->words -= oldest->words;
+        gate->earliest = oldest->cycle + gate->length;
+        gate->first = (gate->first + 1) & mask;
+        gate->count--;
+    }
+    time = most(time, gate->earliest);
     /* Most transactions are issued in the period of the one before: a division takes longer than all else here. */
-    if (time < gate->begin || time >= gate->begin + gate->length) {
-        gate->period = time / gate->length;
-        gate->begin = gate->period * gate->length;
+    if (time < gate->begin || time - gate->begin >= gate->length) gate->begin = time / gate->length * gate->length;
+    if (time - gate->begin >= gate->on) time = gate->begin += gate->length;
+    if (gate->cap == NEVER) return time;
+    if (gate->count == gate->room) {
+        if (!gate_room(m, gate)) return time;
+        mask = gate->room - 1;
     }
-    for (;;) {
-        i64 *words = gate_words(m, gate, gate->period);
-        if (!words) return time;
-        if (*words < gate->cap && time - gate->begin < gate->on) {
-            *words += count;
-            return time;
-        }
-        gate->period++;
-        time = gate->begin += gate->length;
+    gate->words += words;
+    Passed added = {gate->slides ? time : gate->begin, words};
+    i64 place = gate->count++;
+    for (; place; place--) {
+        const Passed *before = &gate->passed[(gate->first + place - 1) & mask];
+        if (before->cycle <= added.cycle) break;
+        gate->passed[(gate->first + place) & mask] = *before;
     }
-}
-
-/* The words of the newest period, if there is room for it. */
-static inline i64 *newest(const Gate *gate)
-{
-    i64 place = gate->period - gate->base;
-    return place < gate->room ? gate->words + place : NULL;
+    gate->passed[(gate->first + place) & mask] = added;
+    return time;
 }
 
 /* The first whole cycle at which a path is free. */
@@ -102,7 +93,6 @@ static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *fi
 {
     const i64 before = s->before, behind = s->behind, lead = s->lead, limit = s->limit, numerator = s->numerator;
     Gate *gate = s->gate->is_open ? NULL : s->gate;
-    i64 *moved = gate ? newest(gate) : NULL;
     Beats beats = *waiting;
     i64 path = *s->path, free = whole(path, denominator), time = cycle - 1, next = s->next_finish, *finishes = s->finishes;
     i64 filling = s->filling, end = free;
@@ -110,12 +100,7 @@ static inline i64 turn(Machine *m, Server *s, Beats *waiting, i64 cycle, i64 *fi
         i64 words = next_beats(&beats);
         time = most(time + 1, (pace ? most(free, filling) : free) - lead);
         if (limit) time = most(time, finishes[next]);
-        if (moved && time >= gate->begin && time - gate->begin < gate->on && *moved < gate->cap) {
-            *moved += words;
-        } else if (gate) {
-            time = admit(m, gate, time, words);
-            moved = newest(gate);
-        }
+        if (gate) time = admit(m, gate, time, words);
         path = most(path, (time + before) * denominator) + words * numerator;
         end = free = whole(path, denominator);
         if (pace) {
@@ -241,9 +226,9 @@ void transfer_beats(Machine *m, i64 port, int writes, int channel, i64 beats, i6
     transfer(m, port, writes, channel, pair, beats > 0, phase, done);
 }
 
-static void make_gate(Gate *gate, const Memory *memory)
+static void make_gate(Gate *gate, const Memory *memory, i64 slides)
 {
-    *gate = (Gate){!memory->pulses, memory->on, memory->length, memory->cap, 0, 0, 0, 0, NULL};
+    *gate = (Gate){.is_open = !memory->pulses, .slides = slides != 0, .on = memory->on, .length = memory->length, .cap = memory->cap};
 }
 
 int make_servers(Machine *m)
@@ -252,7 +237,7 @@ int make_servers(Machine *m)
         int port = number / 2, writes = number % 2;
         const Memory *memory = &m->memories[port];
         Server *s = &m->servers[number];
-        make_gate(&m->gates[number], memory);
+        make_gate(&m->gates[number], memory, m->timing.sliding_cap);
         s->before = writes ? 0 : memory->read_latency;
         s->behind = writes ? memory->write_latency : 0;
         s->lead = s->before + m->timing.lookahead;
@@ -271,7 +256,7 @@ void free_servers(Machine *m)
 {
     for (int number = 0; number < SERVERS; number++) {
         free(m->servers[number].finishes);
-        free(m->gates[number].words);
+        free(m->gates[number].passed);
         for (int channel = 0; channel < CHANNELS; channel++) free(m->servers[number].queues[channel].items);
     }
 }

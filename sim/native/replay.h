@@ -50,11 +50,17 @@ typedef struct {
     i64 first, length, room;
 } Queue;
 
-/* Words by period of a gate, from period `base` on. `period` is that of the newest transaction, which begins in cycle `begin`. */
+/* What has passed a gate. */
 typedef struct {
-    int is_open;
-    i64 on, length, cap, base, room, period, begin;
-    i64 *words;
+    i64 cycle, words;
+} Passed;
+
+/* The transactions whose words count, soonest first, from `first` on in a ring whose room is a power of two. A period begins in `begin`. */
+typedef struct {
+    int is_open, slides;
+    i64 on, length, cap, words, earliest, begin;
+    Passed *passed;
+    i64 first, count, room;
 } Gate;
 
 typedef struct {
@@ -104,7 +110,7 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
     i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weight_slots;
-    i64 ifm_ahead, ifm_pace;
+    i64 ifm_ahead, ifm_pace, sliding_cap;
 } Timing;
 
 typedef struct {

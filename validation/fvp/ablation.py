@@ -39,6 +39,7 @@ ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
     ("decoder twice as fast", TimingParameters(decoder_cycles_per_channel=2)),
     ("IFM reads of 64 bytes, not 32", TimingParameters(ifm_burst_divisor=1)),
     ("reads and writes with a cap each", TimingParameters(shared_cap=False)),
+    ("cap counted anew with each period", TimingParameters(sliding_cap=False)),
     ("IFM never kept in its buffers", TimingParameters(kept_ifm_blocks=0)),
     ("IFM kept in one buffer, not two", TimingParameters(kept_ifm_blocks=1)),
     ("command words parsed one a cycle", TimingParameters(command_cycles_per_word=1)),

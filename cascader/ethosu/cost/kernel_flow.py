@@ -26,7 +26,10 @@ class Flow(Struct, frozen=True):
 
 
 _StepCosts = tuple[float | None, float | None, float, int]
-"""Cycles of a step: its fetches on their port, its constants on theirs (None where there are none) and at their sustained rate, MACs."""
+"""Cycles of a step: its fetches on their port, its constants on theirs (None where there are none) and at their sustained rate, MACs.
+
+A step ends and begins within a burst: while one of the two parts counts under the cap, half a burst is lost there.
+"""
 
 _BlockCosts = tuple[list[_StepCosts], int, float]
 """Cycles of a block: its steps, its output, its stores."""
@@ -38,7 +41,7 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
         (
             maps.cycles(fetched, fetches) if fetched else None,
             home.cycles(words, reads) if words else None,
-            words * home.sustained,
+            (words + home.burst / 2) * home.sustained,
             mac_cycles,
         )
         for fetched, fetches, words, reads, mac_cycles in zip(*[iter(numbers)] * STEP, strict=True)

@@ -96,7 +96,8 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     return growing_bytes(&out);
 }
 
-/* Cycles of a step: fetches, constants (less than nothing where there are none), constants at their sustained rate, MACs. */
+/* Cycles of a step: fetches, constants (less than nothing where there are none), constants at their sustained rate, MACs.
+   A step ends and begins within a burst: while one of the two parts counts under the cap, half a burst is lost there. */
 typedef struct {
     double fetch, read, sustained, mac;
 } StepCosts;
@@ -116,7 +117,7 @@ static BlockCosts block_costs(const i64 *block, const Sources *sources, StepCost
         steps[s] = (StepCosts){
             step[0] ? source_cycles(maps, step[0], step[1]) : -1.0,
             step[2] ? source_cycles(home, step[2], step[3]) : -1.0,
-            (double)step[2] * home->sustained,
+            ((double)step[2] + home->burst / 2) * home->sustained,
             (double)step[4],
         };
     }

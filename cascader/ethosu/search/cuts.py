@@ -51,8 +51,7 @@ _BANK_BYTES = 1024
 """Of the shared buffer (Vela)."""
 
 
-@dataclass(frozen=True, slots=True)
-class Repeated:
+class Repeated(Struct, frozen=True):
     """A part whose weights may have to be read again: their bytes, and how many jobs or blocks read them whatever the arena.
 
     ``held[h - 1]`` are the bytes of the arena that a job of h rows reads and makes at least; a job has ``most`` rows at most.

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from reference_data import shared_data
 
 from npu_model.errors import InputError
-from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem, Pulse
+from npu_model.memory.system import AXI0, AXI1, NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem, Pulse
 from npu_model.memory.timing_adapter import TimingAdapter, TimingProfile, parse_profile, profile, profile_names
 from npu_model.memory.vela_ini import arena_cache_size, config_names, memory_system
 from npu_testbed.configs import load_memory_system, load_timing_adapter, vela_ini_text
@@ -233,9 +233,9 @@ def test_the_high_end_profile_caps_sram_at_a_word_a_cycle_and_flash_at_a_byte() 
     assert system.region_ports[:3] == (AXI1, AXI0, AXI0)
 
 
-def test_with_the_adapters_off_only_the_port_width_remains() -> None:
+def test_with_the_adapters_off_the_port_width_and_the_npu_s_own_bounds_remain() -> None:
     for memory in load_timing_adapter("off").ports:
-        assert replace(memory, name="") == Memory("", 0, 0, 0, 0, 64, Fraction(1), shared=False, pulse=None)
+        assert replace(memory, name="") == Memory("", 0, 0, NPU_MAX_READS, NPU_MAX_WRITES, 64, Fraction(1), shared=False, pulse=None)
 
 
 def test_every_built_in_profile_is_read() -> None:

@@ -18,7 +18,7 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim.engine.clock import Clock
 from sim.engine.commands import DMA_CHUNK_BEATS, copy_chunks
-from sim.engine.ports import Channel, Ports, transactions
+from sim.engine.ports import Channel, Ports, PulseGate, transactions
 
 EXT_PULSE = Pulse(on=320, off=80, cap_words=50)
 BURST = 8
@@ -111,6 +111,41 @@ def test_the_cap_is_shared_however_far_the_reads_are_ahead() -> None:
     # Each period of 10 cycles takes one transaction; the reads' first turn fills eight periods at once.
     read, write = Bench(memory(pulse=Pulse(9, 1, 8))).read(8 * BURST).write(BURST).run()
     assert (read, write) == (7 * 10 + BURST, 8 * 10 + BURST)
+
+
+def _issues(gate: PulseGate, asked: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    return [(gate.admit(time, words), words) for time, words in asked]
+
+
+@settings(derandomize=True)
+@given(
+    pulse=st.sampled_from([Pulse(9, 1, 8), Pulse(1, 0, 1), Pulse(320, 80, 50), Pulse(50, 1, 60)]),
+    steps=st.lists(st.tuples(st.integers(-30, 60), st.integers(1, 16)), min_size=1, max_size=60),
+)
+def test_no_cycles_as_many_as_a_period_has_hold_more_than_the_cap_and_the_transaction_that_crosses_it(
+    pulse: Pulse, steps: list[tuple[int, int]]
+) -> None:
+    asked, time = [], 0
+    for step, words in steps:
+        time = max(0, time + step)
+        asked.append((time, words))
+    issued = _issues(PulseGate(memory(pulse=pulse), DEFAULT_TIMING), asked)
+    length = pulse.on + pulse.off
+    for cycle, _ in issued:
+        assert cycle % length < pulse.on
+        within = [words for other, words in issued if cycle <= other < cycle + length]
+        assert sum(within) < pulse.cap_words + max(within)
+    # Nothing waits for longer: a cycle earlier the cap would have been reached, or the gate is not on.
+    for place, ((wanted, _), (cycle, _)) in enumerate(zip(asked, issued, strict=True)):
+        before = sum(words for other, words in issued[:place] if other > cycle - 1 - length)
+        assert cycle == wanted or before >= pulse.cap_words or (cycle - 1) % length >= pulse.on
+
+
+def test_a_period_counts_the_words_of_the_one_before_that_are_not_a_period_old() -> None:
+    asked = [(90, 8), (95, 8), (100, 8), (101, 8)]
+    pulse, anew = Pulse(99, 1, 16), TimingParameters(sliding_cap=False)
+    assert [cycle for cycle, _ in _issues(PulseGate(memory(pulse=pulse), DEFAULT_TIMING), asked)] == [90, 95, 190, 195]
+    assert [cycle for cycle, _ in _issues(PulseGate(memory(pulse=pulse), anew), asked)] == [90, 95, 100, 101]
 
 
 def test_a_pulse_that_is_never_on_is_refused() -> None:

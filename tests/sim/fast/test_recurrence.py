@@ -84,6 +84,7 @@ SWITCHES: dict[str, list[Any]] = {
     "grant": [1, 3, 1024],
     "lookahead": [0, 16],
     "shared_cap": [False],
+    "sliding_cap": [False],
     "aligned_bursts": [False],
 }
 """Values of every timing parameter beside its default."""

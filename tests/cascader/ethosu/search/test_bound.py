@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from fractions import Fraction
 from functools import cache
-from itertools import islice
+from itertools import accumulate, islice, pairwise, product
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Cascader
@@ -17,7 +19,7 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import Pace, least_cycles
-from cascader.ethosu.search.cuts import CycleBound, cycle_bound
+from cascader.ethosu.search.cuts import CycleBound, Repeated, cycle_bound
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING
@@ -138,6 +140,38 @@ def test_weights_that_have_no_room_beside_the_tensors_before_them_raise_the_boun
     system = replace(SYSTEM, ports=(SYSTEM.ports[0], replace(home, pulse=None, cycles_per_word=Fraction(8))))
     bound = cycle_bound(form, DepthFirstScheduler(row_graph(form)), DEVICE, system)
     assert bound.at(1024) > 1.04 * bound.at(None)
+
+
+def _cheapest(part: Repeated, arena: int) -> int | None:
+    """Bytes that are read again in the best of all ways to cut a part's rows into jobs; None if none fits."""
+    total, ways = len(part.held), []
+    for borders in product((False, True), repeat=total - 1):
+        cuts = [0, *(row + 1 for row, is_cut in enumerate(borders) if is_cut), total]
+        jobs = [end - start for start, end in pairwise(cuts)]
+        if max(jobs) <= part.most and all(part.held[rows - 1] <= arena for rows in jobs):
+            is_kept = all(part.held[rows - 1] + part.weights <= arena for rows in jobs)
+            ways.append(0 if is_kept else max(sum(part.held[rows - 1] + part.weights > arena for rows in jobs) - 1, 0) * part.weights)
+    return min(ways, default=None)
+
+
+@settings(derandomize=True, max_examples=60)
+@given(
+    weights=st.integers(1, 60),
+    steps=st.lists(st.integers(0, 20), min_size=1, max_size=8),
+    most=st.integers(1, 8),
+    arena=st.integers(0, 200),
+)
+def test_no_way_to_cut_a_part_reads_fewer_weights_again_than_is_said(weights: int, steps: list[int], most: int, arena: int) -> None:
+    part = Repeated(weights, tuple(accumulate(steps)), min(most, len(steps)), blocks=1)
+    best = _cheapest(part, arena)
+    assert best is None or part.again(arena) <= best
+
+
+def test_constants_that_cannot_stay_are_read_by_every_job() -> None:
+    """Two rows at a time have room, and the weights beside none: five jobs for nine rows."""
+    part = Repeated(weights=1000, held=tuple(range(100, 1000, 100)), most=9, blocks=1)
+    assert (part.again(250), part.again(1099), part.again(1100)) == (4000, 0, 0)
+    assert replace(part, blocks=8).again(250) == 7000
 
 
 def test_a_gate_lets_so_many_words_pass_in_each_period() -> None:
