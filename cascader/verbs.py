@@ -13,7 +13,7 @@ from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of
 from cascader.ethosu.search.search import explore, search
-from cascader.ethosu.search.task import Choice, Seen, Show, Task, silent, unseen
+from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import legalised
 from cascader.search.workers import processes_for, workers
@@ -27,6 +27,7 @@ class How(Struct, frozen=True):
     """Settings by which a model is scheduled.
 
     - ``smallest``: the schedule of fewest bytes in place of the fastest.
+    - ``price``: the cheapest that is found in place of the fastest, by a function of its point; it is called in this process.
     - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`.
     - ``options``: the search, each choice a switch.
     - ``timing``: parameters of the NPU; ``homes``: where tensors live, as pairs WHAT=MEMORY.
@@ -37,6 +38,7 @@ class How(Struct, frozen=True):
     """
 
     smallest: bool = False
+    price: Price | None = None
     effort: str = STANDARD
     options: CascadeOptions = field(default_factory=CascadeOptions)
     timing: TimingParameters = DEFAULT_TIMING
@@ -80,7 +82,7 @@ def schedule(model: bytes | Network, device: str, memory: MemorySystem, budget: 
     (True, True)
     """
     task = _task(model, device, memory, cycles, how)
-    aim = Aim(budget, how.smallest, how.effort == THOROUGH, prover_of(how.effort))
+    aim = Aim(budget, how.smallest, how.effort == THOROUGH, prover_of(how.effort), how.price)
     with workers(processes_for(len(task.network.graph.parts), how.processes), takes_part=True) as executor:
         return choose(task, aim, executor, how.show, how.seen)
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from npu_testbed.verbs import (
         Error,
+        Figures,
         calibrate,
         check,
         compare,
@@ -36,6 +37,7 @@ VERSION = "0.1.0"
 __all__ = [
     "VERSION",
     "Error",
+    "Figures",
     "calibrate",
     "check",
     "compare",

@@ -20,7 +20,7 @@ from npu_testbed.progress import Progress, silent
 from validation.reading import read_text
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.task import Choice, Seen, Task
+    from cascader.ethosu.search.task import Choice, Price, Seen, Task
 
 OPTIMISE = ("Performance", "Size")
 """Aims that a schedule can be optimised for, as Vela spells it."""
@@ -45,11 +45,12 @@ def choice_of(
     processes: int | None = None,
     progress: Progress = silent,
     seen: Seen | None = None,
+    price: Price | None = None,
 ) -> Choice:
     """As :func:`schedule` of a task that is loaded: the schedule with its replayed cycles and a lower bound of them.
 
     ``optimise`` and ``effort`` are names of :data:`OPTIMISE` and :data:`EFFORTS`. ``seen`` is told of each schedule that is better than
-    those before; what it raises ends the search.
+    those before; what it raises ends the search. With a ``price`` the cheapest is chosen in place of the fastest.
     """
     from cascader.ethosu.proof.prover import prover_of  # noqa: PLC0415  # the same
     from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
@@ -58,7 +59,7 @@ def choice_of(
 
     task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
-    aim = Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=prover_of(effort))
+    aim = Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=prover_of(effort), price=price)
     with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
         return choose(task, aim, executor, progress, seen or unseen)
 

@@ -10,11 +10,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from difflib import get_close_matches
 from os import PathLike, fspath
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
+from npu_testbed import costs
 from npu_testbed.cli import build_parser
 from npu_testbed.endings import memory_sentence, system_sentence
 from npu_testbed.progress import Progress, silent
@@ -36,6 +38,14 @@ if TYPE_CHECKING:
 
 Error = InputError
 """The one error that a verb raises: a sentence with the value, the bound and the remedy."""
+
+Given = Mapping[str, Any]
+"""Arguments by their names."""
+
+_NOTHING: Given = MappingProxyType({})
+
+Figures = costs.Figures
+"""What a cost function is given."""
 
 _NOT_OPTIONS = {"help", "version", "json", "list_configs", "list_config_files", "supported_ops_report"}
 """Options that only a command line has."""
@@ -102,10 +112,11 @@ def _files(sources: Sequence[Source]) -> Iterator[list[str]]:
         yield names
 
 
-def ask(command: str, *sources: Source, progress: Progress | None = None, **options: Any) -> Any:
+def ask(command: str, *sources: Source, progress: Progress | None = None, beside: Given = _NOTHING, **options: Any) -> Any:
     """Do the work of a command, such as "simulate vela", with its options by keyword, and return its outcome.
 
-    ``progress`` is told in words what is being done. Error for whatever the command would refuse with exit status 2.
+    ``beside`` are arguments that no command line can have. ``progress`` is told in words what is being done. Error for whatever the
+    command would refuse with exit status 2.
     """
     words = command.split()
     parser = _parser(words)
@@ -123,6 +134,7 @@ def ask(command: str, *sources: Source, progress: Progress | None = None, **opti
         action.required = action.required and command != "schedule"
     with _files(sources) as names:
         arguments = parser.parse_args([*given, "--", *names])
+        vars(arguments).update(beside)
         try:
             with vela_timeout(getattr(arguments, "vela_timeout", None)):
                 return arguments.run.answer(arguments, silent if progress is None else progress)
@@ -132,9 +144,13 @@ def ask(command: str, *sources: Source, progress: Progress | None = None, **opti
             raise Error(system_sentence(error)) from error
 
 
-def schedule(model: Source, **options: Any) -> ScheduleOutcome:
-    """Schedule a network: ``schedule("zoo:ds_cnn", arena_cache_size=16384)``. Options: those of ``npu-testbed schedule --help``."""
-    found: ScheduleOutcome = ask("schedule", model, **options)
+def schedule(model: Source, *, cost: costs.Cost | None = None, **options: Any) -> ScheduleOutcome:
+    """Schedule a network: ``schedule("zoo:ds_cnn", arena_cache_size=16384)``. Options: those of ``npu-testbed schedule --help``.
+
+    With a ``cost`` the schedule of the least cost is chosen in place of the fastest: a function of :class:`npu_testbed.Figures` that
+    returns a number. It is called in this process, once for each schedule that is replayed.
+    """
+    found: ScheduleOutcome = ask("schedule", model, beside={"cost": cost}, **options)
     return found
 
 

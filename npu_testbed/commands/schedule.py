@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from msgspec.structs import replace
 
 from npu_model.errors import InputError
+from npu_model.printable import shown
 from npu_testbed.commands.options import (
     Parser,
     add_accelerator_option,
@@ -113,7 +114,8 @@ def add(commands: Any) -> None:
     )
     add_json_option(parser)
     defaults = {_spelled(action): (action.dest, action.default) for action in parser._actions if action.option_strings}  # noqa: SLF001  # argparse has no public list
-    parser.set_defaults(run=Printed(partial(_answer, defaults)))
+    # A cost is a function, which only the Python API can give.
+    parser.set_defaults(run=Printed(partial(_answer, defaults)), cost=None)
 
 
 def _spelled(action: argparse.Action) -> str:
@@ -134,6 +136,7 @@ def _answer(defaults: Mapping[str, tuple[str, Any]], arguments: argparse.Namespa
     other = next(
         (name for name, (dest, default) in defaults.items() if dest not in _OF_DEVICE and getattr(arguments, dest) != default), None
     )
+    other = "cost" if arguments.cost is not None else other
     if other is not None:
         raise InputError(f"{other} was given together with --device, which is no NPU: drop one of them.")
     if arguments.output is not None:
@@ -162,6 +165,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
         if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
             name = f"--{option.replace('_', '-')} {given}"
             raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
+    _check_cost(arguments)
     min_percent(arguments)
     cpu = load_cpu_table(arguments.cpu)
     arguments.arena_cache_size = arena_bound(arguments)
@@ -207,6 +211,17 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
         min_percent=min_percent(arguments),
         cpu_operations=arguments.show_cpu_operations,
     )
+
+
+def _check_cost(arguments: argparse.Namespace) -> None:
+    """InputError for a cost beside another aim."""
+    if arguments.cost is None:
+        return
+    if arguments.no_cascade or arguments.optimise is not None:
+        other = "no_cascade, which leaves no choice" if arguments.no_cascade else f"optimise={arguments.optimise!r}, another aim"
+        raise InputError(f"cost was given together with {other}: drop one of them.")
+    if not callable(arguments.cost):
+        raise InputError(f"cost is {shown(arguments.cost)}: give a function of npu_testbed.Figures that returns a number.")
 
 
 def _write_stopped(ending: Ending, output: str | None) -> None:
@@ -293,6 +308,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
             progress=show,
         )
         # What takes long to import is imported while Vela runs.
+        from npu_testbed.costs import price_of
         from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE, choice_of
 
         return choice_of(
@@ -303,6 +319,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
             processes=arguments.jobs,
             progress=show,
             seen=seen,
+            price=price_of(arguments.cost, task),
         )
 
     return best_in_time(search, show, arguments.time_limit)

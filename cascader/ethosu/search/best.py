@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from math import inf
+from math import inf, isfinite
 
 from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.search import nothing_known
-from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Task, unseen
+from cascader.ethosu.search.task import Candidate, Choice, Point, Price, Seen, Task, unseen
+from npu_model.errors import InputError
 
 
 @dataclass(slots=True)
@@ -25,16 +26,34 @@ class Best:
     points: dict[int, Point] = field(default_factory=dict)
     """Replayed candidates, by the identity of their schedules."""
     least_cycles: int | None = None
-    _rank: tuple[float, float] = (inf, inf)
-    _expected: tuple[float, float] = (inf, inf)
+    price: Price | None = None
+    """Prices by which replayed schedules are ranked in place of their cycles (None: they are not)."""
+    _prices: dict[int, tuple[Point, float]] = field(default_factory=dict)
+    _rank: tuple[float, ...] = (inf, inf)
+    _expected: tuple[float, ...] = (inf, inf)
 
-    def rank(self, made: Point | Candidate) -> tuple[float, float]:
-        """Sort key of which the best has the least: cycles and then bytes, or with ``smallest`` bytes and then cycles."""
-        return (made.memory, made.cycles) if self.smallest else (made.cycles, made.memory)
+    def rank(self, made: Point | Candidate) -> tuple[float, ...]:
+        """Sort key of which the best has the least: cycles and then bytes, or with ``smallest`` bytes and then cycles.
+
+        A price comes before both. What is not replayed yet has none.
+        """
+        order = (made.memory, made.cycles) if self.smallest else (made.cycles, made.memory)
+        return order if self.price is None or not isinstance(made, Point) else (self._priced(made, self.price), *order)
+
+    def _priced(self, point: Point, price: Price) -> float:
+        """The price of a point, asked for once. InputError if it is no finite number."""
+        if id(point) not in self._prices:
+            found = price(point)
+            if not isinstance(found, (int, float)) or not isfinite(found):
+                raise InputError(f"The cost of a schedule is {found!r}: a finite number is needed, of which the least is wanted.")
+            # The point is kept, too: another one has not its identity then.
+            self._prices[id(point)] = point, float(found)
+        return self._prices[id(point)][1]
 
     def known(self) -> int:
-        """Cycles of the best that was replayed; more than anything takes if there is none, or if it is bytes that count."""
-        return int(self._rank[0]) if not self.smallest and self._rank[0] < inf else nothing_known()
+        """Cycles of the best that was replayed; more than anything takes if there is none, or if it is not cycles that count."""
+        counts = not self.smallest and self.price is None and self._rank[0] < inf
+        return int(self._rank[0]) if counts else nothing_known()
 
     def fits(self, candidate: Candidate) -> bool:
         """Whether the candidate's arena is within the budget."""

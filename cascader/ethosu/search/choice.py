@@ -16,7 +16,7 @@ from cascader.ethosu.search.proofs import Prover, Rounds, has_proof
 from cascader.ethosu.search.proven import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.replays import QUICK_EFFORT, REACH, WHOLE_EFFORT, changed_by_replays, close, promising, replayed
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
-from cascader.ethosu.search.task import Candidate, Choice, Point, Seen, Show, Task, silent, unseen
+from cascader.ethosu.search.task import Candidate, Choice, Point, Price, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
@@ -34,13 +34,16 @@ class Aim(Struct, frozen=True):
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
     every limit searched to its end, with the budget as one more limit. Without it only limits near the budget are searched; if nothing
     that fits is found there, those of a frontier are searched, too. With a ``prover`` every schedule of a stated class is bounded or
-    replayed besides, if the network is small.
+    replayed besides, if the network is small. With a ``price`` every limit of a frontier is searched, and of what is replayed the
+    cheapest is chosen: what was not expected to be fast or small in its bytes is not replayed, and blocks and copies are changed for
+    cycles alone.
     """
 
     budget: int | None = None
     smallest: bool = False
     thorough: bool = False
     prover: Prover | None = None
+    price: Price | None = None
 
 
 class _Chooser(Struct, frozen=True):
@@ -89,13 +92,14 @@ class _Chooser(Struct, frozen=True):
         more = new_candidates(self.explored, found.candidates, wish, self.executor, self.show)
         self._require_fit(min(candidate.memory for candidate in (*found.candidates, *more)))
         # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
-        return self._fitting((*promising(found.candidates, reach=inf if found.whole else REACH), *more))
+        reach = inf if found.whole or self.aim.price is not None else REACH
+        return self._fitting((*promising(found.candidates, reach=reach), *more))
 
     def chosen(self) -> Sequence[Candidate]:
         """The schedules that are worth a replay for the aim."""
         if self.aim.smallest:
             return self.smallest()
-        return (() if self.aim.thorough else self.near()) or self.everywhere()
+        return (() if self.aim.thorough or self.aim.price is not None else self.near()) or self.everywhere()
 
     def changed_by_replays(self, points: Iterable[Point]) -> Point:
         """The best of some schedules, its blocks and copies changed as replays say; where time allows so are those that are as good.
@@ -118,7 +122,7 @@ class _Chooser(Struct, frozen=True):
     def proven(self, point: Point) -> tuple[Point, Proof | None]:
         """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks."""
         prover = self.aim.prover
-        if prover is None or self.aim.smallest or not has_proof(self.explored):
+        if prover is None or self.aim.smallest or self.aim.price is not None or not has_proof(self.explored):
             return point, None
         rounds = Rounds(self.explored, self.best, point, prover, self.limits, self.executor, self.show)
         rounds.run()
@@ -135,7 +139,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     needs.
     """
     require_room(aim.budget, interface_floor(task.network))
-    best = Best(task, aim.budget, aim.smallest, seen)
+    best = Best(task, aim.budget, aim.smallest, seen, price=aim.price)
     explored = explore(task.within(aim.budget, smallest=aim.smallest), executor, show, best.begin)
     require_room(aim.budget, explored.floor)
     aim = replace(aim, budget=explored.useful(aim.budget))

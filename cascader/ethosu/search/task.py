@@ -25,7 +25,7 @@ from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 
-__all__ = ["Candidate", "Choice", "Origin", "Point", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
+__all__ = ["Candidate", "Choice", "Origin", "Point", "Price", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
 Replay = Callable[[CompiledNetwork], int]
 """Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
@@ -55,6 +55,10 @@ class Point(Brief, frozen=True):
     cycles: int
     estimate: int
     schedule: Schedule
+
+
+Price = Callable[[Point], float]
+"""Price of a replayed schedule, of which the least is wanted. It is asked for in the process that searches, once for each schedule."""
 
 
 class Choice(Struct, frozen=True):

@@ -1,0 +1,73 @@
+"""Costs: a user's function that says what a schedule costs, in place of its cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+if TYPE_CHECKING:
+    from cascader.ethosu.schedule.schedule import Schedule
+    from cascader.ethosu.search.task import Point, Price, Task
+
+
+class Figures(Struct, frozen=True):
+    """Figures of a replayed schedule, for a cost function.
+
+    ``arena_bytes`` are to be set aside, ``cycles`` are those of the NPU. Traffic is in bytes of each port and direction, the command
+    stream among them. ``copied_bytes`` are the weights that DMA copies into the arena, each copy counted; ``macs`` those of all kernels,
+    what is done twice among them; ``clock_hz`` the NPU's clock. ``schedule`` has all else: jobs, buffers, copies, blocks.
+    """
+
+    arena_bytes: int
+    cycles: int
+    axi0_read_bytes: int
+    axi0_write_bytes: int
+    axi1_read_bytes: int
+    axi1_write_bytes: int
+    copied_bytes: int
+    macs: int
+    clock_hz: int
+    schedule: Schedule
+
+    @property
+    def traffic(self) -> int:
+        """Bytes of all ports."""
+        return self.axi0_read_bytes + self.axi0_write_bytes + self.axi1_read_bytes + self.axi1_write_bytes
+
+
+Cost = Callable[[Figures], float]
+"""The cost of a schedule, of which the least is wanted: a finite number in any unit."""
+
+
+def figures_of(point: Point, task: Task) -> Figures:
+    """The figures of a schedule that the search of a task has replayed."""
+    from cascader.ethosu.codegen.lowering import lower  # noqa: PLC0415  # a verb that is not called loads nothing
+    from cascader.ethosu.network.network import ethosu_part  # noqa: PLC0415  # the same
+    from cascader.ethosu.schedule.staging import staged_bytes  # noqa: PLC0415  # the same
+    from npu_model.accelerator import accelerator  # noqa: PLC0415  # the same
+    from sim import counted_network  # noqa: PLC0415  # the same
+
+    plan = point.schedule
+    beats = counted_network(lower(plan), task.system, task.provenance.timing).beats
+    size = accelerator(task.accelerator).port_bytes_per_cycle
+    parts = {part.name: ethosu_part(part) for part in plan.network.graph.parts}
+    copied = (parts[copy.part] for copy in plan.copies)
+    return Figures(
+        arena_bytes=point.memory,
+        cycles=point.cycles,
+        axi0_read_bytes=beats.axi0_read * size,
+        axi0_write_bytes=beats.axi0_write * size,
+        axi1_read_bytes=beats.axi1_read * size,
+        axi1_write_bytes=beats.axi1_write * size,
+        copied_bytes=sum(staged_bytes(part.operation) for part in copied if part is not None),
+        macs=plan.network.macs,
+        clock_hz=task.system.clock_hz,
+        schedule=plan,
+    )
+
+
+def price_of(cost: Cost | None, task: Task) -> Price | None:
+    """The cost as the search of a task asks for it; None of None."""
+    return None if cost is None else lambda point: cost(figures_of(point, task))
