@@ -90,7 +90,6 @@ TURNS = (
     Turn("cascader.ethosu.forms.turned", "WORTHWHILE", 1.0),
     Turn("cascader.ethosu.forms.turned", "_TRIED", 1),
     Turn("cascader.ethosu.forms.reblock", "GAIN", 1.0),
-    Turn("cascader.ethosu.forms.reblock", "SMALLEST", 0),
     Turn("cascader.ethosu.forms.reblock", "FOLLOWED", 1),
     Turn("cascader.ethosu.forms.sizes", "_PIECES", (12,)),
     Turn("cascader.ethosu.forms.sizes", "_FINER", Fraction(1)),

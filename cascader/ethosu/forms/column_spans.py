@@ -195,10 +195,14 @@ def segment(network: Network, first: int, last: int) -> Segment | None:
     written = dict.fromkeys(kernel.ofm for kernel in made)
     seen = {port.tensor for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on)}
     results = [name for name in written if name in seen or any(part.name not in names for part in _users(network, name))]
+    maps: dict[str, list[FeatureMap]] = {}
+    for kernel in made:
+        for used, one in kernel.maps:
+            if used is not None:
+                maps.setdefault(used, []).extend([one] if one.region == ARENA else ())
     grids: dict[str, Grid] = {}
-    for name in dict.fromkeys(used for kernel in made for used, _ in kernel.maps if used is not None):
-        tensor = graph.tensor(name)
-        grid = grid_of(tensor, [one for kernel in made for other, one in kernel.maps if other == name and one.region == ARENA])
+    for name, found in maps.items():
+        grid = grid_of(graph.tensor(name), found)
         if grid is not None:
             grids[name] = grid
     variable = any(graph.tensor(name).kind is TensorKind.VARIABLE for name in written)

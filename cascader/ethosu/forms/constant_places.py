@@ -16,11 +16,8 @@ from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network
 from npu_model.program import ByteRange
 from npu_model.program.alignment import ALIGNMENT
 
-MOST = 16
+MOST = 48
 """Kernels up to which places are tried: of larger networks they are no part of the cycles that is worth the time."""
-
-_ROUNDS = 2
-"""Number of walks over the layers: the second one knows the others' places."""
 
 Streams = tuple[ByteRange, ...]
 """Scales, then weights of a kernel; kernels with the same streams read them from one place."""
@@ -67,15 +64,11 @@ def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) 
     if not places or len(network.kernels) > MOST or burst % ALIGNMENT or not aligned:
         return None
     least, best = cycles(network), None
-    for _ in range(_ROUNDS):
-        before = least
-        for streams in list(places):
-            for place in range(0, burst, ALIGNMENT):
-                tried = places | {streams: place}
-                form = with_places(network, tried, burst)
-                taken = cycles(form)
-                if taken < least:
-                    least, best, places = taken, form, tried
-        if least == before:
-            break
+    for streams in list(places):
+        for place in range(0, burst, ALIGNMENT):
+            tried = places | {streams: place}
+            form = with_places(network, tried, burst)
+            taken = cycles(form)
+            if taken < least:
+                least, best, places = taken, form, tried
     return best

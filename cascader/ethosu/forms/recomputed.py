@@ -13,11 +13,11 @@ from fractions import Fraction
 from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import Segment, segment
+from cascader.ethosu.forms.column_spans import Segment, may_be_cut, segment
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import Wanted, homed_forms
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.plan.group_costs import JobTimes
@@ -95,7 +95,10 @@ class _Tiler:
         """The segments worth a try, if plans of less than ``least`` bytes are looked for."""
         ends: dict[int, list[Segment]] = {}
         fewest = least
-        for last in range(1, len(self.network.graph.parts)):
+        parts = self.network.graph.parts
+        # What cannot be cut is in every longer segment, too.
+        whole = (number for number, part in enumerate(parts) if not (isinstance(part.payload, EthosuPart) and may_be_cut(part.payload)))
+        for last in range(1, next(whole, len(parts))):
             cut = segment(self.network, 0, last)
             if cut is None or not cut.inside:
                 continue

@@ -14,7 +14,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.fold import folded
-from cascader.ethosu.forms.reblock import GAIN, SMALLEST, reblocked
+from cascader.ethosu.forms.reblock import GAIN, reblocked
 from cascader.ethosu.forms.slices import sliced
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
@@ -127,7 +127,6 @@ def test_other_block_depths_hold_the_same_weights_and_fit_the_shared_buffer(name
     assert changed
     for part in changed:
         old, new = before[part].operation, after[part].operation
-        assert weight_bytes(old) >= SMALLEST
         assert np.array_equal(decoded(network(name, device), old, device), decoded(deepened(name, device), new, device))
         assert scales(network(name, device), old) == scales(deepened(name, device), new)
         assert new.shram == shram_partition(BlockQuery.of(new), new.block, accelerator(device))
@@ -135,7 +134,7 @@ def test_other_block_depths_hold_the_same_weights_and_fit_the_shared_buffer(name
         assert before[part].operation.block == after[part].operation.block
 
 
-@pytest.mark.parametrize("name", ["resnet8", "ds_cnn"])
+@pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn"])
 def test_networks_whose_blocks_read_weights_seldom_enough_are_not_copied(name: str) -> None:
     assert deepened(name, DEFAULT) is network(name, DEFAULT)
 
