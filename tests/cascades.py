@@ -89,3 +89,9 @@ def cascade(name: str, groups: Sequence[Group], *, staged: Sequence[int] = (), a
     """The same for a network by its name."""
     graph = graph_of(name, accelerator)
     return cascade_of(network(name, accelerator), graph, groups, staged=staged, ahead=ahead, accelerator=accelerator)
+
+
+@cache
+def tight(name: str) -> Schedule:
+    """The whole network as one group of single rows, every constant staged."""
+    return cascade(name, cuts(name, [], 1), staged=range(len(graph_of(name).parts)))

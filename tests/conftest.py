@@ -1,4 +1,4 @@
-"""Settings of all tests: generated examples are the same in every run, and Vela compiles the same network once in a run.
+"""Settings of all tests: generated examples (the same in every run of CI), and that Vela compiles the same network once in a run.
 
 A test of Vela's runs asks for the fixture ``every_vela_runs``.
 """
@@ -19,8 +19,12 @@ from cascader.frontends.vela import compiler
 # Tables are as wide as without a terminal, whatever runs the tests; whoever asks for a width sets it.
 os.environ.pop("COLUMNS", None)
 
-settings.register_profile("reproducible", derandomize=True, deadline=None)
-settings.load_profile("reproducible")
+# The examples are the same in every run, so that a change fails for what it did; other ones are asked for by hand:
+# `--hypothesis-profile home` tries new ones, what failed once first, and `thorough` a thousand of each test that names no number.
+settings.register_profile("ci", derandomize=True, deadline=None)
+settings.register_profile("home", deadline=None)
+settings.register_profile("thorough", deadline=None, max_examples=1000)
+settings.load_profile("ci")
 
 
 @pytest.fixture(scope="session", autouse=True)
