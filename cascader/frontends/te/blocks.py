@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from fractions import Fraction
 
 import numpy as np
 import numpy.typing as npt
@@ -32,8 +33,8 @@ _DEPTHS = (16, 32, 64)
 _FOLLOWED, _NEAR = 8, 1.05
 """Blocks of each depth that are followed unit by unit: those of the least estimates, and the largest that are hardly slower."""
 
-_ALIKE = 1.02
-"""Cycles of a block, as a multiple of the fastest one's, at which the wider of both is taken: stripes are cut along the height."""
+_ALIKE = 1.05
+"""Cycles of a block, as a multiple of the fastest one's, at which the larger of both is taken: weights are read less often in a stripe."""
 
 
 class BlockMaker(Struct, frozen=True):
@@ -49,20 +50,20 @@ class BlockMaker(Struct, frozen=True):
     def encoded(
         self, operation: KernelOperation, weights: npt.NDArray[np.integer], records: bytes, constants: StreamEditor
     ) -> KernelOperation:
-        """A filter in its best block and order, its records and then its ``weights`` (OHWI, zero point off) in the constants."""
-        best = self._best(operation, self._orders(accumulating(operation), weights))
+        """A filter in its best block, its records and then its ``weights`` (OHWI, zero point off) in the constants."""
+        best = self._best(operation, self._depths(accumulating(operation), weights))
         scales, stream = constants.append(records), encode_weights(weights, WeightFormat.of(best), self.accelerator)
         return replace(best, scales=(scales,), weights=(constants.append(stream),))
 
-    def _orders(self, operation: KernelOperation, weights: npt.NDArray[np.integer]) -> Iterator[tuple[float, KernelOperation]]:
-        """A filter with blocks of every depth and weights in every order, with the cycles of each."""
+    def _depths(self, operation: KernelOperation, weights: npt.NDArray[np.integer]) -> Iterator[tuple[float, KernelOperation]]:
+        """A filter with blocks of every depth, with the cycles of each."""
         whole = self._whole(operation)
         for depth in sorted({whole, *(depth for depth in _DEPTHS if depth < whole)}):
-            for order in (False, True) if operation.kind is OperationKind.CONV_2D else (False,):
-                start = replace(operation, part_kernel=order, block=replace(self.accelerator.ofm_ublock, depth=depth))
-                stream = encode_weights(weights, WeightFormat.of(start), self.accelerator)
-                made = replace(start, weights=(ByteRange(CONSTANTS, 0, len(stream)),))
-                yield from self._followed(made, operation_work(made, (stream,), self.accelerator))
+            part_kernel = operation.kind is OperationKind.CONV_2D and _is_part_kernel(operation)
+            start = replace(operation, part_kernel=part_kernel, block=replace(self.accelerator.ofm_ublock, depth=depth))
+            stream = encode_weights(weights, WeightFormat.of(start), self.accelerator)
+            made = replace(start, weights=(ByteRange(CONSTANTS, 0, len(stream)),))
+            yield from self._followed(made, operation_work(made, (stream,), self.accelerator))
 
     def _whole(self, operation: KernelOperation) -> int:
         """The depth of a block that takes all channels, or as many as it can."""
@@ -96,16 +97,22 @@ class BlockMaker(Struct, frozen=True):
                 f"{self.accelerator.name}: use fewer channels, a smaller window or more MACs."
             )
         least = min(cycles for cycles, _ in known)
-        return max((made for cycles, made in known if cycles <= least * _ALIKE), key=_reach)
+        return max((made for cycles, made in known if cycles <= least * _ALIKE), key=_volume)
 
 
 def _volume(operation: KernelOperation) -> int:
     return operation.block.elements
 
 
-def _reach(operation: KernelOperation) -> tuple[int, int]:
-    """The columns that a block covers, and then its elements."""
-    return min(operation.block.width, operation.ofm.shape.width), _volume(operation)
+def _is_part_kernel(operation: KernelOperation) -> bool:
+    """Whether a convolution takes a kernel's elements before its channels: where that leaves fewer of the MAC array's inputs idle.
+
+    Vela 5.2.0's rule: of up to 8 channels always, else if 8 channels of 4 elements (2 of 16 bits) are filled as well as 32 (16) channels.
+    """
+    depth, elements = operation.ifm.shape.depth, operation.kernel.elements
+    group, deep = (4, 32) if operation.ifm.dtype.bits == 8 else (2, 16)
+    filled = Fraction(depth, round_up(depth, 8)) * Fraction(elements, round_up(elements, group))
+    return depth <= 8 or filled >= Fraction(depth, round_up(depth, deep))
 
 
 def accumulating(operation: KernelOperation) -> KernelOperation:

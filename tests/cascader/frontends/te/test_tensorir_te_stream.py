@@ -35,12 +35,12 @@ ROWS = 6
 
 
 class FixedBlocks(BlockMaker):
-    """Blocks of 6 x 8 x 16 or less, depth-first, whatever the cost model says."""
+    """Blocks of 6 x 8 x 16 or less, whatever the cost model says."""
 
     def _followed(self, operation: KernelOperation, _work: object) -> Iterator[tuple[float, KernelOperation]]:
         block = Shape3D(6, 8, min(16, operation.ofm.shape.depth))
         shram = shram_partition(BlockQuery.of(operation), block, self.accelerator)
-        if operation.block.depth == block.depth and not operation.part_kernel:
+        if operation.block.depth == block.depth or not operation.weights:
             yield 1.0, operation.having(block=block, shram=shram)
 
 
