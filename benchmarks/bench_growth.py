@@ -15,6 +15,7 @@ import time
 
 from tabulate import tabulate
 
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.replays import close, replayed
@@ -25,7 +26,7 @@ from cascader.frontends.vela import import_network
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.replaying import QuickReplay
+from sim import quick_cycles
 from validation.zoo.builder import NetworkBuilder
 
 SIDE, CHANNELS = 32, 16
@@ -61,7 +62,7 @@ def most_memory() -> str:
 def measure(network: Network, *, frontier: bool) -> tuple[float, float, int]:
     """CPU seconds of plans and of the search with its replays, and the cycles of the best schedule."""
     system = MemoryOptions().memory_system()
-    task = Task(network, DEFAULT_ACCELERATOR, system, QuickReplay(system))
+    task = Task(network, DEFAULT_ACCELERATOR, system, Replayer(quick_cycles, system))
     budget = schedule_layer_by_layer(network, DEFAULT_ACCELERATOR).arena_size
     start = time.process_time()
     with workers(1) as executor:

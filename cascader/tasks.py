@@ -5,30 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
-from typing import Protocol
 
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cascader.ethosu.judge.replay import Cycles, Replayer
 from cascader.ethosu.network.homes import on_ports, outer_memory, spill_home, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
-from cascader.ethosu.search.origins import Judge, has_time_for_another, reason
+from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
 from cascader.ethosu.search.task import Origin, Task
 from cascader.ethosu.spill.spills import Spills
 from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, vela_tools
 from npu_model.accelerator import accelerator
-from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-
-
-class Cycles(Protocol):
-    """A replay that judges what a search finds; it can be pickled, as other processes call it."""
-
-    def __call__(self, network: CompiledNetwork, /, system: MemorySystem, timing: TimingParameters) -> int:
-        """Cycles of a lowered network on the memories of a system, in a timing of the NPU."""
 
 
 class Terms(Struct, frozen=True):
@@ -70,19 +62,19 @@ def network_task(
     outer = None if terms.spill is None else outer_memory(terms.spill, system)
     spilled = () if outer is None else (spill_home(network, outer.memory, outer.port),)
     system = on_ports(system, (*network.homes, *spilled))
-    replay = partial(cycles, system=system, timing=terms.timing)
+    replay = Replayer(cycles, system, terms.timing)
     spills = None if outer is None else Spills(outer)
     return Task(network, accelerator(device).name, system, replay, origin(system), terms.options, homes=wanted, spills=spills)
 
 
-def _others(source: Source, first: Legalised, network: Network, judge: Judge) -> Iterator[Origin]:
+def _others(source: Source, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
     """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
-    other = alternative(source.data, first, judge.accelerator) if has_time_for_another(network) else None
+    other = alternative(source.data, first, measure.accelerator) if has_time_for_another(network) else None
     if other is not None:
         second = other.network()
-        why = reason(network, second, judge)
+        why = reason(network, second, measure)
         if why:
-            yield Origin(second, source.provenance(other, why, judge.system, judge.timing))
+            yield Origin(second, source.provenance(other, why, measure.system, measure.timing))
 
 
 def task_of(source: Source, found: Legalised, device: str, system: MemorySystem, cycles: Cycles, terms: Terms) -> Task:
@@ -94,8 +86,8 @@ def task_of(source: Source, found: Legalised, device: str, system: MemorySystem,
     plain = found.network(merge=spared > MANY_SPARED)
     origin = partial(source.provenance, found, found.note, timing=terms.timing)
     task = network_task(plain, lambda memories: origin(system=memories), device, system, cycles, terms)
-    judge = Judge(task.accelerator, task.system, terms.timing, task.replay)
-    others = () if terms.one_core else tuple(_others(source, found, plain, judge))
+    measure = Measure(task.accelerator, task.system, terms.timing, task.replay)
+    others = () if terms.one_core else tuple(_others(source, found, plain, measure))
     if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), task.provenance))
     return replace(task, others=others)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cascader.ethosu.judge.replay import Cycles
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.prover import prover_of
@@ -17,7 +18,7 @@ from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent,
 from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import legalised
 from cascader.search.workers import processes_for, workers
-from cascader.tasks import Cycles, Source, Terms, network_task, task_of
+from cascader.tasks import Source, Terms, network_task, task_of
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters

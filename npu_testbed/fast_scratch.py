@@ -77,7 +77,6 @@ def _program(program: Program, moves: _Moves, outer: int, fast: int) -> Program:
         regions=(*constants, Region(ARENA, RegionRole.ARENA, outer), Region(FAST_SCRATCH, RegionRole.FAST_SCRATCH, fast)),
         inputs=tuple(_binding(one, moves) for one in program.inputs),
         outputs=tuple(_binding(one, moves) for one in program.outputs),
-        moved={},
     )
 
 

@@ -1,7 +1,7 @@
 """Replay of a Program: timing, traffic and memory."""
 
 from sim.events import Busy, Cause, Event, Listener, Unit, Wait
-from sim.fast import QuickReplay, counted_network, counted_replay, quick_cycles, quick_replay
+from sim.fast import FlatReplay, QuickReplay, counted_network, counted_replay, quick_cycles, quick_replay
 from sim.footprint import Footprint, footprint
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay, operation_beats, replay, replay_network
 
@@ -10,6 +10,7 @@ __all__ = [
     "Busy",
     "Cause",
     "Event",
+    "FlatReplay",
     "Footprint",
     "Listener",
     "NetworkReplay",

@@ -10,13 +10,14 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.kept import KeptKernels
 from cascader.ethosu.codegen.lowering import kernels
-from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
+from cascader.ethosu.cost.block_chain import JobKernels, KnownSteps, choose_together
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.forms import is_small
 from cascader.ethosu.forms.columns import column_counts
+from cascader.ethosu.judge.flat_draft import Numbering
+from cascader.ethosu.judge.tables import HAS_CORE, Tables
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
@@ -65,8 +66,9 @@ class Cascader:
         system: MemorySystem,
         options: CascadeOptions = DEFAULT_OPTIONS,
         provenance: Provenance = UNKNOWN,
+        tables: Tables | None = None,
     ) -> None:
-        """The device's timing is that of the ``provenance``."""
+        """The device's timing is that of the ``provenance``; ``tables`` are its network's, if somebody else asks them, too."""
         self.network = network
         self.accelerator = accelerator
         self.provenance = provenance
@@ -89,8 +91,9 @@ class Cascader:
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
         self.plans: PlanTable[Group] = Planner(self.scheduler, self.cost, options.plans).table()
         self._made: dict[tuple[object, ...], Candidate] = {}
-        self._kept = KeptKernels()
-        self._steps = KnownSteps(self._kept.pair, self._kept.operation)
+        self._tables = tables or Tables(network, device)
+        self._numbering = Numbering(network)
+        self._steps = KnownSteps()
         overlap = Neighbours(network, self.graph, self.cost, device) if options.overlap else None
         self._drafter = Drafter(self.scheduler, self.cost, self.plans, options.plans, options.drafts, overlap)
 
@@ -136,9 +139,14 @@ class Cascader:
             checked=False,
         )
         options = [self.cost.options(job.part, job.start, job.end, staged=job.part in kept) for job in jobs]
-        chosen = choose_together(kernels(schedule, self._kept), options, find_accelerator(self.accelerator), self._steps)
+        chosen = choose_together(self._kernels(schedule), options, find_accelerator(self.accelerator), self._steps)
         blocked = (Job(job.part, option.block, job.rows) if option else job for job, option in zip(schedule.jobs, chosen, strict=True))
         return Candidate(replace(schedule, jobs=tuple(blocked)), draft.cycles)
+
+    def _kernels(self, schedule: Schedule) -> JobKernels:
+        """The kernels of a schedule's jobs, each in its part's own block."""
+        pairs = self._tables.pairs(self._numbering.flat(schedule)) if HAS_CORE else None
+        return JobKernels(lambda: kernels(schedule), pairs)
 
     def promise(self, limit: int, part: Fraction) -> int | None:
         """Cycles that are expected at ``limit`` bytes when that part of the search there is done; None if nothing fits yet."""

@@ -54,7 +54,7 @@ _RANGE_REGISTERS = {
     for what in ("WEIGHT", "SCALE")
 }
 """Registers of the weights and of the scales: the one of the region, and of each core those of the first byte and the length."""
-_SHRAM_DESTINATION = 1 << 8 | 3
+SHRAM_DESTINATION = 1 << 8 | 3
 """DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
 
 
@@ -218,7 +218,7 @@ def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
     writer.check("destination region", op.destination_region, 0, 7)
     writer.short(Cmd0.DMA0_SRC_REGION, op.source.region)
     writer.address(Cmd1.DMA0_SRC, op.source.start)
-    writer.short(Cmd0.DMA0_DST_REGION, _SHRAM_DESTINATION if op.to_shram else op.destination_region)
+    writer.short(Cmd0.DMA0_DST_REGION, SHRAM_DESTINATION if op.to_shram else op.destination_region)
     writer.address(Cmd1.DMA0_DST, op.destination)
     writer.address(Cmd1.DMA0_LEN, op.length)
     return Cmd0.DMA_START, 0

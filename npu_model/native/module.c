@@ -4,11 +4,9 @@
 #include "encode.h"
 #include "shram.h"
 #include "weights.h"
-#include "words.h"
 
 static PyMethodDef METHODS[] = {
     {"block_work", (PyCFunction)(void (*)(void))block_work, METH_FASTCALL, "The work of the OFM blocks of a flat operation."},
-    {"changed_words", (PyCFunction)(void (*)(void))changed_words, METH_FASTCALL, "The words of what operations SET."},
     {"decode_plain", (PyCFunction)(void (*)(void))decode_plain, METH_FASTCALL, "The weights of a stream in plain order, or None."},
     {"decode_weights", (PyCFunction)(void (*)(void))decode_weights, METH_FASTCALL, "The weights of a stream, or None if it is damaged."},
     {"decoder_work", (PyCFunction)(void (*)(void))decoder_work, METH_FASTCALL, "Bits and turns of a stream's parts; whether it is whole."},

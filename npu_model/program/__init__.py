@@ -28,13 +28,12 @@ from npu_model.program.operations import (
     Upscale,
     ifm_extent,
 )
-from npu_model.program.program import MOVED_WEIGHTS, WORD_BYTES, Binding, Moved, Program, Quantisation, Region, RegionRole
+from npu_model.program.program import WORD_BYTES, Binding, Program, Quantisation, Region, RegionRole
 
 __all__ = [
     "BRICK",
     "LONGEST_STRIDE",
     "MOST_ELEMENTS",
-    "MOVED_WEIGHTS",
     "WORD_BYTES",
     "AccumulatorFormat",
     "Activation",
@@ -55,7 +54,6 @@ __all__ = [
     "KernelOperation",
     "KernelWait",
     "Layout",
-    "Moved",
     "Operation",
     "OperationKind",
     "Padding",

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from enum import Enum
 from itertools import accumulate
-from typing import Protocol
 
-from msgspec import Struct, field
+from msgspec import Struct
 
 from npu_model.brief import Brief, Noted
 from npu_model.program.feature_map import ByteRange, DataType
@@ -72,30 +70,6 @@ class Binding(Struct, frozen=True):
         return ByteRange(self.region, self.address, self.address + self.size)
 
 
-MOVED_WEIGHTS = 1024
-"""Bytes of which an address of weights is a multiple from its origin's: a whole number of bursts in any memory system."""
-
-
-class Moved(Protocol):
-    """A kernel with its ``origin``: one that differs from it by its BLOCKDEP and by addresses of feature maps alone.
-
-    Each of its addresses lies a multiple of 16 bytes from the origin's, those of its weights and scales a multiple of
-    :data:`MOVED_WEIGHTS`. Regions and lengths are the same. What depends on nothing else, nor on what the bytes are, is the same for both.
-    """
-
-    @property
-    def kernel(self) -> KernelOperation:
-        """The kernel."""
-
-    @property
-    def origin(self) -> KernelOperation:
-        """The operation that it was made of."""
-
-    @property
-    def home(self) -> KernelOperation:
-        """One with the same streams of weights, all in the constants."""
-
-
 class Program(Noted, frozen=True):
     """The work that the NPU runs: operations in stream order, with regions, inputs and outputs.
 
@@ -103,14 +77,11 @@ class Program(Noted, frozen=True):
     operation ``i``: what the command processor fetches and parses for it. ``names[i]`` is the layer that
     operation ``i`` belongs to ("" if unknown); names are annotations and take no part in equality.
 
-    ``moved`` tells by the identity of kernels, here or elsewhere, of what they were made; it takes no part in equality either.
-
     Regions are sorted by index. Two regions may alias one memory only as the driver binds them: Vela's
     scratch (1) and fast scratch (2) are the same tensor unless the memory mode is Dedicated_Sram.
     """
 
-    unshown = ("moved",)
-    notes = ("names", "moved")
+    notes = ("names",)
 
     accelerator: str
     operations: tuple[Operation, ...]
@@ -119,7 +90,6 @@ class Program(Noted, frozen=True):
     inputs: tuple[Binding, ...] = ()
     outputs: tuple[Binding, ...] = ()
     names: tuple[str, ...] = ()
-    moved: Mapping[int, Moved] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         if len(self.words) != len(self.operations):
@@ -149,16 +119,6 @@ class Program(Noted, frozen=True):
     def transfers(self) -> tuple[DmaOperation, ...]:
         """The DMA operations, in order."""
         return tuple(op for op in self.operations if isinstance(op, DmaOperation))
-
-    def origin(self, kernel: KernelOperation) -> KernelOperation:
-        """The kernel that another one was made of, itself if that is unknown."""
-        made_of = self.made_of(kernel)
-        return kernel if made_of is None else made_of.origin
-
-    def made_of(self, kernel: KernelOperation) -> Moved | None:
-        """The values that a kernel was made of; None if these are unknown."""
-        moved = self.moved.get(id(kernel))
-        return moved if moved is not None and moved.kernel is kernel else None
 
     def name(self, index: int) -> str:
         """Layer name of operation ``index``, "" if unknown."""

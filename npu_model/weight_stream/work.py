@@ -7,7 +7,7 @@ from operator import itemgetter
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import ByteRange, DmaOperation, KernelOperation, Moved, Program
+from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
 from npu_model.weight_stream.order import STREAM_BITS, WeightFormat, run_ends
 from npu_model.weight_stream.weights import core_format, weight_shape
@@ -45,15 +45,6 @@ class _Contents:
         """Transfers that were not looked at yet: most programs ask for none."""
         # By the identity of the ranges, which stripes of a part share; the streams since the last copy.
         self._streams: dict[int, _Cores | None] = {}
-        self._homes: dict[int, bytes | None] = {}
-
-    def home(self, op: KernelOperation) -> bytes | None:
-        """The constants that hold all weights of an operation; None if they are elsewhere."""
-        key = id(op.weights)
-        if key not in self._homes:
-            region, *others = {where.region for where in op.weights}
-            self._homes[key] = None if others else self._constants.get(region)
-        return self._homes[key]
 
     def _copy(self, op: DmaOperation) -> None:
         """A transfer overwrites what lies at its destination; what it brings is known if its source is."""
@@ -115,56 +106,31 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
 
 
 class _KnownWork:
-    """The work of operations that come again, as a search replays them.
-
-    An operation is known by its identity and the places of its streams, and its work by these places and what decides their format:
-    operations whose tensors lie elsewhere share it.
-    """
+    """The work of streams that come again: known by their places in contents, and by what decides their format."""
 
     def __init__(self) -> None:
-        self._forget()
-
-    def _forget(self) -> None:
-        self._found: dict[object, tuple[tuple[DecoderWork, ...], KernelOperation, Accelerator]] = {}
-        self._home: dict[object, tuple[tuple[DecoderWork, ...], KernelOperation, bytes, Accelerator]] = {}
-        self._works: dict[object, tuple[tuple[DecoderWork, ...], Accelerator]] = {}
+        self._found: dict[object, tuple[DecoderWork, ...]] = {}
         self._contents: dict[int, bytes] = {}
-
-    def at_home(self, op: KernelOperation, content: bytes, accelerator: Accelerator) -> tuple[DecoderWork, ...] | None:
-        """The work of an operation that reads all of its weights in these constants, if it has come before."""
-        known = self._home.get((id(op), id(content), id(accelerator)))
-        return None if known is None else known[0]
-
-    def keep_home(self, op: KernelOperation, content: bytes, accelerator: Accelerator, work: tuple[DecoderWork, ...]) -> None:
-        """Keep what :meth:`of` has given for such an operation."""
-        self._home[id(op), id(content), id(accelerator)] = work, op, content, accelerator
 
     def of(self, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
         """As :func:`operation_work`, for the stream of each core."""
         places = tuple((id(content), begin, end) for slices in cores for content, begin, end in slices)
-        key = id(op), id(accelerator), tuple(map(len, cores)), places
+        key = weight_shape(op), WeightFormat.of(op), op.ifm.dtype.bits, accelerator, tuple(map(len, cores)), places
         known = self._found.get(key)
         if known is None:
             # What is known by its identity is kept.
             contents = {id(content): content for slices in cores for content, _, _ in slices}
             if len(self._found) > _MOST_WORKS or len(self._contents | contents) > _MOST_CONTENTS:
-                self._forget()
+                self._found.clear()
+                self._contents.clear()
             self._contents |= contents
-            form = weight_shape(op), WeightFormat.of(op), *key[1:]
-            known = self._found[key] = self._shared(form, op, cores, accelerator), op, accelerator
-        return known[0]
-
-    def _shared(self, key: object, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
-        """The work of all operations with this key."""
-        known = self._works.get(key)
-        if known is None:
             streams = tuple(b"".join([content[begin:end] for content, begin, end in slices]) for slices in cores)
-            known = self._works[key] = operation_work(op, streams, accelerator), accelerator
-        return known[0]
+            known = self._found[key] = operation_work(op, streams, accelerator)
+        return known
 
 
 _MOST_WORKS, _MOST_CONTENTS = 8192, 8
-"""Operations whose work is kept before all is forgotten, and contents of constants."""
+"""Works that are kept before all are forgotten, and contents of constants."""
 
 _KNOWN = _KnownWork()
 
@@ -174,35 +140,15 @@ def stream_work(program: Program, accelerator: Accelerator) -> StreamWork:
     contents, work = _Contents(program), {}
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
-            found = _kernel_work(op, program.made_of(op), contents, accelerator) if op.weights else None
-            if found is not None:
-                work[index] = found
+            streams = contents.streams(op) if op.weights else None
+            if streams is not None:
+                work[index] = _KNOWN.of(op, streams, accelerator)
         elif isinstance(op, DmaOperation):
             contents.copied.append(op)
     return work
 
 
-def work_of(made_of: Moved, program: Program, accelerator: Accelerator) -> tuple[DecoderWork, ...] | None:
-    """The work of a kernel by what it was made of; None if its weights are no constants of the program.
-
-    InputError if a stream is damaged.
-    """
-    return _kernel_work(made_of.kernel, made_of, _Contents(program), accelerator)
-
-
-def _kernel_work(
-    op: KernelOperation, made_of: Moved | None, contents: _Contents, accelerator: Accelerator
-) -> tuple[DecoderWork, ...] | None:
-    """The work of one kernel, by that of what it was ``made_of`` if that is known; None if its weights are unknown."""
-    origin, op = (op, op) if made_of is None else (made_of.origin, made_of.home)
-    home = contents.home(op)
-    found = None if home is None else _KNOWN.at_home(origin, home, accelerator)
-    if found is not None:
-        return found
-    known = contents.streams(op)
-    if known is None:
-        return None
-    found = _KNOWN.of(origin, known, accelerator)
-    if home is not None:
-        _KNOWN.keep_home(origin, home, accelerator, found)
-    return found
+def work_of(op: KernelOperation, content: bytes, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
+    """The work of a kernel that reads its weights in these constants; InputError if a stream is damaged."""
+    cores = tuple(((content, where.start, min(where.end, len(content))),) if where.start < len(content) else () for where in op.weights)
+    return _KNOWN.of(op, cores, accelerator)

@@ -8,6 +8,7 @@ Where it is compiled (``sim/native``) it looks nothing up, and counts what every
 """
 
 from sim.fast.counted import counted_network, counted_replay
-from sim.fast.quick import QuickReplay, quick_cycles, quick_replay
+from sim.fast.flat import FlatReplay, quick_cycles
+from sim.fast.quick import QuickReplay, quick_replay
 
-__all__ = ["QuickReplay", "counted_network", "counted_replay", "quick_cycles", "quick_replay"]
+__all__ = ["FlatReplay", "QuickReplay", "counted_network", "counted_replay", "quick_cycles", "quick_replay"]

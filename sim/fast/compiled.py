@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cached_property, lru_cache
 from itertools import chain
 
@@ -13,16 +13,16 @@ from npu_model.cost.block_jobs import PHASES
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.native import native
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Region, Shram
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Shram
 from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
-from npu_model.weight_stream.work import StreamWork, work_of
+from npu_model.weight_stream.work import StreamWork
 from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
 from sim.engine.machine import Times
 from sim.engine.ports import Channel, burst_beats
 from sim.events import Cause, Unit
-from sim.replay import MAX_BLOCKS, Beats, blocks_of
+from sim.replay import Beats
 
 _WORK, _CORE = native("npu_model"), native("sim")
 """Compiled cores: the work of an operation's blocks, and the replay; None as :func:`npu_model.native.native` says."""
@@ -32,9 +32,6 @@ _NO_CAP = 1 << 62
 
 _MOST_BYTES = 64 << 20
 """Bytes of block work that are kept before all is forgotten."""
-
-_MOST_KNOWN = 8192
-"""Operations whose work is known by their identity before that is forgotten."""
 
 _LARGEST_TERM = 1 << 20
 """Terms of the cycles of a data word up to which no replay leaves 64 bits."""
@@ -99,23 +96,6 @@ class CompiledReplay(Brief, frozen=True):
         return Beats(*self.counts[begin : begin + 4])
 
 
-class _Kernel(Brief, frozen=True):
-    """All that the core asks of a kernel with weights in ``constants``, or with copies of these; it keeps what it is known by."""
-
-    unshown = ("op", "constants", "work")
-
-    op: KernelOperation
-    constants: bytes
-    blocks: int
-    work: memoryview
-
-
-def _constants(program: Program) -> Region | None:
-    """The region that holds all constants of a Program; None if there are several or none."""
-    filled = [region for region in program.regions if region.content]
-    return filled[0] if len(filled) == 1 else None
-
-
 class CompiledCache:
     """Numbers and block works that compiled replays on one device with one memory system share."""
 
@@ -127,9 +107,6 @@ class CompiledCache:
         self._memories = array("q", chain.from_iterable(_memory(memory, accelerator, timing) for memory in system.ports))
         self._ports = array("q", system.region_ports)
         self._works: dict[object, bytes] = {}
-        # What is known by its identity is kept.
-        self._known: dict[tuple[int, int], tuple[memoryview, KernelOperation, tuple[DecoderWork, ...]]] = {}
-        self._kernels: dict[int, _Kernel] = {}
         self._bytes = 0
         access = accelerator.access
         numbers = (
@@ -165,17 +142,7 @@ class CompiledCache:
         bursts = [memory.burst_bytes // self._word for memory in self._system.ports]
         return max(terms) <= _LARGEST_TERM and min(bursts) > 0
 
-    def _work(self, program: Program, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> memoryview:
-        """The work of the operation's blocks; an operation that comes again has what it had."""
-        known = self._known.get((id(op), id(decoding)))
-        if known is None:
-            work = memoryview(self._shared_work(program.origin(op), decoding)).cast("q")
-            if len(self._known) > _MOST_KNOWN:
-                self._forget_operations()
-            known = self._known[id(op), id(decoding)] = work, op, decoding
-        return known[0]
-
-    def _shared_work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> bytes:
+    def work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> memoryview:
         """The work of the operation's blocks; kernels that differ by addresses alone share it."""
         row = flat_operation(op, self._accelerator, self._timing, is_known=bool(decoding), modulus=PHASES * self._word)
         key = row.tobytes(), decoding
@@ -187,54 +154,20 @@ class CompiledCache:
             self._bytes += len(found)
             if self._bytes > _MOST_BYTES:
                 self._works.clear()
-                self._forget_operations()
                 self._bytes = len(found)
             self._works[key] = found
-        return found
+        return memoryview(found).cast("q")
 
-    def _forget_operations(self) -> None:
-        self._known.clear()
-        self._kernels.clear()
-
-    def _kernel(self, program: Program, op: KernelOperation, constants: Region | None) -> _Kernel | None:
-        """A kernel by its identity and that of the constants; None if it does not say what it was made of, or has other weights."""
-        known = self._kernels.get(id(op))
-        if known is not None and constants is not None and known.constants is constants.content:
-            return known
-        made_of, blocks = program.made_of(op), blocks_of(op)
-        if made_of is None or constants is None or blocks > MAX_BLOCKS:
-            return None
-        is_decoded = self._timing.decodes_streams and made_of.home.weights
-        decoding = work_of(made_of, program, self._accelerator) if is_decoded else ()
-        if decoding is None:
-            return None
-        known = self._kernels[id(op)] = _Kernel(op, constants.content, blocks, self._work(program, op, decoding))
-        return known
-
-    def cycles(self, program: Program) -> int | None:
-        """The cycles of a Program whose kernels all say what they were made of, each looked up once; None if any does not."""
-        constants = _constants(program)
-        kernels = []
-        for op in program.operations:
-            if isinstance(op, KernelOperation):
-                kernel = self._kernel(program, op, constants)
-                if kernel is None:
-                    return None
-                kernels.append(kernel)
-        if sum(kernel.blocks for kernel in kernels) > MAX_BLOCKS:
-            return None
-        return self._run(self._rows(program), [kernel.work for kernel in kernels])[0]
-
-    def _run(self, rows: list[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
+    def run(self, rows: Sequence[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
         """The core's cycles, times, beats and counts, with so many counts of each operation."""
         assert _CORE is not None  # noqa: S101  # is_usable
-        flat = array("q", rows)
+        flat = rows if isinstance(rows, array) else array("q", rows)
         number = len(rows) // _ROW
         times, beats, counted = (array("q", bytes(8 * size)) for size in (3 * number, 4, counts * number))
         cycles: int = _CORE.replay(self._numbers, self._memories, self._ports, flat, works, times, beats, counted)
         return cycles, times, beats, counted
 
-    def _rows(self, program: Program) -> list[int]:
+    def rows(self, program: Program) -> list[int]:
         """Kind and words of each operation, and what its unit has to know of it."""
         rows: list[int] = []
         shram: Shram | None = None
@@ -261,8 +194,8 @@ class CompiledCache:
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
         """One Program; only if its replay is ``counted`` it has counts."""
         kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
-        works = {index: self._work(program, op, known.get(index, ())) for index, op in kernels}
-        cycles, times, beats, counts = self._run(self._rows(program), list(works.values()), _COUNTS + 4 if counted else 0)
+        works = {index: self.work(op, known.get(index, ())) for index, op in kernels}
+        cycles, times, beats, counts = self.run(self.rows(program), list(works.values()), _COUNTS + 4 if counted else 0)
         # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
         ended = iter(times[: 3 * (len(works) + len(program.transfers))])
         found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
-from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.program import WORD_BYTES, KernelOperation, Program
 from npu_model.shapes import ceil_div
@@ -85,14 +84,3 @@ def command_and_copy_beats(program: Program, device: Accelerator, system: Memory
         if not op.to_shram:
             words[2 * system.port_of(op.destination_region) + 1] += length
     return Beats(*words)
-
-
-def quick_cycles(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
-    """NPU ACTIVE of all Programs of a network, one after the other: the cycles of :func:`sim.replay_network`."""
-    return sum(_cycles(program, system, timing) for program in network.programs)
-
-
-def _cycles(program: Program, system: MemorySystem, timing: TimingParameters) -> int:
-    compiled = compiled_cache(accelerator(program.accelerator), system, timing)
-    known = compiled.cycles(program) if compiled.is_usable else None
-    return quick_replay(program, system, timing).cycles if known is None else known

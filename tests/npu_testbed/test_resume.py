@@ -25,9 +25,10 @@ import cascader.ethosu.search.search
 import npu_testbed.comparisons.beside_vela
 import npu_testbed.comparisons.vela_points
 import npu_testbed.comparisons.vela_runs
-import npu_testbed.replaying
 import npu_testbed.resume
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.judge.judge import Judge
+from cascader.ethosu.schedule.schedule import Schedule
 from npu_testbed.answers import FOLDER, Answers
 from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
 from npu_testbed.memory_options import MemoryOptions
@@ -44,16 +45,17 @@ def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> No
     """Run a search up to its replay of that number."""
     calls = 0
 
-    def cycles(*arguments: object) -> int:
+    real = Judge.cycles
+
+    def cycles(judge: Judge, made: Schedule) -> int:
         nonlocal calls
         calls += 1
         if calls > after:
             raise KeyboardInterrupt
-        return npu_testbed.replaying.quick_replay_cycles(*arguments)  # type: ignore[attr-defined, no-any-return]  # set below
+        return real(judge, made)
 
     with monkeypatch.context() as patch:
-        patch.setattr("npu_testbed.replaying.quick_replay_cycles", npu_testbed.replaying.quick_cycles, raising=False)
-        patch.setattr("npu_testbed.replaying.quick_cycles", cycles)
+        patch.setattr(Judge, "cycles", cycles)
         assert call("frontier", *OPTIONS, folder).status == 130
 
 
@@ -81,18 +83,18 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     for name in left:
         assert call("simulate", "schedule", tmp_path / name).status == 0
     replays = 0
-    real = npu_testbed.replaying.quick_cycles
+    real = Judge.cycles
 
-    def cycles(*arguments: object) -> int:
+    def cycles(judge: Judge, made: Schedule) -> int:
         nonlocal replays
         replays += 1
-        return real(*arguments)  # type: ignore[arg-type]  # what the search calls it with
+        return real(judge, made)
 
     def asked(*_: object) -> None:
         raise AssertionError
 
     monkeypatch.setattr(Cascader, "schedules_at", asked)
-    monkeypatch.setattr("npu_testbed.replaying.quick_cycles", cycles)
+    monkeypatch.setattr(Judge, "cycles", cycles)
     assert call("frontier", *OPTIONS, tmp_path).status == 0
     assert files(tmp_path) == files(whole)
     assert [path.name for path in tmp_path.iterdir() if path.is_dir()] == []
@@ -100,7 +102,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     replays = 0
     again = tmp_path / "again"
     monkeypatch.undo()
-    monkeypatch.setattr("npu_testbed.replaying.quick_cycles", cycles)
+    monkeypatch.setattr(Judge, "cycles", cycles)
     assert call("frontier", *OPTIONS, again).status == 0
     assert replays == everything + 3
 
@@ -200,7 +202,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
         monkeypatch.setattr(module, name, instead)
 
-    counted(npu_testbed.replaying, "quick_cycles")
+    counted(Judge, "cycles")
     counted(cascader.ethosu.search.errands, "with_replayed_copies")
     counted(cascader.ethosu.search.errands, "with_replayed_blocks")
     counted(npu_testbed.comparisons.vela_runs, "compile_at")
@@ -217,7 +219,7 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
     compare_quickly(monkeypatch)
     whole = call(*compared(tmp_path / "whole"))
     everything, answers = len(tasks), len(list((tmp_path / "whole").iterdir()))
-    assert {"quick_cycles", "compile_at", "validate_vela", "schedules_at", "smallest", "with_replayed_blocks"} <= set(tasks)
+    assert {"cycles", "compile_at", "validate_vela", "schedules_at", "smallest", "with_replayed_blocks"} <= set(tasks)
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", RUN, *compared(killed)]
@@ -251,7 +253,7 @@ def test_results_of_other_options_are_not_taken(tmp_path: Path, tasks: list[str]
     assert json.loads(call(*words).output) == found
     assert tasks == []
     other = json.loads(call(*words, "--accelerator-config", "ethos-u55-64").output)
-    assert {"quick_cycles", "compile_at"} <= set(tasks)
+    assert {"cycles", "compile_at"} <= set(tasks)
     assert other == json.loads(call(*words[:4], "--json", "--accelerator-config", "ethos-u55-64").output)
 
 
@@ -273,7 +275,7 @@ def test_a_network_of_the_portfolio_goes_on_within_its_search(tmp_path: Path, ta
         def fails(*_: object) -> int:
             raise KeyboardInterrupt
 
-        patch.setattr(npu_testbed.replaying, "quick_cycles", fails)
+        patch.setattr(Judge, "cycles", fails)
         assert call(*words).status == 130
     (folder,) = tmp_path.iterdir()
     assert len(list(folder.iterdir())) > 4

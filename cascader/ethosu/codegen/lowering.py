@@ -2,29 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as mutable
-from dataclasses import field
-from functools import partial
 from itertools import pairwise
 
-from msgspec import Struct
-
-from cascader.ethosu.codegen.kept import Addresses, Issued, IssuedOperation, KeptKernels, Located, Looked, Placed
 from cascader.ethosu.codegen.stream import Stream
-from cascader.ethosu.codegen.stripes import Place, form, stripe
+from cascader.ethosu.codegen.stripes import Place, in_block, stripe
 from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Network, Port, Segment
 from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.plan.jobs import Copy, Job
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
-from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
-from npu_model.program import Binding, Control, ControlKind, DmaWait, KernelOperation, Moved, Operation, Program, Region, RegionRole
+from npu_model.program import Binding, Control, ControlKind, DmaWait, KernelOperation, Program, Region, RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.shapes import round_up
@@ -48,14 +43,10 @@ class _Lowering:
     staged: dict[str, int]
     """Address of the newest copy of a part's weights."""
     early_tables: bool
-    kept: KeptKernels
-    finish: Callable[[KeptKernels, Sequence[IssuedOperation]], _Finished]
-    located: dict[str, Located] = field(default_factory=dict)
-    """Parts of the schedule among the kept ones."""
 
     def program(self, segment: Segment, first: int, last: int, *, more: bool = False) -> Program:
         """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment, or with ``more`` behind them of it."""
-        stream = Stream(self.accelerator, self.kept)
+        stream = Stream(self.accelerator)
         early = self._early_tables(first, last)
         for step in range(first, last):
             if step == first + 1:
@@ -65,12 +56,12 @@ class _Lowering:
         if more and stream.transfers:
             stream.issue(DmaWait(0), "")  # the next Program knows of none that is under way
         stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
-        finished = self.finish(self.kept, stream.operations)
+        operations, words = tuple(stream.operations), encode_operations(stream.operations)[1]
         constants = self.schedule.network.constants
         return Program(
             accelerator=self.schedule.accelerator,
-            operations=finished.operations,
-            words=finished.words,
+            operations=operations,
+            words=words,
             regions=(
                 Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
                 Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
@@ -79,7 +70,6 @@ class _Lowering:
             inputs=_bindings(segment.inputs, self.places, self.regions),
             outputs=_bindings(segment.outputs, self.places, self.regions),
             names=tuple(stream.names),
-            moved=finished.moved,
         )
 
     def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
@@ -106,78 +96,25 @@ class _Lowering:
             stream.load(part.lut, part.layer)
         for copy in self.copies.get(step, ()):
             copied = self.parts[copy.part]
-            stream.stage(self.kept.copied(copied.operation), copy.address, copied.layer)
+            stream.stage(weight_ranges(copied.operation), copy.address, copied.layer)
             self.staged |= dict.fromkeys(copy.readers, copy.address)
         kernel = self._kernel(job, part)
-        if part.transfer and (moved := transfers(self.kept.operation(kernel))):
+        if part.transfer and (moved := transfers(kernel)):
             stream.move(moved, part.layer)
             return
         stream.run(kernel, part.layer)
 
-    def _kernel(self, job: Job, part: EthosuPart) -> Placed:
+    def _kernel(self, job: Job, part: EthosuPart) -> KernelOperation:
         """The kernel of a job, which reads its weights from their newest copy if there is one."""
-        located = self.located.get(job.part)
-        if located is None:
-            located = self.located[job.part] = _located(self.kept, job.part, part, self.places)
-        block, staged = job.block, self.staged.get(job.part)
-        key = job.rows, block and (block.height, block.width, block.depth)
-        return located.kernels.get((staged, key)) or self.kept.kernel(located, key, staged, partial(self._look, job, part))
-
-    def _look(self, job: Job, part: EthosuPart) -> Looked:
-        looked = _look(job, part, self.places)
-
-        def made() -> KernelOperation:
-            operation = _with_block(looked.make(), job, self.accelerator)
-            require_own_constants(job.part, part, job.rows, operation)
-            return operation
-
-        return Looked((looked.form, job.block and (job.block.height, job.block.width, job.block.depth)), looked.offsets, made)
+        start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
+        operation = in_block(stripe(part, start, end, self.places), job.part, job.block, self.accelerator)
+        require_own_constants(job.part, part, job.rows, operation)
+        staged = self.staged.get(job.part)
+        return operation if staged is None else with_staged_weights(operation, staged)
 
 
-def _look(job: Job, part: EthosuPart, places: dict[str, Place]) -> Looked:
-    """A job's kernel in its part's own block."""
-    start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
-    key, offsets = form(part, start, end, places)
-
-    def made() -> KernelOperation:
-        there = ((name, places.get(name)) for name in (part.ifm, part.ofm, part.ifm2) if name is not None)
-        at = {name: place for name, place in there if place is not None}
-        for name, offset in zip((part.ifm, part.ofm, part.ifm2), offsets, strict=True):
-            if name in at:
-                at[name] = Place(-offset, at[name].rows, at[name].row_bytes)
-        return stripe(part, start, end, at)
-
-    return Looked((job.part, key), offsets, made)
-
-
-def _located(kept: KeptKernels, name: str, part: EthosuPart, places: dict[str, Place]) -> Located:
-    """A part among the kept ones: its tensors may roll otherwise, and then its kernels are others."""
-
-    def look() -> tuple[object, Addresses]:
-        maps = [(feature_map, None if tensor is None else places.get(tensor)) for tensor, feature_map in part.maps]
-        rolls = tuple(None if place is None else (place.rows, place.row_bytes) for _, place in maps)
-        ifm, ofm, *second = (place.address if place is not None and one.region != CONSTANTS else None for one, place in maps)
-        return (name, rolls), (ifm, ofm or 0, second[0] if second else None)
-
-    return kept.located((name, places.get(part.ifm), places.get(part.ofm), part.ifm2 and places.get(part.ifm2)), look)
-
-
-def _with_block(operation: KernelOperation, job: Job, accelerator: Accelerator) -> KernelOperation:
-    """The operation with the job's block config and the SHRAM partition that this implies."""
-    if job.block is None or job.block == operation.block:
-        return operation
-    if operation.weights and job.block.depth != operation.block.depth:
-        raise InputError(
-            f"Part {job.part!r} has block depth {job.block.depth} but weights encoded for {operation.block.depth}: keep the depth."
-        )
-    shram = shram_partition(BlockQuery.of(operation), job.block, accelerator)
-    if shram is None:
-        raise InputError(f"Block {job.block} of part {job.part!r} does not fit into the SHRAM of {accelerator.name}: choose a smaller one.")
-    return operation.having(block=job.block, shram=shram)
-
-
-def _places(schedule: Schedule) -> dict[str, Place]:
-    """Where every tensor lies in its region; those that are whole are one row."""
+def places_of(schedule: Schedule) -> dict[str, Place]:
+    """Where every tensor of a schedule lies in its region; those that are whole are one row."""
     graph = schedule.network.graph
     homes = {home.tensor: Place(home.address, 1, graph.tensor(home.tensor).size) for home in schedule.network.homes}
     return homes | {
@@ -205,92 +142,43 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, Place], regions: Mappin
     )
 
 
-def kernels(schedule: Schedule, kept: KeptKernels) -> list[Placed | None]:
-    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU.
-
-    Of kernels that are ``kept`` those are taken that were made before.
-    """
-    places = _places(schedule)
-    kept.make_room()
-    parts = {name: kernel for name, kernel in schedule.network.kernels.items() if not kernel.transfer}
-    located = {name: _located(kept, name, part, places) for name, part in parts.items() if part.ofm in places}
-    found: list[Placed | None] = []
+def kernels(schedule: Schedule) -> list[KernelOperation | None]:
+    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU."""
+    places, parts = places_of(schedule), schedule.network.kernels
+    found: list[KernelOperation | None] = []
     for job in schedule.jobs:
         part = parts.get(job.part)
-        if part is None:
-            found.append(None)
-            continue
-        at, rows = located[job.part], job.rows
-        kernel = at.kernels.get((None, rows))
-        found.append(kept.kernel(at, rows, None, partial(_look, job, part, places)) if kernel is None else kernel)
+        rows = job.rows or (0, part.axis.extent(part.operation.ofm.shape) if part else 0)
+        found.append(None if part is None or part.transfer else stripe(part, *rows, places))
     return found
 
 
-class _Finished(Struct, frozen=True):
-    """The operations of a Program, the words of each, and what its kernels were made of."""
-
-    operations: tuple[Operation, ...]
-    words: tuple[int, ...]
-    moved: Mapping[int, Moved]
-
-
-def _whole(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished:
-    """The operations themselves."""
-    found = tuple(kept.issued_operation(one) if isinstance(one, Issued) else one for one in issued)
-    return _Finished(found, encode_operations(found)[1], {})
-
-
-def _replayed(kept: KeptKernels, issued: Sequence[IssuedOperation]) -> _Finished:
-    """Operations that replay like these."""
-    found = tuple([one.replayed or kept.replayed(one) if isinstance(one, Issued) else one for one in issued])
-    return _Finished(found, kept.words(issued), kept.moved)
-
-
-def lower(schedule: Schedule, *, early_tables: bool = True, cuts: Sequence[int] = ()) -> CompiledNetwork:
+def lower(schedule: Schedule, *, early_tables: bool = True, cuts: Sequence[int] = (), checked: bool = True) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. A further Program
     begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. InputError
-    if a block config does not fit or an operation breaks a rule of the accelerator.
+    if a block config does not fit or, where that is ``checked``, an operation breaks a rule of the accelerator.
     """
-    lowered = _lowered(schedule, KeptKernels(), _whole, early_tables=early_tables, cuts=cuts)
-    for program in lowered.programs:
+    lowered = _lowered(schedule, early_tables=early_tables, cuts=cuts)
+    for program in lowered.programs if checked else ():
         check_program(program, find_accelerator(schedule.accelerator))
     return lowered
 
 
-def replayable(schedule: Schedule, kept: KeptKernels | None = None) -> CompiledNetwork:
-    """Programs whose replay is that of a schedule's to the cycle, for a schedule that is compared with others and goes nowhere.
-
-    Their kernels lie elsewhere: of kernels that differ by addresses alone, which no replay asks for, one stands for all. Of kernels of the
-    same network and device that are ``kept`` those are taken that were made before. Nothing is checked.
-    """
-    return _lowered(schedule, KeptKernels() if kept is None else kept, _replayed, early_tables=True)
-
-
-def _lowered(
-    schedule: Schedule,
-    kept: KeptKernels,
-    finish: Callable[[KeptKernels, Sequence[IssuedOperation]], _Finished],
-    *,
-    early_tables: bool,
-    cuts: Sequence[int] = (),
-) -> CompiledNetwork:
+def _lowered(schedule: Schedule, *, early_tables: bool, cuts: Sequence[int]) -> CompiledNetwork:
     network = schedule.network
-    kept.make_room()
     lowering = _Lowering(
         schedule=schedule,
         accelerator=find_accelerator(schedule.accelerator),
         parts=network.kernels,
-        places=_places(schedule),
+        places=places_of(schedule),
         regions={home.tensor: home.region for home in network.homes},
         copies={},
         staged={},
         early_tables=early_tables,
-        kept=kept,
-        finish=finish,
     )
     for copy in schedule.copies:
         lowering.copies.setdefault(copy.step, []).append(copy)

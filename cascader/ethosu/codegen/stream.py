@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from cascader.ethosu.codegen.kept import Issued, IssuedOperation, KeptKernels, Placed
-from cascader.ethosu.network.network import LUT_SLOT, LutLoad
+from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
+from cascader.ethosu.network.network import ARENA, LUT_SLOT, LutLoad
 from npu_model.accelerator import Accelerator
-from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelWait
+from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
 
 
 @dataclass(slots=True)
@@ -16,10 +16,9 @@ class Stream:
     """Operations issued so far, with the kernels, transfers and tables that the NPU may hold behind the last of them."""
 
     accelerator: Accelerator
-    kept: KeptKernels = field(default_factory=KeptKernels)
-    operations: list[IssuedOperation] = field(default_factory=list)
+    operations: list[Operation] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
-    kernels: list[Issued] = field(default_factory=list)
+    kernels: list[KernelOperation] = field(default_factory=list)
     """All kernels so far, the newest last."""
     running: int = 0
     """Number of the newest kernels that may not have finished."""
@@ -28,7 +27,7 @@ class Stream:
     tables: list[LutLoad] = field(default_factory=list)
     """Look-up tables that are in SHRAM, or on their way."""
 
-    def issue(self, operation: IssuedOperation, name: str) -> None:
+    def issue(self, operation: Operation, name: str) -> None:
         """Append an operation of the layer ``name``."""
         self.operations.append(operation)
         self.names.append(name)
@@ -37,34 +36,33 @@ class Stream:
         """Begin to transfer a table unless it is in its place already, after the kernels that use that place."""
         if table in self.tables:
             return
-        self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age].placed, table)], name)
+        self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)], name)
         self._transfer(DmaOperation(table.source, table.destination, to_shram=True), name)
         self.tables = [other for other in self.tables if not overlapping(other, table)] + [table]
 
     def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
         """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena, behind the kernels that use them."""
         for span in ranges:
-            self.move((self.kept.transfer(span, address),), name)
+            self.move((DmaOperation(span, address, ARENA),), name)
             address += span.length
 
     def move(self, transfers: Sequence[DmaOperation], name: str) -> None:
         """Begin to copy bytes within the arena, behind the kernels that make them and those that use their new place."""
         for transfer in transfers:
-            newest = [self.kernels[-1 - age].placed for age in range(self.running)]
-            self._finish_kernels([age for age, kernel in enumerate(newest) if self.kept.touches(kernel, transfer)], name)
+            self._finish_kernels([age for age in range(self.running) if touches(self.kernels[-1 - age], transfer)], name)
             self._transfer(transfer, name)
 
-    def run(self, kernel: Placed, name: str) -> None:
+    def run(self, kernel: KernelOperation, name: str) -> None:
         """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
         if self.transfers:
             newest_first = self.transfers[::-1]
             self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(kernel, transfer)], name)
-        earlier = self.kernels
-        issued = (earlier and self.kept.behind.get((earlier[-1], kernel))) or self.kept.issued(earlier, kernel, self.accelerator)
+        # No value looks back behind more kernels than that, as each has a block.
+        issued = kernel.having(blockdep=blockdep(self.kernels[-MAX_BLOCKDEP:], kernel, self.accelerator))
         self.issue(issued, name)
         self.kernels.append(issued)
         self.running = min(self.running + 1, self.accelerator.max_outstanding_kernels)
-        if self.accelerator.reserved_lut_banks == 0 and kernel.template.home.activation.kind is not ActivationKind.LUT:
+        if self.accelerator.reserved_lut_banks == 0 and kernel.activation.kind is not ActivationKind.LUT:
             # The banks of the tables are not reserved here: such a kernel has its accumulators or operands there.
             self.tables = []
 
@@ -84,22 +82,29 @@ class Stream:
             self.issue(DmaWait(ages[0]), name)
             self.transfers = self.transfers[len(self.transfers) - ages[0] :]
 
-    def _needs(self, kernel: Placed, transfer: DmaOperation) -> bool:
+    def _needs(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
         """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM, or overwrites one that it reads."""
         if transfer.to_shram:
             return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
-        return self.kept.touches(kernel, transfer)
+        return touches(kernel, transfer)
 
-    def _uses(self, kernel: Placed, table: LutLoad) -> bool:
+    def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
         """Whether the kernel holds SHRAM bytes of the table's place."""
         if self.accelerator.reserved_lut_banks == 0:
             return True
-        activation = kernel.template.home.activation
+        activation = kernel.activation
         if activation.kind is not ActivationKind.LUT:
             return False
         start = self.accelerator.lut_address + activation.lut * LUT_SLOT
         size = next((t.source.length for t in self.tables if t.destination == start), LUT_SLOT)
         return start < table.destination + table.source.length and table.destination < start + size
+
+
+def touches(kernel: KernelOperation, transfer: DmaOperation) -> bool:
+    """Whether the kernel reads or writes a byte that the transfer writes, or writes one that it reads."""
+    written = kernel.writes()
+    over = any(span.overlaps(target) for target in transfer.writes() for span in (*kernel.reads(), *written))
+    return over or any(span.overlaps(source) for source in transfer.reads() for span in written)
 
 
 def overlapping(a: LutLoad, b: LutLoad) -> bool:

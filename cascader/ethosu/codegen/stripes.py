@@ -11,9 +11,12 @@ from typing import NamedTuple
 from cascader.ethosu.codegen.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
+from npu_model.accelerator import Accelerator
+from npu_model.cost.shram import BlockQuery, shram_partition
+from npu_model.errors import InputError
 from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation, OperationKind, Upscale
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.shapes import ceil_div
+from npu_model.shapes import Shape3D, ceil_div
 
 
 class Place(NamedTuple):
@@ -169,3 +172,18 @@ def whole(part: EthosuPart, places: Mapping[str, Place]) -> KernelOperation:
         return rebase(feature_map, places[tensor].address)
 
     return part.on_maps(moved)
+
+
+def in_block(operation: KernelOperation, part: str, block: Shape3D | None, accelerator: Accelerator) -> KernelOperation:
+    """The operation of a ``part`` in another block config (None: its own), with the SHRAM partition that this implies.
+
+    InputError if the block does not fit, or weights are encoded for another depth.
+    """
+    if block is None or block == operation.block:
+        return operation
+    if operation.weights and block.depth != operation.block.depth:
+        raise InputError(f"Part {part!r} has block depth {block.depth} but weights encoded for {operation.block.depth}: keep the depth.")
+    shram = shram_partition(BlockQuery.of(operation), block, accelerator)
+    if shram is None:
+        raise InputError(f"Block {block} of part {part!r} does not fit into the SHRAM of {accelerator.name}: choose a smaller one.")
+    return operation.having(block=block, shram=shram)

@@ -3,17 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Generic, TypeVar
+from functools import cache
 
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
 
-K = TypeVar("K")
-
 _Options = Sequence[BlockOption]
-_Job = tuple[K, _Options]
+
+
+class JobKernels:
+    """The kernels of some jobs, None for a transfer and for a job on the CPU.
+
+    ``made`` makes them when they are first asked for. ``pairs`` has a number for each and the one before it, which is all that couples the
+    two, -1 where one of them is none; None if nothing is known of pairs.
+    """
+
+    def __init__(self, made: Callable[[], Sequence[KernelOperation | None]], pairs: Sequence[int] | None) -> None:
+        self._made = cache(made)
+        self.pairs = pairs
+
+    def __getitem__(self, step: int) -> KernelOperation:
+        """The kernel of a job that has one."""
+        found = self._made()[step]
+        assert found is not None  # noqa: S101  # whoever asks knows
+        return found
+
+    def coupled(self, step: int) -> bool:
+        """Whether a job and the one before it are kernels."""
+        if self.pairs is not None:
+            return self.pairs[step] >= 0
+        return step > 0 and None not in self._made()[step - 1 : step + 1]
 
 
 _MOST = 20_000
@@ -38,15 +59,14 @@ _Step = tuple[_Row, tuple[int, ...]]
 """The row of a job, and for each of its blocks the place of the block before; no place for a job without blocks."""
 
 
-class KnownSteps(Generic[K]):
-    """Steps of chains that come again, for kernels of other schedules, too, of which a ``pair`` is all that couples the two.
+class KnownSteps:
+    """Steps of chains that come again, for kernels of other schedules, too.
 
     What counts is how much more each block before costs than the first one, not how long the chain is. Options are known by their
-    identity, and are kept. A pair of which nothing is known is None. ``operation`` gives the kernel's if it is something else.
+    identity, and are kept.
     """
 
-    def __init__(self, pair: Callable[[K, K], object], operation: Callable[[K], KernelOperation]) -> None:
-        self._pair, self._operation = pair, operation
+    def __init__(self) -> None:
         self._forget()
 
     def _forget(self) -> None:
@@ -58,30 +78,25 @@ class KnownSteps(Generic[K]):
         more = tuple([cost - costs[0] for cost in costs])
         return self._rows.get(more) or self._rows.setdefault(more, _Row(more))
 
-    def step(self, row: _Row, one: _Job[K], two: _Job[K], accelerator: Accelerator) -> _Step:
-        """The step from a job of that row to the next one; both are kernels with options."""
-        pair = self._pair(one[0], two[0])
-        if pair is None:
-            return self._step(row, one, two, accelerator)
-        key = row, pair, id(one[1]), id(two[1])
+    def step(self, row: _Row, kernels: JobKernels, at: int, ones: _Options, twos: _Options, accelerator: Accelerator) -> _Step:
+        """The step to job ``at`` from the one before, which has that row; both are kernels with options."""
+        if kernels.pairs is None:
+            return self._step(row, kernels, at, ones, twos, accelerator)
+        key = row, kernels.pairs[at], id(ones), id(twos)
         known = self._found.get(key)
         if known is None:
             if len(self._found) >= _MOST:
                 self._forget()
-            known = self._found[key] = self._step(row, one, two, accelerator), (one[1], two[1])
+            known = self._found[key] = self._step(row, kernels, at, ones, twos, accelerator), (ones, twos)
         return known[0]
 
-    def _step(self, row: _Row, one: _Job[K], two: _Job[K], accelerator: Accelerator) -> _Step:
-        coupling = Coupling(self._operation(one[0]), self._operation(two[0]), accelerator)
-        least = coupling.least(row.costs, one[1], two[1])
-        return self.row([cost + choice.cost for (cost, _), choice in zip(least, two[1], strict=True)]), tuple([at for _, at in least])
+    def _step(self, row: _Row, kernels: JobKernels, at: int, ones: _Options, twos: _Options, accelerator: Accelerator) -> _Step:
+        least = Coupling(kernels[at - 1], kernels[at], accelerator).least(row.costs, ones, twos)
+        return self.row([cost + choice.cost for (cost, _), choice in zip(least, twos, strict=True)]), tuple([place for _, place in least])
 
 
 def choose_together(
-    kernels: Sequence[K | None],
-    options: Sequence[_Options],
-    accelerator: Accelerator,
-    known: KnownSteps[K],
+    kernels: JobKernels, options: Sequence[_Options], accelerator: Accelerator, known: KnownSteps
 ) -> list[BlockOption | None]:
     """For each job the option that is best for all jobs together; None for a job on the CPU, which has no kernel and no options.
 
@@ -89,16 +104,13 @@ def choose_together(
     What is ``known`` of steps is not worked out again.
     """
     steps: list[_Step] = []
-    one: _Job[K] | None = None
-    for kernel, choices in zip(kernels, options, strict=True):
-        two = None if kernel is None or not len(choices) else (kernel, choices)
-        if one is not None and two is not None:
-            steps.append(known.step(steps[-1][0], one, two, accelerator))
+    for at, choices in enumerate(options):
+        if at and len(choices) and len(options[at - 1]) and kernels.coupled(at):
+            steps.append(known.step(steps[-1][0], kernels, at, options[at - 1], choices, accelerator))
         elif steps:
             steps.append((known.row([choice.cost for choice in choices] or [0]), (steps[-1][0].least,) * len(choices)))
         else:
             steps.append((known.row([choice.lead + choice.cost for choice in choices] or [0]), (0,) * len(choices)))
-        one = two
     return _back(steps, options)
 
 

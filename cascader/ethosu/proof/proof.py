@@ -16,14 +16,13 @@ from typing import NamedTuple
 from msgspec import Struct
 
 from cascader.ethosu.cascade import Candidate, Cascader
-from cascader.ethosu.codegen.kept import KeptKernels
-from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.judge.judge import Judge
+from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.state import NO_REST, NO_WAY, Rest, Staged, State
 from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.proven import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
-from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import Group, StripeJob
 from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem
@@ -65,7 +64,7 @@ class _Search:
     times: LeastTimes
     divisions: Divisions
     budget: int | None
-    judge: Replay
+    judge: Judge
     limits: Limits
     cycles: int
     room: CopyRoom
@@ -74,7 +73,6 @@ class _Search:
     replayed: int = 0
     known: set[tuple[object, ...]] = field(default_factory=set)
     fitting: dict[Groups, bool] = field(default_factory=dict)
-    kept: KeptKernels = field(default_factory=KeptKernels)
     rest: list[Rest] = field(default_factory=list)
     """Cycles that the parts from each one on take at least, in any division, from the moment on at which each unit is free."""
     left: dict[tuple[Group, int], Rest] = field(default_factory=dict)
@@ -200,7 +198,7 @@ class _Search:
         if self.replayed == self.limits.replays:
             raise _OutOfSteps
         self.replayed += 1
-        cycles = self.judge(replayable(made, self.kept))
+        cycles = self.judge.cycles(made)
         if cycles < self.cycles:
             self.cycles, self.found = cycles, (candidate, cycles)
 
@@ -219,8 +217,8 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
 
     Divisions whose jobs take least are replayed first, so that the others are compared with what these have shown.
     """
-    room = CopyRoom(plans, budget)
-    search = _Search(plans, LeastTimes(plans, system, room), Divisions(plans), budget, judge, limits, cycles, room)
+    room, judged = CopyRoom(plans, budget), Judge(plans.network, plans.accelerator, judge)
+    search = _Search(plans, LeastTimes(plans, system, room), Divisions(plans), budget, judged, limits, cycles, room)
     least, complete = 0, False
     try:
         least = search.look_ahead()

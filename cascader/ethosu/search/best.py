@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from math import inf, isfinite
 
-from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.search import nothing_known
 from cascader.ethosu.search.task import Candidate, Choice, Point, Price, Seen, Task, unseen
@@ -63,14 +63,14 @@ class Best:
         """Replay the network layer by layer, for a first schedule after a moment."""
         task = self.task
         whole = schedule_layer_by_layer(task.network, task.accelerator, provenance=task.provenance)
-        self.took(Candidate(whole, task.replay(replayable(whole))))
+        self.took(Candidate(whole, task.replay(lower(whole, checked=False))))
 
     def came(self, candidate: Candidate) -> None:
         """Replay a candidate that promises more than all before it."""
         order = self.rank(candidate)
         if self.seen is not unseen and self.fits(candidate) and order < self._expected:
             self._expected = order
-            cycles = self.task.replay(replayable(candidate.schedule))
+            cycles = self.task.replay(lower(candidate.schedule, checked=False))
             self.points[id(candidate.schedule)] = Point(candidate.memory, cycles, candidate.cycles, candidate.schedule)
             self.take(self.points[id(candidate.schedule)])
 

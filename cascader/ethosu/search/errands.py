@@ -9,7 +9,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.byte_bound import least_floor
@@ -105,7 +104,7 @@ def check(decisions: Decisions, form: Form) -> None:
 
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
-    return judge(replayable(decisions.schedule(form), form.kept))
+    return form.judge(judge).cycles(decisions.schedule(form))
 
 
 class Turn(Struct, frozen=True):

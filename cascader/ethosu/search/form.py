@@ -12,10 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.codegen.kept import KeptKernels
+from cascader.ethosu.judge.judge import Judge
+from cascader.ethosu.judge.replay import Replay
+from cascader.ethosu.judge.tables import Tables
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
+from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 
 _NUMBERS = count()
@@ -41,18 +44,24 @@ class Form:
         self.system = system
         self.options = options
         self.provenance = provenance
+        self._judge: Judge | None = None
 
     @cached_property
     def cascader(self) -> Cascader:
         """The plans, made when they are first asked for; all forms share the rows of drafts that are changed."""
         drafts = self.options.drafts
         own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
-        return Cascader(self.network, self.accelerator, self.system, own, self.provenance)
+        return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables)
 
     @cached_property
-    def kept(self) -> KeptKernels:
-        """The kernels of schedules that were lowered in this process."""
-        return KeptKernels()
+    def _tables(self) -> Tables:
+        return Tables(self.network, find_accelerator(self.accelerator))
+
+    def judge(self, replay: Replay) -> Judge:
+        """The judge of this process that asks a replay: the last one that did, if it asks an equal one."""
+        if self._judge is None or self._judge.replay != replay:
+            self._judge = Judge(self.network, self.accelerator, replay, self._tables)
+        return self._judge
 
     @cached_property
     def label(self) -> str:

@@ -6,13 +6,13 @@ from fractions import Fraction
 
 from msgspec import Struct
 
-from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import is_flat, is_small
+from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import least_cycles
-from cascader.ethosu.search.task import Replay
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
@@ -34,7 +34,7 @@ def has_time_for_another(network: Network) -> bool:
     return is_small(network) or is_flat(network)
 
 
-class Judge(Struct, frozen=True):
+class Measure(Struct, frozen=True):
     """Cycles and bytes of networks on one device, by which two of them are compared."""
 
     accelerator: str
@@ -44,7 +44,7 @@ class Judge(Struct, frozen=True):
 
     def layer_by_layer(self, network: Network) -> int:
         """Replayed cycles of a network layer by layer."""
-        return self.replay(replayable(schedule_layer_by_layer(network, self.accelerator)))
+        return self.replay(lower(schedule_layer_by_layer(network, self.accelerator), checked=False))
 
     def bound(self, network: Network) -> int:
         """Cycles that no schedule of the network undercuts."""
@@ -55,11 +55,11 @@ class Judge(Struct, frozen=True):
         return schedule_layer_by_layer(network, self.accelerator).arena_size
 
 
-def reason(network: Network, other: Network, judge: Judge) -> str:
+def reason(network: Network, other: Network, measure: Measure) -> str:
     """Why the other network should be searched, too, as a sentence; "" if it should not.
 
     It is or may be quicker, or it takes fewer bytes layer by layer, where there is hardly a row that a cascade could let go of.
     """
-    if any(cycles(other) <= QUICKER * cycles(network) for cycles in (judge.layer_by_layer, judge.bound)):
+    if any(cycles(other) <= QUICKER * cycles(network) for cycles in (measure.layer_by_layer, measure.bound)):
         return _QUICKER
-    return _SMALLER if is_flat(network) and judge.bytes(other) < judge.bytes(network) else ""
+    return _SMALLER if is_flat(network) and measure.bytes(other) < measure.bytes(network) else ""

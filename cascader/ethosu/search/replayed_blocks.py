@@ -12,7 +12,7 @@ from functools import cached_property
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.lowering import kernels, replayable
+from cascader.ethosu.codegen.lowering import kernels
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
@@ -67,12 +67,11 @@ class _Climb:
         """The blocks that are tried for the job of each step, the fastest by their estimates first; stripes as high have the same ones."""
         cost = self._form.cascader.cost
         staged = {name for copy in self.schedule.copies for name in copy.readers}
-        kept = self._form.kept
-        made = kernels(self.schedule, kept)
+        made = kernels(self.schedule)
         found: dict[int, tuple[Shape3D, ...]] = {}
         for stripes in _stripes(self.schedule.jobs):
             kernel, number = made[stripes.steps[0]], self._numbers[stripes.part]
-            listed = () if kernel is None else cost.blocks(number, kept.operation(kernel), BLOCKS, staged=stripes.part in staged)
+            listed = () if kernel is None else cost.blocks(number, kernel, BLOCKS, staged=stripes.part in staged)
             found |= dict.fromkeys(stripes.steps, listed)
         return found
 
@@ -85,7 +84,7 @@ class _Climb:
     def _try(self, stripes: _Stripes, block: Shape3D) -> bool:
         """Whether some jobs in another block save cycles; if so, they are in that block from now on."""
         made = _in_block(self.schedule, stripes.steps, block)
-        cycles = self._judge(replayable(made, self._form.kept))
+        cycles = self._form.judge(self._judge).cycles(made)
         self._left -= 1
         if cycles >= self.cycles:
             return False

@@ -11,7 +11,6 @@ from itertools import islice, tee
 
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.lowering import replayable
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.form import Form
@@ -61,7 +60,7 @@ def with_replayed_copies(form: Form, schedule: Schedule, cycles: int, judge: Rep
     """
 
     def judged(schedules: Iterable[Schedule]) -> Iterator[int]:
-        return (judge(replayable(made, form.kept)) for made in schedules)
+        return map(form.judge(judge).cycles, schedules)
 
     most = effort // max(cycles, 1)
     return climbed((schedule, cycles), changes, judged, most if most >= len(schedule.copies) else 0)

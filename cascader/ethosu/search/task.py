@@ -9,10 +9,11 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.codegen.lowering import replayable
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import forms, is_flat
 from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
+from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
@@ -22,13 +23,9 @@ from cascader.ethosu.search.proven import Proof
 from cascader.ethosu.spill.spills import Spills, spilled_forms
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.brief import Brief
-from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 
 __all__ = ["Candidate", "Choice", "Origin", "Point", "Price", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
-
-Replay = Callable[[CompiledNetwork], int]
-"""Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
 
 Show = Callable[[str], None]
 """Listener that is told what is being done now."""
@@ -147,8 +144,8 @@ class Task(Brief, frozen=True):
         cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
         plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes
-        return best_places(plain.network, burst, lambda form: self.replay(replayable(replace(plain, network=form))))
+        return best_places(plain.network, burst, lambda form: self.replay(lower(replace(plain, network=form), checked=False)))
 
 
 def _cycles_layer_by_layer(form: Network, accelerator: str, replay: Replay) -> int:
-    return replay(replayable(schedule_layer_by_layer(form, accelerator, checked=False)))
+    return replay(lower(schedule_layer_by_layer(form, accelerator, checked=False), checked=False))

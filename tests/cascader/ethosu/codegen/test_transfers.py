@@ -10,7 +10,6 @@ from cascades import cascade_of, outputs
 from msgspec.structs import replace
 from scheduling import DEFAULT
 
-from cascader.ethosu.codegen.kept import KeptKernels, Located, Looked, Placed
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.codegen.transfers import transfers
@@ -129,11 +128,6 @@ def copy(source: int, target: int) -> KernelOperation:
 MOVED = transfers(copy(0, 4096))
 
 
-def alone(kept: KeptKernels, kernel: KernelOperation) -> Placed:
-    """A kernel that is where it is, of no part of a network."""
-    return kept.kernel(Located((0, 0, 0), {}), kernel, None, lambda: Looked(kernel, (0, 0, 0), lambda: kernel))
-
-
 @pytest.mark.parametrize(
     ("kernel", "waits"),
     [(copy(0, 8192), False), (copy(4096, 8192), True), (copy(8192, 4096), True), (copy(8192, 0), True), (copy(8192, 16384), False)],
@@ -142,7 +136,7 @@ def alone(kept: KeptKernels, kernel: KernelOperation) -> Placed:
 def test_a_kernel_behind_waits_for_a_transfer_whose_bytes_it_needs_or_overwrites(kernel: KernelOperation, waits: bool) -> None:  # noqa: FBT001
     stream = Stream(accelerator(DEFAULT))
     stream.move(MOVED, "copy")
-    stream.run(alone(stream.kept, kernel), "kernel")
+    stream.run(kernel, "kernel")
     assert any(isinstance(op, DmaWait) for op in stream.operations) == waits
 
 
@@ -153,7 +147,7 @@ def test_a_kernel_behind_waits_for_a_transfer_whose_bytes_it_needs_or_overwrites
 )
 def test_a_transfer_waits_for_a_kernel_before_that_makes_its_bytes_or_uses_its_place(kernel: KernelOperation, waits: bool) -> None:  # noqa: FBT001
     stream = Stream(accelerator(DEFAULT))
-    stream.run(alone(stream.kept, kernel), "kernel")
+    stream.run(kernel, "kernel")
     stream.move(MOVED, "copy")
     assert any(isinstance(op, KernelWait) for op in stream.operations) == waits
 

@@ -16,7 +16,7 @@ from small_programs import conv
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.cost.block_chain import KnownSteps, choose_together
+from cascader.ethosu.cost.block_chain import JobKernels, KnownSteps, choose_together
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.kernel_flow import kernel_flow
@@ -43,13 +43,14 @@ def option(cycles: int) -> BlockOption:
     return BlockOption(BLOCK, SHRAM, cycles, kernel_load(()), STAGED, 0)
 
 
-def itself(kernel: KernelOperation) -> KernelOperation:
-    return kernel
+def unknown(kernels: Sequence[KernelOperation | None]) -> JobKernels:
+    """Kernels of whose pairs nothing is known."""
+    return JobKernels(lambda: kernels, None)
 
 
-def nothing_known() -> KnownSteps[KernelOperation]:
-    """Steps of which none is known later."""
-    return KnownSteps(lambda _one, _two: None, itself)
+def alike(kernels: Sequence[KernelOperation | None]) -> JobKernels:
+    """The same kernels, which all are one, as are their pairs."""
+    return JobKernels(lambda: kernels, [-1, *(0 if one and two else -1 for one, two in pairwise(kernels))][: len(kernels)])
 
 
 Chain = list[list[BlockOption]]
@@ -79,7 +80,7 @@ def test_the_choice_is_as_good_as_the_best_of_all_combinations(case: tuple[Chain
         return savings[id(one), id(two)]
 
     with patch.object(Coupling, "shared", saved):
-        chosen = choose_together([KERNEL if options else None for options in jobs], jobs, DEVICE, nothing_known())
+        chosen = choose_together(unknown([KERNEL if options else None for options in jobs]), jobs, DEVICE, KnownSteps())
     for options, one in zip(jobs, chosen, strict=True):
         assert any(one is other for other in options) if options else one is None
     assert cycles_of(chosen, savings) == min(cycles_of(every, savings) for every in product(*(options or [None] for options in jobs)))
@@ -95,15 +96,15 @@ def test_what_is_known_of_a_chain_changes_no_choice(case: tuple[Chain, Savings],
         return savings[id(one), id(two)]
 
     with patch.object(Coupling, "shared", saved):
-        known = KnownSteps(lambda one, two: (id(one), id(two)), itself)
+        known = KnownSteps()
         # The same steps come at the end of shorter chains, with other cycles before them, and in the whole one twice.
         for begin in (*begins, 0, 0):
-            found = choose_together(kernels[begin:], jobs[begin:], DEVICE, known)
-            assert found == choose_together(kernels[begin:], jobs[begin:], DEVICE, nothing_known())
+            found = choose_together(alike(kernels[begin:]), jobs[begin:], DEVICE, known)
+            assert found == choose_together(unknown(kernels[begin:]), jobs[begin:], DEVICE, KnownSteps())
 
 
 def test_no_jobs_have_no_blocks() -> None:
-    assert choose_together([], [], DEVICE, nothing_known()) == []
+    assert choose_together(unknown([]), [], DEVICE, KnownSteps()) == []
 
 
 SHALLOW, DEEP = Shape3D(4, 8, 16), Shape3D(8, 8, 16)

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
+from npu_model.command_stream.counted import word_counter
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.proof.command_words import COPY_WORDS, least_words
-from npu_model.command_stream.counted import word_counter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.memory_options import MemoryOptions

@@ -10,6 +10,7 @@ import pytest
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.proof import prove
@@ -25,11 +26,11 @@ from cascader.search.local_moves import neighbours
 from cascader.search.workers import workers
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
-from npu_testbed.replaying import QuickReplay
+from sim import quick_cycles
 
 SYSTEM = MemoryOptions().memory_system()
 DEVICE = "ethos-u55-128"
-JUDGE = QuickReplay(SYSTEM)
+JUDGE = Replayer(quick_cycles, SYSTEM)
 
 
 @cache

@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, legalised, schedule
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.search.choice import Aim, choose
@@ -26,7 +27,6 @@ from npu_testbed.frontiers import Frontier, replayed_frontier
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from npu_testbed.memory_use import arena_bytes
 from npu_testbed.pipeline import simulate_schedule
-from npu_testbed.replaying import QuickReplay
 from npu_testbed.reports.summary import summarise, summary_text
 from sim import footprint, quick_cycles
 from validation.portfolio.builder import PortfolioBuilder
@@ -46,7 +46,7 @@ def odd_network() -> bytes:
 def task(model: bytes) -> Task:
     """A search of one layout and few limits, which a frontier and a choice share."""
     network = lift(named_network(compile_network(model, CompilerOptions(DEFAULT, legalise=True))))
-    return Task(network, DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(), CascadeOptions(rungs=3, dense=0))
+    return Task(network, DEFAULT, SYSTEM, Replayer(quick_cycles, SYSTEM), Provenance(), CascadeOptions(rungs=3, dense=0))
 
 
 @cache

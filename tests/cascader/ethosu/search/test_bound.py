@@ -14,6 +14,7 @@ from msgspec.structs import replace
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
@@ -34,7 +35,6 @@ from npu_model.shapes import round_up
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
-from npu_testbed.replaying import QuickReplay
 from sim import quick_cycles
 
 SYSTEM = MemoryOptions().memory_system()
@@ -73,7 +73,7 @@ def test_no_form_takes_fewer_cycles_layer_by_layer_than_its_bound(name: str, dev
 @pytest.mark.parametrize("system", [SYSTEM, FAST], ids=["timed", "untimed"])
 def test_no_candidate_of_a_search_takes_fewer_cycles_than_the_bound(name: str, system: MemorySystem) -> None:
     options = CascadeOptions(rungs=4, drafts=DraftOptions(moves=20))
-    task = Task(network(name, "ethos-u55-128"), "ethos-u55-128", system, QuickReplay(system), options=options)
+    task = Task(network(name, "ethos-u55-128"), "ethos-u55-128", system, Replayer(quick_cycles, system), options=options)
     with workers(1) as executor:
         found = search(explore(task, executor), EVERYTHING, executor)
     cycles = [quick_cycles(lower(candidate.schedule), system) for candidate in found.candidates]

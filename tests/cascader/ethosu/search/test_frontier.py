@@ -21,6 +21,7 @@ from scheduling import schedule as layer_by_layer
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.schedule import Provenance
@@ -41,10 +42,9 @@ from npu_testbed.frontiers import Frontier, replayed_frontier
 from npu_testbed.json_schemas import schema_version
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from npu_testbed.pipeline import read_schedule
-from npu_testbed.replaying import QuickReplay
 from npu_testbed.reports.frontier import frontier_json, frontier_text
 from npu_testbed.views.frontier_plot import frontier_svg
-from sim import replay_network
+from sim import quick_cycles, replay_network
 
 pytestmark = pytest.mark.law
 
@@ -55,7 +55,7 @@ NETWORKS = ("tiny_residual", "resnet8")
 
 def task(name: str) -> Task:
     options = CascadeOptions(rungs=5, dense=0, drafts=DraftOptions(moves=60))
-    return Task(network(name), DEFAULT, SYSTEM, QuickReplay(SYSTEM), Provenance(model=f"zoo:{name}"), options)
+    return Task(network(name), DEFAULT, SYSTEM, Replayer(quick_cycles, SYSTEM), Provenance(model=f"zoo:{name}"), options)
 
 
 @cache
@@ -133,7 +133,7 @@ def test_a_point_with_later_copies_is_no_slower_in_the_same_bytes_whoever_replay
     made = set()
     for processes in (1, 2):
         with workers(processes, takes_part=True) as executor:
-            search, point = _searched(10**9, QuickReplay(SYSTEM), executor)
+            search, point = _searched(10**9, Replayer(quick_cycles, SYSTEM), executor)
             later = search.later(point)
         assert later.memory == later.schedule.arena_size == point.memory
         check_schedule(later.schedule)
@@ -209,7 +209,7 @@ def test_a_near_miss_meets_its_cycles_once_replays_choose_its_groups() -> None:
     target = point.cycles - int(point.cycles * MISSED / 2)
     with workers(1) as executor:
         forms = {id(form.network): form for form in explored.forms}
-        tried = tuple(made_up((point,), (target,), forms, QuickReplay(SYSTEM), executor))
+        tried = tuple(made_up((point,), (target,), forms, Replayer(quick_cycles, SYSTEM), executor))
     for one in tried:
         check_schedule(one.schedule)
         assert one.memory == one.schedule.arena_size <= point.memory * (1 + ROOM) + 16

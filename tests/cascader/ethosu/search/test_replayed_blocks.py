@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.search.form import Form, Place
@@ -18,8 +19,7 @@ from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.shapes import Shape3D
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.replaying import QuickReplay
-from sim import replay_network
+from sim import quick_cycles, replay_network
 
 pytestmark = pytest.mark.law
 
@@ -47,7 +47,7 @@ class Counted:
 
     def __init__(self) -> None:
         self.count = 0
-        self._replay = QuickReplay(SYSTEM)
+        self._replay = Replayer(quick_cycles, SYSTEM)
 
     def __call__(self, asked: CompiledNetwork) -> int:
         self.count += 1
@@ -62,7 +62,7 @@ def replayed(made: Schedule) -> int:
 def test_other_blocks_take_fewer_cycles_in_the_same_bytes_and_compute_the_same(name: str) -> None:
     slow = schedule(name)
     cycles = replayed(slow)
-    made, fewer = with_replayed_blocks(form(name), slow, cycles, QuickReplay(SYSTEM), PLENTY)
+    made, fewer = with_replayed_blocks(form(name), slow, cycles, Replayer(quick_cycles, SYSTEM), PLENTY)
     check_schedule(made)
     assert fewer == replayed(made) < cycles
     assert replace(made, jobs=slow.jobs) == slow
@@ -73,8 +73,8 @@ def test_other_blocks_take_fewer_cycles_in_the_same_bytes_and_compute_the_same(n
 @pytest.mark.parametrize("name", NAMES)
 def test_no_block_that_was_tried_saves_more_at_the_end(name: str) -> None:
     slow = schedule(name)
-    made, fewer = with_replayed_blocks(form(name), slow, replayed(slow), QuickReplay(SYSTEM), PLENTY)
-    assert with_replayed_blocks(form(name), made, fewer, QuickReplay(SYSTEM), PLENTY) == (made, fewer)
+    made, fewer = with_replayed_blocks(form(name), slow, replayed(slow), Replayer(quick_cycles, SYSTEM), PLENTY)
+    assert with_replayed_blocks(form(name), made, fewer, Replayer(quick_cycles, SYSTEM), PLENTY) == (made, fewer)
 
 
 @pytest.mark.parametrize("replays", [0, 1, 10, 20])

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.search.errands import Decisions, change
@@ -19,8 +20,7 @@ from cascader.ethosu.search.task import Candidate, Replay
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.replaying import QuickReplay
-from sim import replay_network
+from sim import quick_cycles, replay_network
 
 pytestmark = pytest.mark.law
 
@@ -77,12 +77,12 @@ def test_every_copy_is_left_out_once_and_issued_later_once_wherever_it_begins(na
 def test_other_copies_take_no_more_cycles_in_the_same_bytes_and_compute_the_same(name: str) -> None:
     begun = schedule(name)
     cycles = replayed(begun)
-    made, fewer = with_replayed_copies(form(name), begun, cycles, QuickReplay(SYSTEM), PLENTY)
+    made, fewer = with_replayed_copies(form(name), begun, cycles, Replayer(quick_cycles, SYSTEM), PLENTY)
     check_schedule(made)
     assert fewer == replayed(made) <= cycles
     assert replace(made, copies=begun.copies) == begun
     assert outputs(lower(made)) == expected(name)
-    assert with_replayed_copies(form(name), made, fewer, QuickReplay(SYSTEM), PLENTY) == (made, fewer)
+    assert with_replayed_copies(form(name), made, fewer, Replayer(quick_cycles, SYSTEM), PLENTY) == (made, fewer)
 
 
 def test_copies_that_hold_up_more_than_they_help_are_left_out() -> None:
@@ -110,7 +110,7 @@ def test_no_more_replays_are_made_than_are_allowed_and_none_where_not_every_copy
 def test_blocks_take_no_more_than_the_effort_and_copies_half_of_it(effort: int) -> None:
     made, cycles = schedule("tiny_residual"), replayed(schedule("tiny_residual"))
     count = 0
-    quick: Replay = QuickReplay(SYSTEM)
+    quick: Replay = Replayer(quick_cycles, SYSTEM)
 
     def judge(asked: CompiledNetwork) -> int:
         nonlocal count

@@ -15,6 +15,7 @@ import pytest
 from scheduling import DEFAULT, network
 
 from cascader import How, frontier, schedule
+from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.errands import ELSEWHERE, Turn
@@ -27,7 +28,6 @@ from cascader.search.luggage import Luggage
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.replaying import QuickReplay
 from npu_testbed.scheduling import choice_of
 from sim import quick_cycles
 
@@ -134,7 +134,7 @@ def test_a_process_that_takes_part_works_while_it_would_wait_for_another_one() -
 
 
 def test_forms_are_the_same_wherever_they_are_made() -> None:
-    task = Task(network("tiny_residual"), DEFAULT, SYSTEM, QuickReplay(SYSTEM))
+    task = Task(network("tiny_residual"), DEFAULT, SYSTEM, Replayer(quick_cycles, SYSTEM))
     with workers(2, takes_part=True) as two, workers(1) as one:
         there, here = (explore(task, executor) for executor in (two, one))
     assert [one.network for one in there.forms] == [one.network for one in here.forms]
@@ -186,6 +186,7 @@ def test_the_verbs_find_what_the_command_finds() -> None:
     seen: list[Choice] = []
     how = How(options=CascadeOptions(rungs=4, drafts=DraftOptions(moves=60)), seen=seen.append)
     memory, replay = SYSTEM, quick_cycles
+    memory, replay = SYSTEM, Replayer(quick_cycles, SYSTEM)
     found = schedule(network("tiny_residual"), DEFAULT, memory, 8192, replay, how)
     assert found.point.memory <= 8192
     assert found.least_cycles

@@ -1,0 +1,75 @@
+"""Replays: whoever says how many cycles a network takes, and those who say it of kernels that are flat."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Callable, Sequence
+from typing import Protocol, runtime_checkable
+
+from msgspec import Struct
+
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
+from npu_model.program import KernelOperation
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+Replay = Callable[[CompiledNetwork], int]
+"""Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
+
+
+class FlatReplay(Protocol):
+    """A replay of rows of integers: each is an operation of a Program, or of kernels apart from their rows the work.
+
+    A row has seven integers, of which the second one counts the words of the command stream up to the operation's end. The first one is 0
+    for a kernel, which goes on with BLOCKDEP, whether the SHRAM partition is another one than the kernel's before, and the port that it
+    writes to; 1 for a transfer, with the port of its source, the word there, the port of its target (-1: SHRAM), the word there, and its
+    length in words; 2 and 3 for a wait, with the kernels or transfers that may be outstanding; 4 for any other operation.
+    """
+
+    ports: Sequence[int]
+    word: int
+    is_aligned: bool
+    most_blocks: int
+
+    def work(self, operation: KernelOperation, home: KernelOperation, constants: bytes) -> memoryview:
+        """The work of a kernel: its weights are those that ``home`` reads in ``constants``, copied to where ``operation`` reads them.
+
+        Kernels whose addresses differ by multiples of 16 bytes, and those of weights by multiples of 1024, have the same.
+        """
+
+    def cycles(self, rows: array[int], works: list[memoryview]) -> int:
+        """Cycles of one Program of so many rows, and the works of its kernels."""
+
+
+class Cycles(Protocol):
+    """A replay that judges what a search finds; it can be pickled, as other processes call it."""
+
+    def __call__(self, network: CompiledNetwork, /, system: MemorySystem, timing: TimingParameters) -> int:
+        """Cycles of a lowered network on the memories of a system, in a timing of the NPU."""
+
+
+@runtime_checkable
+class FlatCycles(Protocol):
+    """Cycles of which there may be a flat replay."""
+
+    def flat(self, device: str, system: MemorySystem, timing: TimingParameters) -> FlatReplay | None:
+        """The flat replay; None if there is none on this machine."""
+
+
+class Replayer(Struct, frozen=True):
+    """The ``cycles`` of networks on the memories of one ``system``, in one ``timing`` of the NPU."""
+
+    cycles: Cycles
+    system: MemorySystem
+    timing: TimingParameters = DEFAULT_TIMING
+
+    def __call__(self, network: CompiledNetwork) -> int:
+        """NPU cycles of a lowered network."""
+        return self.cycles(network, system=self.system, timing=self.timing)
+
+
+def flat_replay(replay: Replay, device: str) -> FlatReplay | None:
+    """The flat replay of a replay on a device; None if it has none."""
+    if isinstance(replay, Replayer) and isinstance(replay.cycles, FlatCycles):
+        return replay.cycles.flat(device, replay.system, replay.timing)
+    return None

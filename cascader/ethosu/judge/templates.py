@@ -1,0 +1,137 @@
+"""Templates: kernels as integers, their addresses counted from those of their tensors, from which the core makes rows of operations."""
+
+from __future__ import annotations
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping
+
+from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.codegen.transfers import transfers
+from cascader.ethosu.cost.blockdep import block_count
+from cascader.ethosu.network.network import CONSTANTS
+from cascader.ethosu.schedule.staging import with_staged_weights
+from npu_model.command_stream.encode import set_registers
+from npu_model.command_stream.registers import MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.command_stream.writer import RegisterWriter
+from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOperation
+from npu_model.program.alignment import ALIGNMENT
+
+IFM, OFM, IFM2, STAYS, STAGED, BLOCKDEP = range(6)
+"""What an address or a value moves with: one of three tensors, nothing, the copy of the weights, or the kernel before."""
+
+_LONG = 1 << 10
+"""Place of the first register of two words; those of one word are below."""
+
+_UNKNOWN = -1
+"""In place of the value of a register that is held."""
+
+_HEAD = 27
+"""Integers of a template before its lists: ``Template`` of cascader/ethosu/native/issue.c."""
+
+_BASES = tuple(tuple(PAYLOAD_BIT | base.value for base in MAP_REGISTERS[name].bases) for name in ("IFM", "OFM", "IFM2"))
+_STREAM_BASES = tuple(PAYLOAD_BIT | Cmd1[f"{name}{core}_BASE"].value for name in ("WEIGHT", "SCALE") for core in ("", "1"))
+
+Offsets = tuple[int, int, int]
+"""Bytes by which the maps of a kernel, IFM, OFM and IFM2, lie behind their tensors."""
+
+
+def place(number: int) -> int:
+    """The place of a register, by its number with the payload bit."""
+    return (number & (_LONG - 1)) + (_LONG if number & PAYLOAD_BIT else 0)
+
+
+def _settings(operation: KernelOperation, *, held: bool) -> dict[int, int]:
+    """The registers that a kernel asks for, behind others that may have SET what it need not set, or behind none."""
+    writer = RegisterWriter()
+    writer.where = f"A {operation.mnemonic}"
+    if held:
+        writer.registers.set_short(Cmd0.IFM2_IB_START, _UNKNOWN)
+        writer.registers.set_long(Cmd1.OFM_SCALE, _UNKNOWN, _UNKNOWN)
+        writer.registers.set_short(Cmd0.PARALLEL_MODE, _UNKNOWN)
+    set_registers(writer, operation)
+    return writer.settings(but=_UNKNOWN)
+
+
+def _maps(operation: KernelOperation) -> Iterator[tuple[int, FeatureMap]]:
+    for number, one in enumerate((operation.ifm, operation.ofm, operation.ifm2)):
+        if one is not None:
+            yield number, one
+
+
+def _movers(operation: KernelOperation, streams: int) -> Mapping[int, int]:
+    """What each register of an address moves with, but for those of addresses that stay; ``streams`` is that of the weights."""
+    found = {Cmd0.BLOCKDEP.value: BLOCKDEP}
+    for number, one in _maps(operation):
+        if one.region != CONSTANTS:
+            moved = rebase(one, ALIGNMENT).tiles.bases
+            pairs = zip(_BASES[number], one.tiles.bases, moved, strict=True)
+            found |= {register: number for register, base, other in pairs if base != other}
+    return found | (dict.fromkeys(_STREAM_BASES, streams) if streams != STAYS else {})
+
+
+def _registers(operation: KernelOperation, offsets: Offsets, streams: int) -> Iterator[int]:
+    """Each register that the kernel asks for: its place, its value, what that moves with, and whether only a held one is SET."""
+    movers, always = _movers(operation, streams), _settings(operation, held=False)
+    for number, value in _settings(operation, held=True).items():
+        mover = movers.get(number, STAYS)
+        yield from (place(number), value - (offsets[mover] if mover < STAYS else 0), mover, number not in always)
+
+
+def _map_ranges(operation: KernelOperation, offsets: Offsets, numbers: Iterable[int]) -> Iterator[int]:
+    """First byte, the one behind the last, region and mover of each tile of some maps."""
+    for number, one in _maps(operation):
+        if number in numbers:
+            offset, mover = (0, STAYS) if one.region == CONSTANTS else (offsets[number], number)
+            for span in one.byte_ranges():
+                yield from (span.start - offset, span.end - offset, span.region, mover)
+
+
+def _streams(spans: Iterable[ByteRange], mover: int) -> Iterator[int]:
+    for span in spans:
+        yield from (span.start, span.end, span.region, mover)
+
+
+def _spans(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
+    """The bytes from the first to the last of each map, and its region; region -1 for a constant, or if there is none."""
+    known = dict(_maps(operation))
+    for number in (IFM, OFM, IFM2):
+        one = known.get(number)
+        if one is None or one.region == CONSTANTS:
+            yield from (0, 0, -1)
+        else:
+            ranges = one.byte_ranges()
+            yield from (ranges[0].start - offsets[number], max(span.end for span in ranges) - offsets[number], one.region)
+
+
+def _pieces(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
+    """Source region and byte, target region and byte, and length of each transfer that does what the kernel, a copy, does."""
+    for one in transfers(operation):
+        yield from (one.source.region, one.source.start - offsets[IFM], one.destination_region, one.destination - offsets[OFM], one.length)
+
+
+def template(operation: KernelOperation, offsets: Offsets, shram: int, *, is_transfer: bool) -> array[int]:
+    """A kernel whose tensors begin at address 0, its weights at home, as integers; ``shram`` is the number of its SHRAM partition.
+
+    Lists stand behind the head, which says where they begin and how many items each has.
+    """
+    copied = with_staged_weights(operation, 0)
+    has_copy = copied.weights != operation.weights or copied.scales != operation.scales
+    table = operation.activation.lut if operation.activation.kind is ActivationKind.LUT else -1
+    lists = (
+        (4, _map_ranges(operation, offsets, (IFM, IFM2))),
+        (4, _map_ranges(operation, offsets, (OFM,))),
+        (4, _streams((*operation.weights, *operation.scales), STAYS)),
+        (4, _streams((*copied.weights, *copied.scales), STAGED)),
+        (4, _registers(operation, offsets, STAYS)),
+        (4, _registers(copied, offsets, STAGED) if has_copy else ()),
+        (5, _pieces(operation, offsets) if is_transfer else ()),
+    )
+    flat, places = array("q", bytes(8 * _HEAD)), []
+    for width, items in lists:
+        begin = len(flat)
+        flat.extend(items)
+        places.append((begin, (len(flat) - begin) // width))
+    reads, writes, home, staged, own, others, pieces = places
+    head = (block_count(operation), shram, operation.ofm.region, table, *_spans(operation, offsets), *reads, *writes, *home, *staged)
+    flat[:_HEAD] = array("q", (*head, own[0], others[0], own[1], others[1], *pieces))
+    return flat

@@ -1,0 +1,184 @@
+"""The judge says what the replay of the lowered schedule says: row by row, to the cycle, for schedules of every kind."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache
+from itertools import chain, pairwise
+
+import pytest
+from cascades import cascade, cuts
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from msgspec.structs import replace
+from scheduling import DEFAULT, network
+
+from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.codegen.lowering import kernels, lower
+from cascader.ethosu.cost.blockdep import Dependency, block_distance
+from cascader.ethosu.judge import tables as module
+from cascader.ethosu.judge.flat_draft import Numbering
+from cascader.ethosu.judge.judge import Judge
+from cascader.ethosu.judge.replay import Replayer, flat_replay
+from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
+from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.later_copies import with_later_copies
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.schedule.staging import staged_content
+from cascader.plan.jobs import Copy
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
+from npu_model.memory.timing_adapter import profile
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.legalise import load_task
+from sim import quick_cycles
+from sim.fast.compiled import compiled_cache
+
+SYSTEM = profile("u55_high_end").memory_system()
+REPLAY = Replayer(quick_cycles, SYSTEM)
+DEVICES = tuple(f"ethos-u55-{macs}" for macs in (32, 64, 128, 256))
+NETWORKS = "tiny_residual", "ds_cnn", "cpu"
+needs_core = pytest.mark.skipif(not HAS_CORE or flat_replay(REPLAY, DEFAULT) is None, reason="the cores were not built")
+
+
+@cache
+def schedules(name: str) -> tuple[Schedule, ...]:
+    """Schedules of a network in arenas of several sizes, some with a copy issued later, the first once more in the end."""
+
+    def made() -> Iterator[Schedule]:
+        plans = Cascader(network(name), DEFAULT, SYSTEM)
+        limits = plans.limits()
+        for limit in (limits[0], limits[len(limits) // 2], limits[-1]):
+            for candidate in plans.schedules_at(limit)[:2]:
+                yield candidate.schedule
+                yield from (later for _, later in zip(range(2), (one for _, one in with_later_copies(candidate.schedule)), strict=False))
+
+    found = tuple(made())
+    return *found, found[0]
+
+
+def require_same_rows(plans: Sequence[Schedule], system: MemorySystem = SYSTEM) -> None:
+    """One after the other the drafts of some schedules of a network have the rows of what these are lowered to, and its cycles."""
+    form, device = plans[0].network, accelerator(plans[0].accelerator)
+    replay, compiled = Replayer(quick_cycles, system), compiled_cache(device, system, DEFAULT_TIMING)
+    flat = flat_replay(replay, device.name)
+    assert flat is not None
+    tables, works, numbering = Tables(form, device), Works(form, device, flat), Numbering(form)
+    for plan in plans:
+        issued, lowered = tables.issued(numbering.flat(plan), works), lower(plan, checked=False)
+        assert issued is not None
+        assert [list(one.rows) for one in issued] == [compiled.rows(program) for program in lowered.programs]
+        assert sum(flat.cycles(one.rows, one.works) for one in issued) == quick_cycles(lowered, system)
+
+
+@needs_core
+@settings(max_examples=15)
+@given(st.sampled_from(("tiny_residual", "tiny_conv", "ds_cnn", "resnet8")), st.sampled_from(DEVICES), st.data())
+def test_a_cascade_has_the_rows_and_cycles_of_what_it_is_lowered_to(name: str, device: str, data: st.DataObject) -> None:
+    count = len(network(name, device).graph.parts)
+    borders = data.draw(st.lists(st.integers(1, count - 1), unique=True, max_size=3))
+    groups = cuts(name, borders, data.draw(st.sampled_from((1, 2, 3, 8))))
+    staged = data.draw(st.lists(st.integers(0, count - 1), unique=True, max_size=count))
+    plan = cascade(name, groups, staged=staged, ahead=data.draw(st.integers(0, 4)), accelerator=device)
+    require_same_rows((plan,))
+
+
+@needs_core
+@pytest.mark.parametrize("most", [module.MOST, 3])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_what_is_known_of_other_schedules_changes_no_row(name: str, most: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", most)
+    assert len({made.copies for made in schedules(name)}) > 1 or name == "cpu"
+    require_same_rows(schedules(name))
+
+
+KINDS = {
+    "uint8_softmax": "look-up tables",
+    "conv_tanh_conv": "a table between convolutions",
+    "stream_lines": "transfers within the arena",
+    "cpu_in_a_row": "several segments",
+    "residual_int16": "elements of 16 bits",
+    "conv1d": "columns",
+}
+
+
+def forms_of(name: str, device: str) -> tuple[tuple[Network, MemorySystem], ...]:
+    task = load_task(f"portfolio:{name}", device)
+    return tuple((origin.network, task.system) for origin in task.variants()[:2])
+
+
+@needs_core
+@pytest.mark.parametrize("name", KINDS)
+def test_schedules_of_every_kind_have_the_rows_and_cycles_of_what_they_are_lowered_to(name: str) -> None:
+    device = DEVICES[list(KINDS).index(name) % len(DEVICES)]
+    for form, system in forms_of(name, device):
+        plans = Cascader(form, device, system)
+        limits = plans.limits()
+        found = [candidate.schedule for limit in (limits[0], limits[-1]) for candidate in plans.schedules_at(limit)[:2]]
+        require_same_rows((*found, schedule_layer_by_layer(form, device)), system)
+
+
+@needs_core
+def test_parts_that_share_a_copy_read_it() -> None:
+    plan = schedule_layer_by_layer(load_task("portfolio:lstm_short").network, DEFAULT)
+    contents: dict[tuple[bytes, ...], list[str]] = {}
+    for name, kernel in plan.network.kernels.items():
+        contents.setdefault(staged_content(kernel.operation, plan.network.constants), []).append(name)
+    names = max((names for content, names in contents.items() if content), key=len)
+    step = next(step for step, job in enumerate(plan.jobs) if job.part in names)
+    require_same_rows((plan, *(replace(plan, copies=(Copy(names[0], at, plan.arena_size, tuple(names[1:])),)) for at in (0, step + 1))))
+
+
+@needs_core
+@pytest.mark.parametrize("homes", [("input=ext",), ("input=sram", "output=ext")])
+def test_tensors_outside_the_arena_are_read_and_written_through_their_own_ports(homes: tuple[str, ...]) -> None:
+    form = with_homes(network("ds_cnn"), [wanted_home(text, SYSTEM) for text in homes])
+    system = on_ports(SYSTEM, form.homes)
+    plans = Cascader(form, DEFAULT, system)
+    require_same_rows([candidate.schedule for candidate in plans.schedules_at(plans.limits()[-1])], system)
+
+
+def test_a_replay_that_knows_networks_alone_judges_as_well() -> None:
+    def replay(lowered: CompiledNetwork) -> int:
+        return quick_cycles(lowered, SYSTEM) + 1
+
+    plans = schedules("cpu")
+    ours, theirs = (Judge(plans[0].network, DEFAULT, one) for one in (REPLAY, replay))
+    for plan in plans[:3]:
+        assert ours.cycles(plan) + 1 == theirs.cycles(plan)
+
+
+@needs_core
+@pytest.mark.parametrize("name", NETWORKS)
+def test_two_kernels_of_a_known_pair_are_coupled_as_the_pair_was(name: str) -> None:
+    """Schedules of several arenas have the same kernels at other addresses, some of which meet there alone."""
+    device, known, again = accelerator(DEFAULT), dict[int, tuple[int, int]](), 0
+    form = schedules(name)[0].network
+    tables, numbering = Tables(form, device), Numbering(form)
+    for made in schedules(name):
+        shift = replace(made, buffers=tuple(replace(one, address=one.address + ALIGNMENT) for one in made.buffers))
+        for plan in (made, shift):
+            own = replace(plan, jobs=tuple(replace(job, block=None) for job in plan.jobs))
+            for pair, (before, after) in zip(
+                tables.pairs(numbering.flat(own)), chain([(None, None)], pairwise(kernels(plan))), strict=True
+            ):
+                assert (pair < 0) == (before is None or after is None)
+                if before is not None and after is not None:
+                    coupled = block_distance(before, after, device), Dependency(before, after).limit
+                    again += pair in known
+                    assert known.setdefault(pair, coupled) == coupled
+    assert again or name == "cpu"
+
+
+@needs_core
+def test_pairs_that_were_forgotten_have_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "MOST", 0)
+    plan = schedules("tiny_residual")[0]
+    tables, draft = Tables(plan.network, accelerator(DEFAULT)), Numbering(plan.network).flat(plan)
+    first, second = ({pair for pair in tables.pairs(draft) if pair >= 0} for _ in range(2))
+    assert first
+    assert first.isdisjoint(second)
