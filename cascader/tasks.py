@@ -9,11 +9,11 @@ from hashlib import sha256
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles, Replayer
 from cascader.ethosu.network.homes import on_ports, outer_memory, spill_home, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
 from cascader.ethosu.search.task import Origin, Task
 from cascader.ethosu.spill.spills import Spills

@@ -5,11 +5,11 @@ from __future__ import annotations
 from msgspec import Struct, field
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.prover import prover_of
-from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of

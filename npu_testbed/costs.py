@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 if TYPE_CHECKING:
-    from cascader.ethosu.schedule.schedule import Schedule
+    from cascader.ethosu.job.schedule import Schedule
     from cascader.ethosu.search.task import Point, Price, Task
 
 
@@ -44,8 +44,8 @@ Cost = Callable[[Figures], float]
 def figures_of(point: Point, task: Task) -> Figures:
     """The figures of a schedule that the search of a task has replayed."""
     from cascader.ethosu.codegen.lowering import lower  # noqa: PLC0415  # a verb that is not called loads nothing
+    from cascader.ethosu.job.staging import staged_bytes  # noqa: PLC0415  # the same
     from cascader.ethosu.network.network import ethosu_part  # noqa: PLC0415  # the same
-    from cascader.ethosu.schedule.staging import staged_bytes  # noqa: PLC0415  # the same
     from npu_model.accelerator import accelerator  # noqa: PLC0415  # the same
     from sim import counted_network  # noqa: PLC0415  # the same
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from hashlib import sha256
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.job.feature_maps import rebase
 from npu_model.command_stream import encode_operations
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError

@@ -9,10 +9,10 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
 from npu_model.compiled.network import CpuOperator

@@ -7,7 +7,7 @@ from contextlib import suppress
 from pathlib import Path, PurePath
 from threading import Lock
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.errors import InputError
 from npu_testbed.files import remove_leftovers, require_folder, write_file
 from npu_testbed.models import ZOO

@@ -11,7 +11,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.compiled.containers import is_delegate, unpacked
 from npu_model.compiled.driver_checks import DriverCheck, file_checks, payload_checks, require_driver
 from npu_model.compiled.executorch import RUNTIME, executorch_payloads, read_executorch

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.errands import Decisions
 from cascader.ethosu.search.form import Form

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of, require_effort
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError

@@ -11,8 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.network.homes import on_ports
-from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.brief import Brief
 from npu_model.compiled.containers import read_container, unpacked

@@ -12,9 +12,9 @@ from itertools import accumulate, pairwise
 from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.codegen.stripes import Place, stripe
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.stripes import Place, stripe
 from cascader.ethosu.network.network import EthosuPart, Home, Port
-from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem

@@ -7,9 +7,9 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from cascader import tasks
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela import Legalised
 from npu_model.memory.system import MemorySystem

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from tabulate import tabulate
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.tensorir.compat import load
 from cascader.tensorir.schedule_run import CompiledSchedule, ScheduleRun, compile_schedule

@@ -13,7 +13,7 @@ from os import PathLike, fspath
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_testbed import costs

@@ -8,7 +8,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program

@@ -13,11 +13,11 @@ from scheduling import DEFAULT, network, schedule
 from cascader.allocate.extents import Extent
 from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob

@@ -20,8 +20,8 @@ from scheduling import schedule
 
 import sim.functional.regions
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import from_json, schedule_of, to_json
-from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.command_stream.payload import MAGIC
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.documents import plain as to_plain

@@ -7,9 +7,9 @@ from functools import cache
 from cpu_networks import cpu_split_network
 from reference_data import shared_data
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.lift import lift
 from npu_model.compiled.network import CompiledNetwork

@@ -6,7 +6,7 @@ from functools import cache
 
 import tensorir_only  # noqa: F401  # skips without TVM
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.tensorir.schedule_run import CompiledSchedule, compile_schedule
 from npu_testbed.scheduling import schedule
 

@@ -16,6 +16,7 @@ from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.forms import is_small
 from cascader.ethosu.forms.columns import column_counts
+from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
 from cascader.ethosu.judge.flat_draft import Numbering
 from cascader.ethosu.judge.tables import HAS_CORE, Tables
 from cascader.ethosu.network.network import Network
@@ -23,7 +24,6 @@ from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
 from cascader.plan.jobs import Copy, Job

@@ -16,9 +16,9 @@ from msgspec.structs import replace
 
 from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
+from cascader.ethosu.job.schedule import Schedule, arena_extent
 from cascader.ethosu.network.network import Port
 from cascader.ethosu.schedule.one_arena import in_one_arena
-from cascader.ethosu.schedule.schedule import Schedule, arena_extent
 from cascader.tensorir.apply import Applied
 from cascader.tensorir.compat import SRAM, bytes_of, item_size, load, rewrite, scope_of
 from cascader.tensorir.kernels import SCRATCH

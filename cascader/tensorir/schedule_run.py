@@ -12,8 +12,8 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Port
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.tensorir.compat import load
 from cascader.tensorir.measured import Measured, compile_measured
 from cascader.tensorir.schedule_tir import ARENA_FUNCTION, BUFFERS_FUNCTION, ScheduleModule, schedule_module

@@ -19,11 +19,11 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_bytes, weight_ranges
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule.one_arena import in_one_arena
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes, weight_ranges
 from cascader.plan.jobs import Job
 from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.kernel_body import Storage

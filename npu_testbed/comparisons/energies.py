@@ -8,7 +8,7 @@ from concurrent.futures import Executor
 from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_testbed.comparisons.comparison import Answer
 from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio

@@ -10,7 +10,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.frontier import NEAR
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem

@@ -9,9 +9,9 @@ from pathlib import PurePath
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
 from npu_model.accelerator import accelerator

@@ -6,7 +6,7 @@ Size`` it is the fewest bytes of those schedules that are no larger and no slowe
 
 from __future__ import annotations
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.search.wish import EVERYTHING

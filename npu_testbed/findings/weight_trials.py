@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.schedule.staging import weight_ranges
+from cascader.ethosu.job.staging import weight_ranges
 from npu_model.program import ByteRange, DmaOperation, DmaWait, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import MAX_WAIT

@@ -7,7 +7,7 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from npu_model.printable import printable
 from npu_testbed.cpu_time.report import inference_json, inference_sentence

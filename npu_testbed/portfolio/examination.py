@@ -7,8 +7,8 @@ from pathlib import Path
 
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import home_bytes
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from cascader.frontends.folders import own_folder
 from npu_testbed.comparisons.comparison import Comparison, NoPeerError, compare

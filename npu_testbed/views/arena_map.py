@@ -8,10 +8,10 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_bytes, weight_ranges
 from cascader.ethosu.network.network import CpuPart, ethosu_part
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes, weight_ranges
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import joint_rows, rolled

@@ -14,8 +14,8 @@ from scheduling import schedule as layer_by_layer
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.search.candidates import DraftOptions
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map

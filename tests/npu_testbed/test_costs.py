@@ -9,7 +9,7 @@ import pytest
 
 import cascader
 import npu_testbed
-from cascader.ethosu.schedule.staging import staged_bytes
+from cascader.ethosu.job.staging import staged_bytes
 from npu_model.memory.timing_adapter import profile
 from npu_testbed import Figures
 from sim import quick_cycles

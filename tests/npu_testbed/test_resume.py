@@ -27,8 +27,8 @@ import npu_testbed.comparisons.vela_points
 import npu_testbed.comparisons.vela_runs
 import npu_testbed.resume
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.judge.judge import Judge
-from cascader.ethosu.schedule.schedule import Schedule
 from npu_testbed.answers import FOLDER, Answers
 from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
 from npu_testbed.memory_options import MemoryOptions

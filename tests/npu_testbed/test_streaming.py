@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.program import DmaWait
 from npu_testbed.exports import export

@@ -7,11 +7,11 @@ from dataclasses import dataclass as mutable
 from itertools import pairwise
 
 from cascader.ethosu.codegen.stream import Stream
-from cascader.ethosu.codegen.stripes import Place, in_block, stripe
-from cascader.ethosu.codegen.transfers import transfers
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
+from cascader.ethosu.job.stripes import Place, in_block, stripe
+from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Network, Port, Segment
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.plan.jobs import Copy, Job
 from npu_model.accelerator import Accelerator

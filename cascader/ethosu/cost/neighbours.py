@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling, further_responses
 from cascader.ethosu.cost.stripe_cost import StripeCost
+from cascader.ethosu.job.stripes import Place, stripe
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import StripeJob, first_read

@@ -10,16 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import cache
 
-from cascader.ethosu.codegen.constants import StreamEditor
-from cascader.ethosu.codegen.stripes import Place, stripe, whole
-from cascader.ethosu.codegen.transfers import copied_bytes
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.cost.memory_path import IN_ARENA, Where
+from cascader.ethosu.job.constants import StreamEditor
+from cascader.ethosu.job.staging import staged_bytes, staged_content
+from cascader.ethosu.job.stripes import Place, stripe, whole
+from cascader.ethosu.job.transfers import copied_bytes
 from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.group_costs import JobTimes
 from npu_model.accelerator import Accelerator

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.constants import Packing, constant_ranges
+from cascader.ethosu.job.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network
 from npu_model.program import ByteRange
 from npu_model.program.alignment import ALIGNMENT

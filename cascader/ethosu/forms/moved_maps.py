@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.job.feature_maps import rebase
 from npu_model.program import BRICK, FeatureMap, Layout, Strides
 
 _Bytes = NDArray[np.int64]

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.forms.workbench import fitted
+from cascader.ethosu.job.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from npu_model.accelerator import Accelerator

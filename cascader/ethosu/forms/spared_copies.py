@@ -16,10 +16,10 @@ from collections.abc import Collection, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.transfers import copied_bytes, transfers
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.moved_maps import Move
 from cascader.ethosu.forms.wide_copies import copy_cycles, is_copy
+from cascader.ethosu.job.transfers import copied_bytes, transfers
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from npu_model.accelerator import Accelerator

@@ -21,10 +21,10 @@ import numpy as np
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import dense_map
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.kernel_maker import KernelMaker
 from cascader.ethosu.forms.pool_cuts import PoolCut, pool_cut, whole_axis
+from cascader.ethosu.job.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.cascader_graph import Tensor, TensorKind

@@ -13,9 +13,9 @@ from math import gcd
 
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import row_bytes
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.workbench import BestBlock, in_best_block, of_depth
+from cascader.ethosu.job.feature_maps import row_bytes
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import (

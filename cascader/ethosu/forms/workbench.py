@@ -9,9 +9,9 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.job.constants import StreamEditor, repacked
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.cascader_graph import Part, Tensor
 from npu_model.accelerator import Accelerator

@@ -6,8 +6,8 @@ from array import array
 
 from msgspec import Struct
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.schedule.schedule import Schedule
 
 JOB, PLACE, COPY = 6, 3, 4
 """Integers of a job (part, first and last row or -1 for all, height, width and depth of its block or 0 for the part's own), of a

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.judge.flat_draft import Numbering
 from cascader.ethosu.judge.replay import Replay, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.accelerator import accelerator as find_accelerator
 
 

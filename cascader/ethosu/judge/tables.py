@@ -11,15 +11,15 @@ from itertools import chain, count
 
 from msgspec import Struct
 
-from cascader.ethosu.codegen.feature_maps import rebase
-from cascader.ethosu.codegen.stripes import Place, form, in_block, stripe
 from cascader.ethosu.cost.blockdep import block_distance
+from cascader.ethosu.job.feature_maps import rebase
+from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
+from cascader.ethosu.job.stripes import Place, form, in_block, stripe
 from cascader.ethosu.judge.flat_draft import JOB, PLACE, FlatDraft
 from cascader.ethosu.judge.numbers import Numbers
 from cascader.ethosu.judge.replay import FlatReplay
 from cascader.ethosu.judge.templates import Offsets, place, template
 from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart, Network, ethosu_part
-from cascader.ethosu.schedule.staging import weight_ranges, with_staged_weights
 from npu_model.accelerator import Accelerator
 from npu_model.command_stream.encode import SHRAM_DESTINATION
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1

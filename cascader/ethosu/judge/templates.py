@@ -5,11 +5,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterable, Iterator, Mapping
 
-from cascader.ethosu.codegen.feature_maps import rebase
-from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.cost.blockdep import block_count
+from cascader.ethosu.job.feature_maps import rebase
+from cascader.ethosu.job.staging import with_staged_weights
+from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import CONSTANTS
-from cascader.ethosu.schedule.staging import with_staged_weights
 from npu_model.command_stream.encode import set_registers
 from npu_model.command_stream.registers import MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter

@@ -6,9 +6,9 @@ from array import array
 from itertools import chain
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.codegen.constants import constant_ranges
-from cascader.ethosu.codegen.stripes import Place, stripe
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
+from cascader.ethosu.job.constants import constant_ranges
+from cascader.ethosu.job.stripes import Place, stripe
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.chosen_blocks import KernelJob
 from cascader.ethosu.proof.command_words import least_words

@@ -9,8 +9,8 @@ from functools import cache
 from math import ceil
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.codegen.stripes import Place, stripe
-from cascader.ethosu.codegen.transfers import transfers
+from cascader.ethosu.job.stripes import Place, stripe
+from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, ethosu_part
 from cascader.ethosu.proof.chains import least_read

@@ -1,1 +1,1 @@
-"""Schedules for the Ethos-U: as values, as files, layer by layer and cascaded."""
+"""Schedules for the Ethos-U: as files, layer by layer and cascaded."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule, arena_extent
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import Network, ethosu_part
-from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule, arena_extent
-from cascader.ethosu.schedule.staging import staged_bytes
 from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers

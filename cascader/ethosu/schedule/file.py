@@ -10,8 +10,8 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import CpuPart, EthosuPart
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.documents import MAX_INTEGER, encoded, plain, typed
 from npu_model.errors import InputError

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from msgspec.structs import replace
 
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 
 
 def _last_uses(schedule: Schedule) -> list[int]:

@@ -7,10 +7,10 @@ from collections.abc import Iterator
 import numpy as np
 
 from cascader.allocate.moving import allocate
+from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
-from cascader.ethosu.schedule.schedule import UNKNOWN, Provenance, Schedule
 from cascader.graph.row_graph import RowPart
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, stripe_jobs

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule, arena_extent
 from cascader.ethosu.network.homes import in_arena
-from cascader.ethosu.schedule.schedule import Schedule, arena_extent
 from cascader.plan.jobs import Buffer
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up

@@ -10,7 +10,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.forms.spread import Thunk
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.divisions import Divisions

@@ -12,12 +12,12 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.judge.tables import Tables
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.schedule import Provenance
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 

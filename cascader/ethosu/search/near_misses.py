@@ -15,8 +15,8 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.later_copies import with_later_copies
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.errands import Decisions, Turn, replay_in_turn
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed_copies import climbed

@@ -13,7 +13,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import kernels
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay
 from cascader.plan.jobs import Job

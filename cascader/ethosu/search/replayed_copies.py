@@ -11,8 +11,8 @@ from itertools import islice, tee
 
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.later_copies import with_later_copies
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Replay, ignored
 

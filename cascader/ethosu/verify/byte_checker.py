@@ -13,9 +13,9 @@ from itertools import groupby
 
 import numpy as np
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_owners import Access, ByteOwners
 from cascader.ethosu.verify.windows import Rows, Span, copied_bytes, element_offsets, row_step, rows_of, rows_read, spans, tensor_operands
 from cascader.graph.cascader_graph import TensorKind

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CONSTANTS, CpuPart, EthosuPart, Network, Port
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.byte_checker import check_bytes
 from cascader.ethosu.verify.homes import MAX_ARENA, check_homes, home_region
 from cascader.ethosu.verify.windows import copied_bytes, copied_content, rows_of

@@ -10,12 +10,12 @@ import numpy.typing as npt
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import candidates
 from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.job.constants import StreamEditor
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError

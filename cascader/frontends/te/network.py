@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.job.constants import StreamEditor, repacked
 from cascader.ethosu.network.network import LUT_SLOT, EthosuPart, LutLoad, Network, Port, Segment
 from cascader.ethosu.network.operators import operand_propagator, scale_propagator, weight_propagator
 from cascader.frontends.te.attributes import CONCATENATE, CONV2D, DEPTHWISE, IDENTITY, POOLING, Attributes

@@ -14,7 +14,7 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.network.network import ARENA
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork, CpuOperator

@@ -9,7 +9,7 @@ from math import prod
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.constants import Packing, constant_ranges
+from cascader.ethosu.job.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import ARENA, CONSTANTS, LUT_SLOT, CpuPart, EthosuPart, LutLoad, Network, Port, Segment, ethosu_part
 from cascader.frontends.vela.arena_copies import without_arena_copies
 from cascader.frontends.vela.moves import forwards, merged

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, Port
 from npu_model.errors import InputError
 from npu_model.program import Binding, FeatureMap

@@ -16,9 +16,9 @@ from hand_built import SCALE, Graph
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import compile_network, import_network
 from npu_model.compiled.network import OFFLINE_ALLOCATION, CpuOperator, read_compiled
 from npu_model.errors import InputError

@@ -16,9 +16,9 @@ from test_columns import one_group
 from test_functional_operators import CASES
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import EthosuPart
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import import_network
 from cascader.tensorir.compat import load
 from cascader.tensorir.kernel_elementwise import leading_zeros

@@ -14,7 +14,7 @@ from reference_data import shared_data
 from tensorir_proofs import compiled, smallest
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.schedule_tir import schedule_module
 from npu_model.errors import InputError

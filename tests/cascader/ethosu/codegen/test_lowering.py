@@ -13,8 +13,8 @@ from scheduling import DEFAULT, legalised, model_bytes, network, schedule
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.moves import forwards
 from cascader.graph.cascader_graph import TensorKind

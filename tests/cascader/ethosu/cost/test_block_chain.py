@@ -22,7 +22,7 @@ from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.schedule.schedule import Schedule
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.accelerator import accelerator
 from npu_model.program import KernelOperation
 from npu_model.program.operations import Shram

@@ -12,13 +12,13 @@ import pytest
 from msgspec.structs import replace
 from scheduling import network
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.block_choice import SIDES, Ranking, choose_block
 from cascader.ethosu.cost.block_estimator import Estimator
 from cascader.ethosu.cost.estimate_terms import BLOCKS
 from cascader.ethosu.cost.kernel_flow import kernel_flow
 from cascader.ethosu.cost.kernel_load import operation_load
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.cycles import is_half, mac_pace, ofm_ublock, output_rate

@@ -14,10 +14,10 @@ from msgspec.structs import replace
 from scheduling import network
 from small_programs import ARENA, CONSTANTS, conv, max_pool, memories, memory, program
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline, kernel_flow
 from cascader.ethosu.cost.kernel_load import kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, Step

@@ -18,7 +18,6 @@ from operation_strategies import elementwise_operations, windowed_operations
 from scheduling import network
 from test_mlw import BAD_HEADERS, KINDS, encode, pack
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.cost import block_estimator, blockdep, kernel_flow
 from cascader.ethosu.cost.block_choice import Ranking
 from cascader.ethosu.cost.block_estimator import Estimator
@@ -30,6 +29,7 @@ from cascader.ethosu.cost.kernel_estimate import kernel_estimates
 from cascader.ethosu.cost.kernel_flow import Flow, Pipeline
 from cascader.ethosu.cost.kernel_load import KernelLoad, kernel_load, operation_load
 from cascader.ethosu.cost.memory_path import Source, Sources
+from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.network import CONSTANTS, ethosu_part
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram

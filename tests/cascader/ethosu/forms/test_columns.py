@@ -19,13 +19,13 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.columns import column_counts, column_stripes
 from cascader.ethosu.forms.slices import sliced
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.ethosu.verify.windows import rows_of, rows_read, spans
 from cascader.frontends.vela import import_network

@@ -20,11 +20,11 @@ from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.brick_tensors import Bricks, Element, NhwcForm, first_element
 from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph

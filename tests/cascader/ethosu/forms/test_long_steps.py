@@ -16,10 +16,10 @@ from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.long_steps import with_long_steps
 from cascader.ethosu.forms.position_grids import position_grids
 from cascader.ethosu.forms.turned import with_turned
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import DepthFirstScheduler, Group

@@ -13,16 +13,16 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from unit_networks import Tensor, unit_network
 
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.phases import in_phases
+from cascader.ethosu.job.constants import StreamEditor, repacked
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import Group

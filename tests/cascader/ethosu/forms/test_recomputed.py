@@ -17,10 +17,10 @@ from cascader.ethosu.forms.column_spans import segment
 from cascader.ethosu.forms.recomputed import WORTHWHILE, planned_bytes, recomputed
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import wanted_home
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator

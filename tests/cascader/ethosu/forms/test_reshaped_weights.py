@@ -9,13 +9,13 @@ import pytest
 from cascades import expected, outputs
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.fold import folded
 from cascader.ethosu.forms.reblock import GAIN, reblocked
 from cascader.ethosu.forms.slices import sliced
+from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule

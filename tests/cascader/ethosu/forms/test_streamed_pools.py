@@ -13,9 +13,9 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.streamed_pools import with_streamed_pools
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator

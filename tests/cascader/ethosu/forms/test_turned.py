@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.codegen.constants import StreamEditor
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.columns import column_counts
 from cascader.ethosu.forms.turned import turned, turned_in_place, with_turned
+from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
 from cascader.ethosu.network.rows import row_graph

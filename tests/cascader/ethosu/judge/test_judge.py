@@ -16,6 +16,8 @@ from scheduling import DEFAULT, network
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import kernels, lower
 from cascader.ethosu.cost.blockdep import Dependency, block_distance
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_content
 from cascader.ethosu.judge import tables as module
 from cascader.ethosu.judge.flat_draft import Numbering
 from cascader.ethosu.judge.judge import Judge
@@ -25,8 +27,6 @@ from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_content
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork

@@ -7,9 +7,9 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from npu_model.errors import InputError

@@ -14,13 +14,13 @@ from msgspec.structs import replace
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.copy_room import CopyRoom
 from cascader.ethosu.proof.least_flow import START, LeastFlow
 from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.least_work import Block, LeastWork
 from cascader.ethosu.proof.state import NO_REST, State
-from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.divisions import Divisions
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import StripeJob

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import ARENA
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.ethosu.schedule.schedule import Schedule
 from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, Operation

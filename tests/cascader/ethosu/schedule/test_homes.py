@@ -11,6 +11,7 @@ from scheduling import DEFAULT, network
 
 from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import Wanted, home_bytes, homed_forms, in_arena, on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import CpuPart, Home, Network
 from cascader.ethosu.network.rows import row_graph
@@ -18,7 +19,6 @@ from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.one_arena import in_one_arena
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table, stripe_jobs

@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, network, schedule
 
+from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.network.network import EthosuPart
 from cascader.ethosu.network.overwriting import overwritable_operands
 from cascader.ethosu.schedule.file import digest, from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind

@@ -8,11 +8,11 @@ import pytest
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_bytes, staged_content
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
-from cascader.ethosu.schedule.staging import staged_bytes, staged_content
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Copy

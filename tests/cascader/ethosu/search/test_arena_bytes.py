@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, legalised, schedule
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task

@@ -21,10 +21,10 @@ from scheduling import schedule as layer_by_layer
 
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.later_copies import with_later_copies
-from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses

@@ -10,9 +10,9 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
-from cascader.ethosu.schedule.schedule import Provenance, Schedule
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
 from cascader.ethosu.verify.check import check_schedule

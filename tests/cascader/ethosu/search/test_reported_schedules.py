@@ -11,9 +11,9 @@ from scheduling import DEFAULT, network
 
 import cascader.ethosu.cascade
 from cascader import How, frontier, schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.cascaded import make_schedule
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.search import errands
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks

@@ -15,9 +15,9 @@ import pytest
 from scheduling import DEFAULT, network
 
 from cascader import How, frontier, schedule
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.schedule import Provenance
 from cascader.ethosu.search.errands import ELSEWHERE, Turn
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.search import explore, hopeful

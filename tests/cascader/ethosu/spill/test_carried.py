@@ -13,12 +13,12 @@ from scheduling import DEFAULT, network
 from cascader.allocate.moving import allocate
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import Outer, on_ports
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.spill.carried import Carried, Cut, carried, movable
 from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.verify.check import check_schedule

@@ -7,8 +7,8 @@ from functools import cache
 import pytest
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import rebase
-from cascader.ethosu.codegen.stripes import Place, stripe
+from cascader.ethosu.job.feature_maps import rebase
+from cascader.ethosu.job.stripes import Place, stripe
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.frontends.vela import import_network

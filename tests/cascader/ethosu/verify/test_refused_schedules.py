@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from scheduling import schedule
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import schedule_of
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
 from cascader.plan.jobs import Buffer, Copy

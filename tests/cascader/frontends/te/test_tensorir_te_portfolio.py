@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from tflite_te import te_graph
 
 from cascader import schedule
-from cascader.ethosu.codegen.constants import StreamEditor, repacked
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.constants import StreamEditor, repacked
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.te.graph import Graph

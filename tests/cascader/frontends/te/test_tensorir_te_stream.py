@@ -12,8 +12,8 @@ from te_operators import two_convolutions
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.frontends.te.blocks import BlockMaker
 from cascader.frontends.te.graph import operators_of
 from cascader.frontends.te.host import host_outputs

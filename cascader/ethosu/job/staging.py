@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.codegen.constants import Packing
+from cascader.ethosu.job.constants import Packing
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.program import ByteRange, KernelOperation
 

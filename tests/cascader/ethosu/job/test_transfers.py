@@ -12,15 +12,15 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.codegen.stream import Stream
-from cascader.ethosu.codegen.transfers import transfers
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.spared_copies import with_transfers
 from cascader.ethosu.forms.wide_copies import is_copy, with_wide_copies
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.schedule import Schedule
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.arena_copies import copy_kernel

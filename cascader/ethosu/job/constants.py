@@ -8,7 +8,7 @@ from collections.abc import Iterable
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.codegen.feature_maps import rebase
+from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, LutLoad, Network
 from npu_model.program import ByteRange, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import accumulate, pairwise
 
-from cascader.ethosu.codegen.feature_maps import row_bytes
+from cascader.ethosu.job.feature_maps import row_bytes
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.codegen.stripes import Place, stripe, whole
+from cascader.ethosu.job.staging import staged_bytes, weight_ranges, with_staged_weights
+from cascader.ethosu.job.stripes import Place, stripe, whole
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart
-from cascader.ethosu.schedule.staging import staged_bytes, weight_ranges, with_staged_weights
 from cascader.ethosu.verify.windows import rows_read
 from cascader.graph.row_graph import RowPart
 from npu_model.errors import InputError

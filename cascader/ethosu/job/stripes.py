@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from typing import NamedTuple
 
-from cascader.ethosu.codegen.feature_maps import placed, rebase
+from cascader.ethosu.job.feature_maps import placed, rebase
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from npu_model.accelerator import Accelerator
