@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 from moving_extents import extents
 
 from cascader.allocate import Extent, allocate
+from cascader.allocate.extents import fixed
 from cascader.allocate.first_fit import _NO_LIMIT, _FirstFit, search
 
 pytestmark = pytest.mark.law
@@ -26,15 +27,19 @@ def lowest(found: list[Extent], order: list[int], alignment: int) -> list[int]:
     return [addresses[index] for index in range(len(found))]
 
 
+BUFFERS = st.lists(st.tuples(st.integers(1, 40), st.integers(0, 3), st.integers(1, 4)), min_size=1, max_size=5)
+
+
 @settings(max_examples=100)
-@given(st.data(), st.sampled_from([1, 4, 16]))
-def test_each_buffer_goes_to_the_lowest_address_that_those_before_it_leave(data: st.DataObject, alignment: int) -> None:
-    found = [e for e in data.draw(extents(count=5, size=40, steps=4)) if (e.high > e.low).any()]
-    if found:
-        order = data.draw(st.permutations(range(len(found))))
-        peak, addresses = _FirstFit(found, alignment).place(order, _NO_LIMIT)
-        assert addresses == lowest(found, order, alignment)
-        assert peak == max(address + int(e.high.max()) for e, address in zip(found, addresses, strict=True))
+@given(st.data(), BUFFERS, st.sampled_from([1, 4, 16]))
+def test_each_buffer_goes_to_the_lowest_address_that_those_before_it_leave(
+    data: st.DataObject, sizes: list[tuple[int, int, int]], alignment: int
+) -> None:
+    found = [fixed(str(number), size, start, start + steps) for number, (size, start, steps) in enumerate(sizes)]
+    order = data.draw(st.permutations(range(len(found))))
+    peak, addresses = _FirstFit(found, alignment).place(order, _NO_LIMIT)
+    assert addresses == lowest(found, order, alignment)
+    assert peak == max(address + int(e.high.max()) for e, address in zip(found, addresses, strict=True))
 
 
 @settings(max_examples=100)

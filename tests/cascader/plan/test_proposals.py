@@ -12,7 +12,7 @@ from msgspec import Struct
 from cascader.plan.depth_first import Group
 from cascader.plan.pareto import pareto
 from cascader.plan.plans import Plan
-from cascader.plan.proposals import ladder, propose, smallest_limit
+from cascader.plan.proposals import Proposal, ladder, propose, smallest_limit
 
 pytestmark = pytest.mark.law
 
@@ -109,3 +109,7 @@ def test_the_ladder_climbs_from_the_smallest_limit_to_the_largest_plan(ending: E
     assert list(limits) == sorted(set(limits))
     assert set(limits) <= sizes
     assert len(limits) <= rungs + 1
+
+
+def test_no_plans_take_no_bytes_and_no_cycles() -> None:
+    assert (Proposal(()).memory, Proposal(()).cycles) == (0, 0)

@@ -185,3 +185,12 @@ def test_kernels_that_read_nothing_of_each_other_depend_on_each_other_in_no_stri
     found = [Dependency(one, two) for one, two in kernels if one and two]
     assert found
     assert {(one.limit, *one.pair) for one in found} == {(Dependency.none().limit,)}
+
+
+def test_a_cpu_operator_is_coupled_with_no_kernel() -> None:
+    graph, cost = rows_and_cost("cpu")
+    pairs = Neighbours(network("cpu"), graph, cost, accelerator(DEFAULT))
+    (index,) = (i for i, part in enumerate(network("cpu").graph.parts) if isinstance(part.payload, CpuPart))
+    jobs = [StripeJob(number, 0, graph.parts[number].rows) for number in (index - 1, index, index + 1)]
+    assert pairs._coupling(jobs[0], jobs[1], reads=True) is None
+    assert pairs._coupling(jobs[1], jobs[2], reads=True) is None

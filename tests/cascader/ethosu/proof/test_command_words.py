@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import pytest
-from npu_model.command_stream.counted import word_counter
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Cascader
@@ -33,7 +32,7 @@ def test_a_kernel_and_the_copies_before_it_take_at_least_the_words_that_are_coun
     firsts: list[tuple[int, int]] = []
     for program in (program for made in lowered(name) for program in made.programs):
         before, words, copies = None, 0, 0
-        for operation, own in zip(program.operations, word_counter().words(program.operations), strict=True):
+        for operation, own in zip(program.operations, program.words, strict=True):
             words += own
             copies += isinstance(operation, DmaOperation)
             if isinstance(operation, KernelOperation):
