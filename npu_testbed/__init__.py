@@ -8,7 +8,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from npu_model.front import front
 
 if TYPE_CHECKING:
     from npu_testbed.verbs import (
@@ -56,13 +58,8 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """A verb, loaded when it is first asked for: the import of the package alone loads neither numpy nor simpy."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from npu_testbed import verbs  # noqa: PLC0415  # as said above
-
-    return getattr(verbs, name)
+# The import of the package alone loads neither numpy nor simpy.
+__getattr__ = front(__name__, {"npu_testbed.verbs": __all__})
 
 
 def __dir__() -> list[str]:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
-import gc
 import sys
 from collections.abc import Sequence
 
@@ -15,10 +13,6 @@ def _refuse(sentence: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; status 2 if what would run is not ours."""
-    # Importing and searching make few cycles of objects, and looking for some after every 700 objects takes a twentieth of a command.
-    gc.set_threshold(1_000_000, 50, 50)
-    # At its end Python looks through all objects for cycles, for nothing: a tenth of a command.
-    atexit.register(gc.freeze)
     # Nothing of ours is imported before it is known to be ours.
     try:
         from npu_testbed.own_packages import require_own_packages  # noqa: PLC0415
@@ -28,6 +22,10 @@ def main(argv: Sequence[str] | None = None) -> int:
         require_own_packages()
     except ValueError as error:
         return _refuse(str(error))
+    from npu_model.collector import collect_rarely, spare_the_last_look  # noqa: PLC0415
+
+    collect_rarely()
+    spare_the_last_look()
     from npu_testbed.cli import main as run  # noqa: PLC0415
 
     return run(argv)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 import os
 import signal
 import sys
@@ -22,6 +21,7 @@ from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
 from cascader.search.luggage import Shelf, sent
+from npu_model.collector import collect_rarely, rarely_collected
 from npu_model.errors import InputError
 
 T = TypeVar("T")
@@ -197,28 +197,13 @@ def _start(parent: Connection, kept: Connection | None, begun: Any) -> None:
     It says that it has ``begun``. ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe
     closes when nobody has it.
     """
-    gc.set_threshold(*_COLLECTED)
+    collect_rarely()
     begun.set()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
     if kept is not None:
         kept.close()
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
-
-
-_COLLECTED = (1_000_000, 50, 50)
-"""New objects after which Python looks for cycles among them, and how often it looks at older ones: a search makes few cycles."""
-
-
-@contextmanager
-def _rarely_collected() -> Iterator[None]:
-    """Let Python look for cyclic garbage less often: with its own thresholds that takes a tenth of a search."""
-    before = gc.get_threshold()
-    gc.set_threshold(*_COLLECTED)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
 
 
 _SWITCHED = 1e-4
@@ -247,7 +232,7 @@ def workers(processes: int, *, takes_part: bool = False) -> Iterator[Executor]:
 
     Processes end when this block does or this process does, whatever ends it. InputError if one of them dies.
     """
-    with _rarely_collected(), _often_switched(), _executor(processes, takes_part=takes_part) as executor:
+    with rarely_collected(), _often_switched(), _executor(processes, takes_part=takes_part) as executor:
         yield executor
 
 

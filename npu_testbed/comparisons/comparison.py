@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from concurrent.futures import Executor
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -20,9 +18,13 @@ from npu_model.errors import InputError, LimitError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.comparisons.answer import BestAnswer
+from npu_testbed.comparisons.energies import EnergyRatios, energy_ratios
+from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.energy import EnergyTable
 from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -31,37 +33,11 @@ from npu_testbed.one_memory import require_one_memory
 from npu_testbed.progress import Progress, silent
 from npu_testbed.resume import Resumed, resumed
 
-if TYPE_CHECKING:
-    from npu_testbed.comparisons.energies import EnergyRatios
-    from npu_testbed.comparisons.robust import RobustAnswer
-    from npu_testbed.energy import EnergyTable
-
 NOISE = 0.03
 """Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
 
 SWEEP = 8
 """Arena sizes at which both are compared."""
-
-
-class Answer(Struct, frozen=True):
-    """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
-
-    ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
-    """
-
-    condition: str
-    vela: VelaPoint
-    ours: FrontierPoint | None
-
-    @property
-    def memory_ratio(self) -> float | None:
-        """Our bytes per byte of Vela's."""
-        return None if self.ours is None else self.ours.memory / self.vela.memory
-
-    @property
-    def cycles_ratio(self) -> float | None:
-        """Our cycles per cycle of Vela's."""
-        return None if self.ours is None else self.ours.cycles / self.vela.cycles
 
 
 class SweepRow(Struct, frozen=True):
@@ -87,7 +63,7 @@ class Comparison(Struct, frozen=True):
     failures: tuple[VelaFailure, ...]
     size: VelaPoint
     performance: VelaPoint
-    answers: tuple[Answer, ...]
+    answers: tuple[BestAnswer, ...]
     sweep: tuple[SweepRow, ...]
     separate_io_regions: bool = False
     """Whether Vela's inputs and outputs are outside its arena, as those of ours are that have a home."""
@@ -143,13 +119,13 @@ def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
     return min(tried, key=lambda p: (p.memory, p.cycles), default=None)
 
 
-def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[Answer, ...]:
+def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[BestAnswer, ...]:
     """The answers of the frontier to Vela's two strategies."""
     return (
-        Answer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
-        Answer("smallest", size, frontier.points[0]),
-        Answer("at Vela Performance's cycles or fewer", performance, frontier.at_most(performance.cycles)),
-        Answer("at Vela Performance's bytes or fewer", performance, frontier.within(performance.memory)),
+        BestAnswer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
+        BestAnswer("smallest", size, frontier.points[0]),
+        BestAnswer("at Vela Performance's cycles or fewer", performance, frontier.at_most(performance.cycles)),
+        BestAnswer("at Vela Performance's bytes or fewer", performance, frontier.within(performance.memory)),
     )
 
 
@@ -232,11 +208,12 @@ def compare(
         frontier = within_bound(replayed_frontier(task, found, executor, budgets, targets, progress), bound)
         answered, judged = answers(frontier, size, performance), None
         if robust:
-            answered, judged = _robust(answered, frontier, vela, executor, progress)
+            both_sides = robust_answers(answered, frontier, vela, executor, progress)
+            answered, judged = tuple(answer for answer, _ in both_sides), tuple(verdict for _, verdict in both_sides)
         if isinstance(executor, Resumed):
             chosen = [answer.ours for answer in answered if answer.ours is not None]
             executor.finish({point.memory: point.schedule for point in (*frontier.points, *chosen)})
-        energies = None if energy is None else _energies(answered, vela, energy, executor, progress)
+        energies = None if energy is None else energy_ratios(answered, vela, energy, executor, progress)
     return Comparison(
         frontier=frontier,
         points=(*plain, *swept),
@@ -249,18 +226,3 @@ def compare(
         robust=judged,
         energy=energies,
     )
-
-
-def _energies(answered: tuple[Answer, ...], vela: VelaTask, table: EnergyTable, executor: Executor, progress: Progress) -> EnergyRatios:
-    from npu_testbed.comparisons.energies import energy_ratios  # noqa: PLC0415  # it is made of what is above
-
-    return energy_ratios(answered, vela, table, executor, progress)
-
-
-def _robust(
-    answered: tuple[Answer, ...], frontier: Frontier, vela: VelaTask, executor: Executor, progress: Progress
-) -> tuple[tuple[Answer, ...], tuple[RobustAnswer | None, ...]]:
-    from npu_testbed.comparisons.robust import robust_answers  # noqa: PLC0415  # it is made of what is above
-
-    chosen = robust_answers(answered, frontier, vela, executor, progress)
-    return tuple(answer for answer, _ in chosen), tuple(verdict for _, verdict in chosen)

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
-from npu_testbed.comparisons.comparison import Answer
+from npu_testbed.comparisons.answer import BestAnswer
 from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio
 from npu_testbed.progress import Progress, silent
@@ -35,7 +35,7 @@ def vela_energy(run: VelaRun, task: VelaTask, table: EnergyTable) -> Energy:
 
 
 def energy_ratios(
-    answers: Sequence[Answer], task: VelaTask, table: EnergyTable, executor: Executor, show: Progress = silent
+    answers: Sequence[BestAnswer], task: VelaTask, table: EnergyTable, executor: Executor, show: Progress = silent
 ) -> EnergyRatios:
     """The ratio of each answer. InputError if the table lacks a memory or makes Vela's energy 0."""
     show(f"Weighing {len(answers)} answers by the energy table {table.name}")

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed.comparisons.comparison import NOISE, Answer, Comparison, SweepRow, cycles_verdict
+from npu_testbed.comparisons.answer import BestAnswer
+from npu_testbed.comparisons.comparison import NOISE, Comparison, SweepRow, cycles_verdict
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import verdicts
 from npu_testbed.energy.report import caveat
@@ -32,7 +33,7 @@ def _ratio(value: float | None) -> str:
     return "-" if value is None else f"{value:.3f}"
 
 
-def _answer_cells(answer: Answer) -> tuple[str, ...]:
+def _answer_cells(answer: BestAnswer) -> tuple[str, ...]:
     ours = answer.ours
     if ours is None:
         return (answer.condition, "none", "none", "-", "-", "-", "-")

@@ -15,9 +15,8 @@ from cascader.ethosu.search.frontier import NEAR
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
-from npu_testbed.comparisons.comparison import Answer
+from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
 from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
-from npu_testbed.comparisons.verdicts import SLOWEST
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.progress import Progress, silent
 from sim import quick_cycles
@@ -75,11 +74,11 @@ class RobustAnswer(Struct, frozen=True):
         return f"depends on: {self.against[0]}" + ("" if self.holds_at is None else f"; holds at {self.holds_at:,} bytes")
 
 
-def needed_ratio(answer: Answer) -> float | None:
+def needed_ratio(answer: BestAnswer) -> float | None:
     """The largest ratio of cycles, ours to Vela's, at which the claim of an answer stands; None if nothing is claimed of cycles.
 
     In at most Vela's bytes the claim is that ours is faster. In at most Vela's cycles the claim is fewer bytes, which stands up to
-    :data:`~npu_testbed.comparisons.verdicts.SLOWEST`. The smallest is claimed to be nothing but small.
+    :data:`~npu_testbed.comparisons.answer.SLOWEST`. The smallest is claimed to be nothing but small.
     """
     if answer.ours is None or answer.cycles_ratio is None or answer.condition == "smallest":
         return None
@@ -88,7 +87,7 @@ def needed_ratio(answer: Answer) -> float | None:
     return 1.0 if answer.cycles_ratio < 1 else None
 
 
-def judged(answer: Answer, changes: Sequence[Change], ours: Sequence[int], vela: Sequence[int]) -> RobustAnswer:
+def judged(answer: BestAnswer, changes: Sequence[Change], ours: Sequence[int], vela: Sequence[int]) -> RobustAnswer:
     """The verdict on an answer from the cycles of both sides under each of the changes."""
     ratio, bound = answer.cycles_ratio, needed_ratio(answer)
     assert ratio is not None  # noqa: S101  # there is a schedule of ours
@@ -101,7 +100,7 @@ TRIED = 8
 """Schedules at most that are tried in the place of one whose claim does not hold."""
 
 
-def tied(frontier: Frontier, answer: Answer) -> tuple[FrontierPoint, ...]:
+def tied(frontier: Frontier, answer: BestAnswer) -> tuple[FrontierPoint, ...]:
     """The schedules that may stand in an answer's place, the nearest first.
 
     They keep its condition and are behind it by :data:`~cascader.ethosu.search.frontier.NEAR` at most. All have passed the check.
@@ -124,7 +123,7 @@ def tied(frontier: Frontier, answer: Answer) -> tuple[FrontierPoint, ...]:
 
 def _holding(
     points: Sequence[FrontierPoint],
-    answer: Answer,
+    answer: BestAnswer,
     bound: float,
     theirs: Sequence[int],
     cycles_of: Callable[[FrontierPoint], tuple[int, ...]],
@@ -139,8 +138,8 @@ def _holding(
 
 
 def robust_answers(
-    answers: Sequence[Answer], frontier: Frontier, task: VelaTask, executor: Executor, show: Progress = silent
-) -> tuple[tuple[Answer, RobustAnswer | None], ...]:
+    answers: Sequence[BestAnswer], frontier: Frontier, task: VelaTask, executor: Executor, show: Progress = silent
+) -> tuple[tuple[BestAnswer, RobustAnswer | None], ...]:
     """Each answer with its range and verdict, on the memories and around the timing of ``task``; None where ours has no schedule.
 
     In the place of an answer whose claim does not hold stands one that is a per cent behind it at most and does, if there is one. For a
@@ -157,7 +156,7 @@ def robust_answers(
     def cycles_of(point: FrontierPoint) -> tuple[int, ...]:
         return executor.submit(our_cycles, point.schedule, task.system, timings).result()
 
-    found: list[tuple[Answer, RobustAnswer | None]] = []
+    found: list[tuple[BestAnswer, RobustAnswer | None]] = []
     for answer in answers:
         if answer.ours is None:
             found.append((answer, None))

@@ -8,11 +8,12 @@ from typing import Any
 
 from msgspec import Struct
 
-from npu_testbed.comparisons.comparison import Answer, Comparison, SweepRow
+from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
+from npu_testbed.comparisons.comparison import Comparison, SweepRow
 from npu_testbed.comparisons.report import comparison_json, convention, ends_line
 from npu_testbed.comparisons.robust_notes import robust_notes
 from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.comparisons.verdicts import SLOWEST, Gap, Verdicts, vela_fits, verdicts
+from npu_testbed.comparisons.verdicts import Gap, Verdicts, vela_fits, verdicts
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import FrontierPoint
 from validation.tables import Table
@@ -47,13 +48,13 @@ def _pair(point: VelaPoint | FrontierPoint) -> str:
     return f"{point.memory:,} / {point.cycles:,}"
 
 
-def _bytes(answer: Answer) -> str:
+def _bytes(answer: BestAnswer) -> str:
     if answer.ours is None or answer.memory_ratio is None:
         return "none found"
     return f"{answer.ours.memory:,} ({answer.memory_ratio:.3f})"
 
 
-def _cycles(answer: Answer) -> str:
+def _cycles(answer: BestAnswer) -> str:
     if answer.ours is None or answer.cycles_ratio is None:
         return "none found"
     return f"{answer.ours.cycles:,} ({answer.cycles_ratio:.3f})"

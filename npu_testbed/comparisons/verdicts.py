@@ -5,12 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cascader.plan.pareto import pareto
+from npu_testbed.comparisons.answer import SLOWEST
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import FrontierPoint
-
-SLOWEST = 1.01
-"""Most cycles per cycle of Vela's that count as no slower."""
 
 
 class Gap(Struct, frozen=True):

@@ -7,7 +7,7 @@ from typing import Any
 
 from msgspec import Struct, to_builtins
 
-from npu_testbed.comparisons.verdicts import SLOWEST
+from npu_testbed.comparisons.answer import SLOWEST
 
 
 class Check(str, Enum):

@@ -12,12 +12,12 @@ from test_compare import PERFORMANCE, SIZE, frontier, point, vela
 
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.comparisons import robust as robust_module
-from npu_testbed.comparisons.comparison import Answer, arenas_below, compare
+from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
+from npu_testbed.comparisons.comparison import arenas_below, compare
 from npu_testbed.comparisons.report import comparison_json, comparison_text
 from npu_testbed.comparisons.robust import _holding, judged, robust_answers, tied
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.comparisons.vela_runs import VelaTask
-from npu_testbed.comparisons.verdicts import SLOWEST
 from npu_testbed.frontiers import FrontierPoint
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import NAMES, Change, is_undecided, score_of, undecided
@@ -53,8 +53,8 @@ def test_the_changes_are_the_rows_of_the_ablation_and_all_pairs_of_them() -> Non
     assert BOTH.timing(TimingParameters(grant=3)).grant == 3
 
 
-def answer(condition: str, cycles: int) -> Answer:
-    return Answer(condition, PERFORMANCE if "Performance" in condition else SIZE, point(90, cycles))
+def answer(condition: str, cycles: int) -> BestAnswer:
+    return BestAnswer(condition, PERFORMANCE if "Performance" in condition else SIZE, point(90, cycles))
 
 
 def test_a_win_in_cycles_holds_if_ours_is_faster_under_every_change() -> None:
@@ -95,7 +95,7 @@ def test_what_may_stand_in_an_answers_place_keeps_its_condition_and_is_a_per_cen
     points = point(90, 500), point(150, 300), point(190, 270)
     near = point(90, 510), point(91, 499), point(180, 272), point(190, 272), point(200, 274)
     ours = replace(frontier(*points), near=near)
-    cycles, in_bytes = (Answer(one, v, p) for one, v, p in (("at Vela Performance's bytes or fewer", PERFORMANCE, points[2]),
+    cycles, in_bytes = (BestAnswer(one, v, p) for one, v, p in (("at Vela Performance's bytes or fewer", PERFORMANCE, points[2]),
                                                             ("at Vela Size's cycles or fewer", SIZE, points[0])))  # fmt: skip
     assert tied(ours, cycles) == (near[2], near[3])
     assert tied(ours, in_bytes) == ()
@@ -115,7 +115,7 @@ def test_of_schedules_within_a_per_cent_the_one_whose_win_holds_is_the_answer(mo
     monkeypatch.setattr(robust_module, "our_cycles", lambda schedule, *_: (under[schedule.provenance.model],))
     monkeypatch.setattr(robust_module, "vela_cycles", lambda *_: (300,))
     monkeypatch.setattr(robust_module, "undecided", lambda: (ONE,))
-    win = Answer("at Vela Performance's bytes or fewer", PERFORMANCE, points[1])
+    win = BestAnswer("at Vela Performance's bytes or fewer", PERFORMANCE, points[1])
     vela = VelaTask(b"", "ethos-u55-128", "", "", None, IDEAL)
     with ThreadPoolExecutor(1) as executor:
         ((chosen, verdict),) = robust_answers((win,), replace(frontier(*points), near=near), vela, executor)

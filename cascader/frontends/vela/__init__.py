@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from npu_model.front import front
 
 if TYPE_CHECKING:
     from cascader.frontends.vela.compiler import CORES, VelaResult, VelaSummary, compile_network
@@ -40,10 +41,5 @@ __all__ = [
     "without_constant_outputs", "without_identities",
 ]  # fmt: skip
 
-
-def __getattr__(name: str) -> Any:
-    """A name of this front, from its module, which is imported then: Vela runs before what reads its answers is there."""
-    for module, names in _MODULES.items():
-        if name in names:
-            return getattr(import_module(f"{__name__}.{module}"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+# Vela runs before what reads its answers is there.
+__getattr__ = front(__name__, {f"{__name__}.{module}": names for module, names in _MODULES.items()})

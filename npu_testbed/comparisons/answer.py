@@ -1,0 +1,32 @@
+"""The best answer of our frontier to one of Vela's points."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.frontiers import FrontierPoint
+
+SLOWEST = 1.01
+"""Most cycles per cycle of Vela's that count as no slower."""
+
+
+class BestAnswer(Struct, frozen=True):
+    """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
+
+    ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
+    """
+
+    condition: str
+    vela: VelaPoint
+    ours: FrontierPoint | None
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """Our bytes per byte of Vela's."""
+        return None if self.ours is None else self.ours.memory / self.vela.memory
+
+    @property
+    def cycles_ratio(self) -> float | None:
+        """Our cycles per cycle of Vela's."""
+        return None if self.ours is None else self.ours.cycles / self.vela.cycles
