@@ -11,9 +11,10 @@ from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
+from npu_model.export.c_source import StreamedRows
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.fast_scratch import in_fast_scratch
-from npu_testbed.streaming import cut_for_stream
+from npu_testbed.streaming import cut_in_pace
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:
@@ -87,7 +88,8 @@ def export(
     constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
     payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. With ``fast_scratch`` the arena is region 2 and
     what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. ``stream`` names an input that arrives row by
-    row: the C sources of a schedule then have a job for every few rows, each with the rows that it waits for.
+    row, in a ring of as few rows as the jobs need, or with NAME=CYCLES_PER_ROW of as many as a source of that pace needs that never waits:
+    the C sources of a schedule then have a job for every few rows, each with the rows that it waits for and those that it frees.
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
@@ -100,8 +102,9 @@ def export(
 
             return schedule_c(source, c_identifier(name))
         if stream:
-            cut, rows = cut_for_stream(source, stream)
-            return {file: text.encode("ascii") for file, text in export_c(cut, c_identifier(name), rows).items()}
+            cut = cut_in_pace(source, stream)
+            rows = StreamedRows(cut.until, cut.freed, cut.ring)
+            return {file: text.encode("ascii") for file, text in export_c(cut.network, c_identifier(name), rows).items()}
         source = lower(source)
     if fast_scratch:
         source = in_fast_scratch(source)

@@ -2,12 +2,16 @@
 
 The schedule is cut before every job that reads a row which no job before it has read: each piece is a command stream of its own, which the
 host hands to the NPU when the rows are there. Pieces run one after the other; between two of them the NPU has drained.
+
+The rows lie in a ring, row y in place y mod R, if the input is read row by row. A piece reads rows from its ``low`` one on; the source may
+write row y once the NPU has come to a piece whose low one is above y - R.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from itertools import accumulate, pairwise
+from math import lcm
 
 from msgspec import Struct
 
@@ -15,12 +19,13 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.stripes import Place, stripe
 from cascader.ethosu.network.network import EthosuPart, Home, Port
+from cascader.ethosu.network.views import view_of
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.printable import shown
-from npu_model.program import DmaOperation, KernelOperation, Program
-from npu_model.shapes import ceil_div
+from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
+from npu_model.shapes import ceil_div, round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import counted_network
 
@@ -37,10 +42,31 @@ class Piece(Struct, frozen=True):
     cycles: int
 
 
+class StreamCut(Struct, frozen=True):
+    """A schedule in command streams for an input of ``rows`` rows of ``row_bytes`` that arrive in a ring of ``ring`` rows.
+
+    A ring of all rows is the whole frame. When command stream k begins rows before ``until[k]`` have arrived; it reads none before
+    ``low[k]``, and neither does any later one.
+    """
+
+    network: CompiledNetwork
+    name: str
+    rows: int
+    row_bytes: int
+    ring: int
+    until: tuple[int, ...]
+    low: tuple[int, ...]
+
+    @property
+    def freed(self) -> tuple[int, ...]:
+        """For each command stream the rows that may be overwritten when it is done."""
+        return (*self.low[1:], self.rows)
+
+
 class StreamedInput(Struct, frozen=True):
     """An input of ``rows`` rows of ``row_bytes``, one every ``cycles_per_row``, and the pieces that run while they arrive.
 
-    Row y has arrived at cycle (y + 1) * cycles_per_row.
+    Row y has arrived at cycle (y + 1) * cycles_per_row. The rows lie in a ring of ``ring`` rows (0: in a whole frame).
     """
 
     name: str
@@ -48,6 +74,7 @@ class StreamedInput(Struct, frozen=True):
     row_bytes: int
     cycles_per_row: int
     pieces: tuple[Piece, ...]
+    ring: int = 0
 
     @property
     def spans(self) -> tuple[tuple[int, int], ...]:
@@ -105,25 +132,67 @@ def streamed_input(
 
     InputError if there is no such input, it is no image, it lives in the arena, or a piece would read a row before it has arrived.
     """
-    port, home = _port(plan, name)
-    lowered, spans = _cut(plan, port, home)
-    replay = counted_network(lowered, system, timing)
-    pieces = tuple(Piece(*span, one.cycles) for span, one in zip(spans, replay.replays, strict=True))
-    rows = port.shape[-_IMAGE]
-    return StreamedInput(port.name, rows, port.size // rows, cycles_per_row, pieces)
+    least = 1
+    while True:
+        cut = cut_for_stream(plan, name, least)
+        replay = counted_network(cut.network, system, timing)
+        parts = zip(cut.low, cut.until, replay.replays, strict=True)
+        pieces = tuple(Piece(low, until, one.cycles) for low, until, one in parts)
+        found = StreamedInput(cut.name, cut.rows, cut.row_bytes, cycles_per_row, pieces, cut.ring)
+        # Addresses in a ring change the cycles a little, and so the rows that have arrived meanwhile.
+        if found.held_rows <= cut.ring:
+            return found
+        least = found.held_rows
 
 
-def cut_for_stream(plan: Schedule, name: str) -> tuple[CompiledNetwork, tuple[int, ...]]:
-    """The schedule in several command streams, and the rows of an input that must have arrived when each of them begins.
+def cut_for_stream(plan: Schedule, name: str, ring: int = 1) -> StreamCut:
+    """The schedule in several command streams, its input in a ring of ``ring`` rows or as many more as they need.
 
     InputError as :func:`streamed_input` raises it.
     """
-    lowered, spans = _cut(plan, *_port(plan, name))
-    return lowered, tuple(until for _, until in spans)
+    port, home = _port(plan, name)
+    rows = port.shape[-_IMAGE]
+    cuts, spans = _pieces(plan, port)
+    until = tuple(until for _, until in spans)
+    low = tuple(accumulate((first for first, _ in reversed(spans)), min))[::-1]
+    held = _ring(plan, port, max(ring, *(end - first for first, end in zip(low, until, strict=True))))
+    place = Place(home.address, held, port.size // rows)
+    lowered = lower(plan, cuts=cuts, rings={port.tensor: place} if held < rows else {})
+    made = StreamCut(lowered, port.name, rows, port.size // rows, held, until, low)
+    _check(made, home)
+    return made
 
 
-def _cut(plan: Schedule, port: Port, home: Home) -> tuple[CompiledNetwork, tuple[tuple[int, int], ...]]:
-    """The schedule cut before every job that reads a new row; of each piece the first row that it reads, and those that it waits for."""
+def cut_in_pace(plan: Schedule, text: str) -> StreamCut:
+    """The cut of ``NAME``, whose source waits for room in the ring, or of ``NAME=CYCLES_PER_ROW``, whose source never waits.
+
+    InputError as :func:`streamed_input` and :func:`stream_of` raise it.
+    """
+    if "=" not in text:
+        return cut_for_stream(plan, text)
+    name, cycles = stream_of(text)
+    system = plan.provenance.memory_system
+    if system is None:
+        raise InputError(f"--stream {shown(text)} needs a replay, and the schedule names no memory system: give the input's name alone.")
+    return cut_for_stream(plan, name, streamed_input(plan, name, cycles, system, plan.provenance.timing).ring)
+
+
+def _ring(plan: Schedule, port: Port, least: int) -> int:
+    """Rows of a ring of ``least`` rows or more in which no kernel's row wraps; all rows of an input that is not read row by row."""
+    rows, unit, multiples = port.shape[-_IMAGE], port.size // port.shape[-_IMAGE], [1]
+    if port.offset:
+        return rows
+    for part in plan.network.kernels.values():
+        for view in (view_of(read) for name, read in part.operands if name == port.tensor):
+            step, reach = view.step(part.axis.number), view.reach(part.axis.number)
+            if step is None or step % unit or view.base % step + reach > step:
+                return rows
+            multiples.append(step // unit)
+    return min(rows, round_up(least, lcm(*multiples)))
+
+
+def _pieces(plan: Schedule, port: Port) -> tuple[list[int], list[tuple[int, int]]]:
+    """The jobs before which a piece begins, but for the first; of each piece the first row that it reads, and those that it waits for."""
     rows = port.shape[-_IMAGE]
     reads = _reads(plan, port, port.size // rows)
     cuts, until = [], 0
@@ -131,14 +200,12 @@ def _cut(plan: Schedule, port: Port, home: Home) -> tuple[CompiledNetwork, tuple
         if end > until:
             cuts.append(job)
             until = end
-    lowered = lower(plan, cuts=cuts[1:])
-    spans, until = [], 0
+    spans, until = list[tuple[int, int]](), 0
     for start, end in pairwise([0, *cuts[1:], len(plan.jobs)]):
         own = [span for job, span in reads.items() if start <= job < end]
         until = max([until, *(last for _, last in own)])
         spans.append((min((first for first, _ in own), default=rows), until))
-    _check(lowered, home, port, [until for _, until in spans])
-    return lowered, tuple(spans)
+    return cuts[1:], spans
 
 
 def _port(plan: Schedule, name: str) -> tuple[Port, Home]:
@@ -181,19 +248,21 @@ def _operands(part: EthosuPart, rows: tuple[int, int] | None, places: dict[str, 
     return [[(span.start, span.end) for span in one.byte_ranges()] for name, one in maps if name == tensor and one is not None]
 
 
-def _check(lowered: CompiledNetwork, home: Home, port: Port, arrived: Sequence[int]) -> None:
-    """InputError if an operation of a piece reads a byte of the input that has not ``arrived`` when the piece may begin."""
-    row_bytes = port.size // port.shape[-_IMAGE]
-    for number, (program, rows) in enumerate(zip(lowered.programs, arrived, strict=True)):
-        last = max(_ends(program, home.region), default=0) - home.address - port.offset
-        if last > rows * row_bytes:
-            raise InputError(
-                f"Command stream {number} reads byte {last - 1} of input {shown(port.name)} when {rows} rows of {row_bytes} "
-                "bytes have arrived: the cuts are wrong; schedule the network again."
-            )
+def _check(cut: StreamCut, home: Home) -> None:
+    """InputError if an operation reads a byte that has not arrived when its command stream may begin, or may be overwritten by then."""
+    for number, (program, low, until) in enumerate(zip(cut.network.programs, cut.low, cut.until, strict=True)):
+        there = {row % cut.ring for row in range(low, until)}
+        for span in _reads_of(program, home):
+            wrong = set(range(span.start // cut.row_bytes, ceil_div(span.end, cut.row_bytes))) - there
+            if wrong or until - low > cut.ring:
+                raise InputError(
+                    f"Command stream {number} reads place {min(wrong, default=0)} of a ring of {cut.ring} rows of input {shown(cut.name)} "
+                    f"when rows {low} to {until} are there: the cuts are wrong; schedule the network again."
+                )
 
 
-def _ends(program: Program, region: int) -> Sequence[int]:
-    """The end of each range of a region that a program reads."""
+def _reads_of(program: Program, home: Home) -> Iterator[ByteRange]:
+    """The bytes of a home that a program reads, counted from the home's first one."""
     moving = (one for one in program.operations if isinstance(one, (KernelOperation, DmaOperation)))
-    return [span.end for one in moving for span in one.reads() if span.region == region]
+    for span in (span for one in moving for span in one.reads() if span.region == home.region):
+        yield ByteRange(span.region, span.start - home.address, span.end - home.address)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 
+from msgspec import Struct
+
 from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
 from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, has_own_fast_scratch, home_sizes
@@ -36,7 +38,7 @@ _HEADER = """\
 {wait_told} *         {name}_bind(job, arena, {homes_handed}base, size);
  *         ethosu_invoke_v3(driver, {name}_jobs[job].payload, (int){name}_jobs[job].payload_size,
  *                          base, size, {upper}_REGIONS, NULL);
- *     }}
+{free_told} *     }}
  *
  * Write inputs to arena + offset before, read outputs from arena + offset after.
 {homes_told} */
@@ -53,7 +55,7 @@ _HEADER = """\
 #define {upper}_INPUTS {inputs}u
 #define {upper}_OUTPUTS {outputs}u
 #define {upper}_REGIONS {regions}u /* constants, arena, arena again (fast scratch){homes_named} */
-{homes_sized}
+{homes_sized}{ring_sized}
 /* Attributes of the large arrays: define it to place them in a section of your own; keep the alignment. */
 #ifndef {upper}_PLACEMENT
 #define {upper}_PLACEMENT __attribute__((aligned({alignment})))
@@ -159,6 +161,25 @@ def _array(name: str, placement: str, content: bytes) -> str:
     return f"static const uint8_t {name}[{len(data)}] {placement} = {{\n{rows}\n}};\n"
 
 
+_NO_ROWS = dict.fromkeys(("wait_told", "free_told", "wait_field", "ring_sized"), "")
+
+
+def _row_texts(name: str, ring: int) -> dict[str, str]:
+    """Texts of a header on an input that arrives row by row."""
+    return {
+        "wait_told": f" *         wait_for_rows({name}_jobs[job].rows);   (yours: of the input that arrives row by row)\n",
+        "free_told": f" *         free_rows({name}_jobs[job].freed);      (yours: the source may write over these)\n",
+        "wait_field": (
+            "    size_t rows;  /* of the input that arrives row by row: those that must be there before the job */\n"
+            "    size_t freed; /* those that may be overwritten behind it */\n"
+        ),
+        "ring_sized": (
+            f"#define {name.upper()}_RING_ROWS {ring}u /* row y of the streamed input goes to place y mod {ring}, "
+            f"once rows up to y - {ring} are free */\n"
+        ),
+    }
+
+
 def _home_texts(upper: str, sizes: dict[int, int]) -> dict[str, str]:
     """Texts of header and source on home regions, all of them "" for a network that has none."""
     names = ("homes_handed", "homes_told", "homes_named", "homes_sized", "homes_taken", "homes_bound", "in_region", "region_field")
@@ -225,8 +246,16 @@ def check_whole(network: CompiledNetwork, file_kind: str) -> None:
         )
 
 
-def _arrays(name: str, programs: tuple[Program, ...], rows: tuple[int, ...]) -> tuple[list[str], str]:
-    """The array definitions, and the table of jobs, each with the rows that it waits for; programs of one compilation share constants."""
+class StreamedRows(Struct, frozen=True):
+    """Rows of an input that arrive one by one in a ring of ``ring`` rows: those that are there before each job, and free behind it."""
+
+    until: tuple[int, ...]
+    freed: tuple[int, ...]
+    ring: int
+
+
+def _arrays(name: str, programs: tuple[Program, ...], rows: StreamedRows | None) -> tuple[list[str], str]:
+    """The array definitions, and the table of jobs, each with its rows of a streamed input; programs of one compilation share constants."""
     placement = f"{name.upper()}_PLACEMENT"
     contents = list(dict.fromkeys(constants_of(program) for program in programs))
     arrays = [_array(f"constants_{number}", placement, content) for number, content in enumerate(contents)]
@@ -234,7 +263,7 @@ def _arrays(name: str, programs: tuple[Program, ...], rows: tuple[int, ...]) -> 
     for job, program in enumerate(programs):
         payload, constants = payload_of(program), constants_of(program)
         arrays.append(_array(f"payload_{job}", placement, payload))
-        waits = f", {rows[job]}u" if rows else ""
+        waits = f", {rows.until[job]}u, {rows.freed[job]}u" if rows is not None else ""
         jobs.append(f"    {{payload_{job}, {len(payload)}u, constants_{contents.index(constants)}, {len(constants)}u{waits}}},\n")
     return arrays, "".join(jobs)
 
@@ -249,10 +278,10 @@ def _reset(name: str, variables: tuple[Binding, ...]) -> tuple[str, str]:
     return declared, _RESET_DEFINED.format(name=name, loops=loops)
 
 
-def export_c(network: CompiledNetwork, name: str, rows: tuple[int, ...] = ()) -> dict[str, str]:
+def export_c(network: CompiledNetwork, name: str, rows: StreamedRows | None = None) -> dict[str, str]:
     """``name.h`` and ``name.c``, by file name. ``name`` begins all names in them.
 
-    ``rows`` are those of an input that arrives row by row which must be there when each job begins (empty: no input does).
+    ``rows`` are those of an input that arrives row by row (None: no input does).
 
     The sources compile without a warning as C99 with ``gcc -Wall -Wextra``, and as C++. InputError if ``name`` is no C identifier,
     or the network has CPU operators or breaks a rule of its accelerator.
@@ -263,9 +292,7 @@ def export_c(network: CompiledNetwork, name: str, rows: tuple[int, ...] = ()) ->
     arrays, jobs = _arrays(name, network.programs, rows)
     declared, defined = _reset(name, network.variables)
     sizes = home_sizes(network)
-    told = f" *         wait_for_rows({name}_jobs[job].rows);   (yours: of the input that arrives row by row)\n"
-    field = "    size_t rows; /* of the input that arrives row by row: those that must be there */\n"
-    homes = _home_texts(name.upper(), sizes) | {"wait_told": told if rows else "", "wait_field": field if rows else ""}
+    homes = _home_texts(name.upper(), sizes) | (_NO_ROWS if rows is None else _row_texts(name, rows.ring))
     header = _HEADER.format(
         **homes,
         reset=declared,

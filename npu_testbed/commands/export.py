@@ -52,8 +52,11 @@ def add(commands: Any) -> None:
     )
     parser.add_argument(
         "--stream",
-        metavar="NAME",
-        help='cut a schedule into jobs that each wait for rows of this input ("input": the only one), which arrive one by one (format c)',
+        metavar="NAME[=CYCLES_PER_ROW]",
+        help=(
+            'cut a schedule into jobs that each wait for rows of this input ("input": the only one), which arrive one by one in a ring of '
+            "few rows; the source waits for room in it, or with CYCLES_PER_ROW never does (format c)"
+        ),
     )
     add_json_option(parser)
     parser.set_defaults(run=Printed(answer))

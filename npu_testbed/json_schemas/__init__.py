@@ -15,7 +15,7 @@ _VERSIONS = {
     "compare": 10,
     "compile": 8,
     "schedule": 13,
-    "simulate schedule": 16,
+    "simulate schedule": 17,
     "simulate vela": 15,
     "validate fvp": 5,
     "calibrate fit": 4,

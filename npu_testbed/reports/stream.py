@@ -20,9 +20,16 @@ def stream_text(found: StreamedInput) -> str:
     return filled(
         f"Stream: {found.rows} rows of {printable(found.name)}, one every {found.cycles_per_row:,} cycles, in {len(found.pieces)} command "
         f"streams of {cycles:,} NPU cycles in all. The result is there {found.latency:,} cycles after the last row; the NPU waits "
-        f"{found.waiting:,} cycles for rows. {pace} At most {found.held_rows} rows ({found.held_rows * found.row_bytes:,} bytes) have "
-        "arrived and are still to be read at one time. No command stream reads a byte before it has arrived: checked."
+        f"{found.waiting:,} cycles for rows. {pace} At most {found.held_rows} rows have arrived "
+        f"and are still to be read at one time: {_place(found)}. No command stream reads a byte before it has arrived, or "
+        "when another row may lie there: checked."
     )
+
+
+def _place(found: StreamedInput) -> str:
+    if found.ring < found.rows:
+        return f"they lie in a ring of {found.ring} rows ({found.ring * found.row_bytes:,} bytes)"
+    return f"the input lies in a whole frame ({found.rows * found.row_bytes:,} bytes)"
 
 
 def stream_json(found: StreamedInput) -> dict[str, Any]:
@@ -36,5 +43,6 @@ def stream_json(found: StreamedInput) -> dict[str, Any]:
         "waiting_cycles": found.waiting,
         "never_waits_cycles_per_row": found.never_waits,
         "held_rows": found.held_rows,
+        "ring_rows": found.ring,
         "pieces": [{"until_row": piece.until, "cycles": piece.cycles} for piece in found.pieces],
     }

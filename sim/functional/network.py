@@ -25,6 +25,9 @@ OnCpu = Callable[[int, CpuOperator, tuple[Array, ...]], Sequence[Array]]
 From the arrays of its inputs, in order, to those of its outputs and then of the inputs that are variables, as they are afterwards.
 """
 
+OnProgram = Callable[[int, Regions], None]
+"""Is told of the number of a Program before it runs, with the memory."""
+
 
 def is_copy(operator: CpuOperator) -> bool:
     """Whether the operator only copies its input, so that it is executed here."""
@@ -122,18 +125,20 @@ def _run_on_cpu(index: int, operator: CpuOperator, arena: Regions, variables: tu
         arena.place(binding, np.frombuffer(array.tobytes(), numpy_dtype(binding.dtype)))
 
 
-def run(
+def run(  # noqa: PLR0913  # inputs, and what may take part in a run or watch it
     network: CompiledNetwork,
     inputs: Mapping[str, Array] | Sequence[Array],
     on_operation: OnOperation | None = None,
     filters: FilterCache | None = None,
     on_cpu: OnCpu | None = None,
     state: State | None = None,
+    on_program: OnProgram | None = None,
 ) -> dict[str, Array]:
     """Outputs of the network, by name, for inputs by name or in the network's order.
 
     ``filters`` keeps decoded weights from one run to the next, for many inputs of one network. ``on_cpu`` executes the CPU
-    operators; mere copies need no such help. ``state`` goes from one inference to the next; without it this is the first.
+    operators; mere copies need no such help. ``on_program`` is told of each Program before it runs, by its number, with the memory, as a
+    host is that fills in what arrives meanwhile. ``state`` goes from one inference to the next; without it this is the first.
 
     Arrays have the bindings' types and element counts. InputError on other inputs, on a CPU operator that nothing executes, and
     on all that :func:`sim.functional.execute.execute` refuses.
@@ -158,6 +163,8 @@ def run(
             _run_on_cpu(index, step, arena, network.variables, on_cpu)
             continue
         number = next(programs)
+        if on_program is not None:
+            on_program(number, arena)
         try:
             execute(step, Memory(step, store, homes), on_operation, filters)
         except InputError as error:

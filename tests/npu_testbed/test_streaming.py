@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 import jsonschema
+import numpy as np
 import pytest
 from cascades import outputs
 from command_line import call
@@ -24,7 +25,9 @@ from npu_testbed.exports import export
 from npu_testbed.json_schemas import json_schema
 from npu_testbed.scheduling import schedule, write_schedule
 from npu_testbed.simulation import simulate_schedule
-from npu_testbed.streaming import Piece, StreamedInput, stream_of, streamed_input
+from npu_testbed.streaming import Piece, StreamedInput, _check, cut_for_stream, stream_of, streamed_input
+from sim.functional import run
+from sim.functional.regions import Regions
 
 NAME = "zoo:resnet8"
 
@@ -65,6 +68,44 @@ def test_the_pieces_read_the_rows_in_their_order_and_take_longer_than_one_stream
     assert until[-1] == found.rows == 32
     assert all(piece.first < piece.until for piece in found.pieces)
     assert sum(piece.cycles for piece in found.pieces) >= simulate_schedule(plan()).replay.cycles
+
+
+@pytest.mark.parametrize("more", [0, 1, 6])
+@pytest.mark.parametrize("eager", [False, True])
+def test_a_ring_of_few_rows_is_as_good_as_a_frame(more: int, *, eager: bool) -> None:
+    """A source that is as slow as it may be leaves old rows where new ones are to come; an eager one overwrites all that it may."""
+    cut = cut_for_stream(plan(), "input", 3 + more)
+    assert cut.ring == 3 + more < cut.rows
+    (binding,), image = cut.network.inputs, np.random.default_rng(3).integers(-128, 128, (1, 32, 32, 3)).astype(np.int8)
+    ring, sent = np.full((1, cut.ring, 32, 3), 77, np.int8), 0
+    assert binding.shape == ring.shape
+
+    def arrive(number: int, memory: Regions) -> None:
+        nonlocal sent
+        upto = max(sent, cut.until[number], min(cut.rows, cut.low[number] + cut.ring) if eager else 0)
+        for row in range(sent, upto):
+            ring[0, row % cut.ring] = image[0, row]
+        sent = upto
+        memory.place(binding, ring)
+
+    found, expected = run(cut.network, [ring.copy()], on_program=arrive), run(lower(plan()), [image])
+    assert all(np.array_equal(found[name], expected[name]) for name in expected)
+
+
+def test_a_ring_that_is_too_small_and_rows_that_are_late_are_found() -> None:
+    cut, home = cut_for_stream(plan(), "input", 4), plan().network.homes[0]
+    late = (cut.until[0] - 1, *cut.until[1:])
+    early = (*cut.low[:5], cut.low[5] + 1, *cut.low[6:])
+    for wrong in (replace(cut, until=late), replace(cut, low=early), replace(cut, ring=2)):
+        with pytest.raises(InputError, match="the cuts are wrong"):
+            _check(wrong, home)
+
+
+def test_the_ring_of_a_pace_holds_what_has_arrived() -> None:
+    slow, fast = streamed(1_000_000), streamed(20_000)
+    assert slow.ring == 3
+    assert slow.held_rows <= slow.ring <= fast.held_rows <= fast.ring < fast.rows
+    assert streamed(1).ring == fast.rows
 
 
 PIECES = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 500)), min_size=1, max_size=6)
@@ -134,7 +175,11 @@ def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for
     assert f"#define NET_JOBS {len(found.pieces)}u" in header
     assert "size_t rows;" in header
     jobs = [line for line in source.splitlines() if line.startswith("    {payload_")]
-    assert [int(line.rpartition(" ")[2].rstrip("u},")) for line in jobs] == [piece.until for piece in found.pieces]
+    rows = [[int(word.rstrip("u},")) for word in line.split()[-2:]] for line in jobs]
+    assert [until for until, _ in rows] == [piece.until for piece in found.pieces]
+    assert [freed for _, freed in rows] == [*(piece.first for piece in found.pieces[1:]), found.rows]
+    assert "#define NET_RING_ROWS 3u" in header
+    assert f"#define NET_RING_ROWS {found.ring}u" in export(plan(), "c", name="net", stream="input=2000")["net.h"].decode()
     assert b"rows" not in export(plan(), "c", name="net")["net.h"].replace(b"rows.", b"")
     compiler = shutil.which("gcc")
     if compiler is None:

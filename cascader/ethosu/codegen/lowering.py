@@ -6,6 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass as mutable
 from itertools import pairwise
 
+from msgspec.structs import replace
+
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
@@ -24,6 +26,9 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
 from npu_model.shapes import round_up
 
+_IMAGE = 3
+"""Axes of an image at the end of a shape: rows, columns, channels."""
+
 STOP_MASK = 0xFFFF
 """Parameter of NPU_OP_STOP: raise all of the interrupt's bits, as Vela does."""
 
@@ -36,6 +41,8 @@ class _Lowering:
     accelerator: Accelerator
     parts: dict[str, EthosuPart]
     places: dict[str, Place]
+    rings: Mapping[str, Place]
+    """Places of inputs outside the arena that are rings of rows."""
     regions: Mapping[str, int]
     """Home regions of the tensors that do not live in the arena."""
     copies: dict[int, list[Copy]]
@@ -65,9 +72,9 @@ class _Lowering:
             regions=(
                 Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
                 Region(ARENA, RegionRole.ARENA, self.schedule.arena_size),
-                *_home_regions(self.schedule.network, segment),
+                *_home_regions(self.schedule.network, segment, self.rings),
             ),
-            inputs=_bindings(segment.inputs, self.places, self.regions),
+            inputs=_bindings(_ringed(segment.inputs, self.rings), self.places, self.regions),
             outputs=_bindings(segment.outputs, self.places, self.regions),
             names=tuple(stream.names),
         )
@@ -124,7 +131,7 @@ def places_of(schedule: Schedule) -> dict[str, Place]:
     }
 
 
-def _home_regions(network: Network, segment: Segment) -> Iterator[Region]:
+def _home_regions(network: Network, segment: Segment, rings: Mapping[str, Place]) -> Iterator[Region]:
     """The regions beside the arena in which tensors of a segment live, in ascending order, as large as these need."""
     parts = [network.graph.parts[network.graph.index(name)] for name in segment.parts] if network.homes else []
     own = {tensor for part in parts for tensor in (*part.inputs, *part.outputs)}
@@ -132,8 +139,17 @@ def _home_regions(network: Network, segment: Segment) -> Iterator[Region]:
     ends: dict[int, int] = {}
     for home in network.homes:
         if home.tensor in own:
-            ends[home.region] = max(ends.get(home.region, 0), home.address + network.graph.tensor(home.tensor).size)
+            size = rings[home.tensor].size if home.tensor in rings else network.graph.tensor(home.tensor).size
+            ends[home.region] = max(ends.get(home.region, 0), home.address + size)
     return (Region(region, RegionRole.HOME, round_up(end, ALIGNMENT)) for region, end in sorted(ends.items()))
+
+
+def _ringed(ports: Sequence[Port], rings: Mapping[str, Place]) -> tuple[Port, ...]:
+    """The ports, those of tensors in rings with the rows that these hold."""
+    return tuple(
+        replace(port, shape=(*port.shape[:-_IMAGE], rings[port.tensor].rows, *port.shape[1 - _IMAGE :])) if port.tensor in rings else port
+        for port in ports
+    )
 
 
 def _bindings(ports: tuple[Port, ...], places: dict[str, Place], regions: Mapping[str, int]) -> tuple[Binding, ...]:
@@ -153,28 +169,37 @@ def kernels(schedule: Schedule) -> list[KernelOperation | None]:
     return found
 
 
-def lower(schedule: Schedule, *, early_tables: bool = True, cuts: Sequence[int] = (), checked: bool = True) -> CompiledNetwork:
+def lower(
+    schedule: Schedule,
+    *,
+    early_tables: bool = True,
+    cuts: Sequence[int] = (),
+    rings: Mapping[str, Place] | None = None,
+    checked: bool = True,
+) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. A further Program
-    begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. InputError
+    begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. Inputs outside the arena
+    may lie in ``rings`` of rows, of which whoever fills them writes one over another. InputError
     if a block config does not fit or, where that is ``checked``, an operation breaks a rule of the accelerator.
     """
-    lowered = _lowered(schedule, early_tables=early_tables, cuts=cuts)
+    lowered = _lowered(schedule, rings or {}, early_tables=early_tables, cuts=cuts)
     for program in lowered.programs if checked else ():
         check_program(program, find_accelerator(schedule.accelerator))
     return lowered
 
 
-def _lowered(schedule: Schedule, *, early_tables: bool, cuts: Sequence[int]) -> CompiledNetwork:
+def _lowered(schedule: Schedule, rings: Mapping[str, Place], *, early_tables: bool, cuts: Sequence[int]) -> CompiledNetwork:
     network = schedule.network
     lowering = _Lowering(
         schedule=schedule,
         accelerator=find_accelerator(schedule.accelerator),
         parts=network.kernels,
-        places=places_of(schedule),
+        places={**places_of(schedule), **rings},
+        rings=rings,
         regions={home.tensor: home.region for home in network.homes},
         copies={},
         staged={},
@@ -196,7 +221,7 @@ def _lowered(schedule: Schedule, *, early_tables: bool, cuts: Sequence[int]) -> 
             borders = [first, *(cut for cut in cuts if first < cut < last), last]
             steps += [lowering.program(segment, start, end, more=end < last) for start, end in pairwise(borders)]
         first = last
-    ends = (network.inputs, network.outputs, network.variables)
+    ends = (_ringed(network.inputs, rings), network.outputs, network.variables)
     inputs, outputs, variables = (_bindings(ports, lowering.places, lowering.regions) for ports in ends)
     return CompiledNetwork(
         tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others, network.constant_outputs, network.resources
