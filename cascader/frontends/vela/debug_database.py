@@ -10,7 +10,7 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from functools import lru_cache
 
@@ -22,23 +22,56 @@ from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.program import Control, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 
-Tables = Mapping[str, tuple[dict[str, str], ...]]
-"""The tables by name, each row as column to text."""
+
+class Row(Mapping[str, str]):
+    """A row of a table, as column to text. Rows share their columns, and those of one table equal texts: a database may have 100,000."""
+
+    __slots__ = ("_places", "_values")
+
+    def __init__(self, places: Mapping[str, int], values: tuple[str, ...]) -> None:
+        self._places, self._values = places, values
+
+    def __getitem__(self, column: str) -> str:
+        """The text of a column."""
+        return self._values[self._places[column]]
+
+    def __iter__(self) -> Iterator[str]:
+        """The columns."""
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        """The number of columns."""
+        return len(self._places)
+
+
+Tables = Mapping[str, tuple[Row, ...]]
+"""The tables by name."""
 
 _TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
 
 
-@lru_cache(maxsize=2)
+@lru_cache(maxsize=1)
 def read_tables(text: str) -> Tables:
-    """The tables of a debug database by name, each row as column to text; one that is no CSV is left out: names are annotations.
+    """The tables of a debug database by name; one that is no CSV is left out: names are annotations.
 
     The last ones are kept: each check of a compilation looks into them. Nobody changes them.
     """
     tables = {}
-    for name, body in _TABLE.findall(text):
+    for found in _TABLE.finditer(text):
         with suppress(csv.Error):
-            tables[name] = tuple(csv.DictReader(io.StringIO(body.strip())))
+            tables[found[1]] = tuple(_rows(found[2].strip()))
     return tables
+
+
+def _rows(body: str) -> Iterator[Row]:
+    """The rows of a table that begins with the names of its columns; what a row lacks of these is ""."""
+    texts: dict[str, str] = {}
+    lines = csv.reader(io.StringIO(body))
+    columns = {name: place for place, name in enumerate(next(lines, ()))}
+    for line in lines:
+        if line:
+            padded = line + [""] * (len(columns) - len(line))
+            yield Row(columns, tuple(texts.setdefault(text, text) for text in padded))
 
 
 def source_operators(tables: Tables, model: TfliteModel) -> dict[str, TfliteOperator]:
@@ -47,9 +80,9 @@ def source_operators(tables: Tables, model: TfliteModel) -> dict[str, TfliteOper
     return {name: model.operators[int(key)] for name, key in keys.items() if key.isdecimal() and int(key) < len(model.operators)}
 
 
-def kernel_rows(tables: Tables) -> tuple[dict[int, dict[str, str]], ...]:
+def kernel_rows(tables: Tables) -> tuple[dict[int, Row], ...]:
     """For every command stream in order: the row of the ``queue`` table of each kernel command, by its byte offset."""
-    streams: dict[int, dict[int, dict[str, str]]] = {}
+    streams: dict[int, dict[int, Row]] = {}
     for row in tables.get("queue", ()):
         stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
         if stream.isdecimal() and offset.isdecimal():
@@ -67,7 +100,7 @@ def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
     optimised = {row.get("id", ""): sources.get(row.get("source_id", ""), "") for row in tables.get("optimised", ())}
     scheduled = {row.get("id", ""): row.get("name", "") for row in tables.get("perf", ())}
 
-    def layer(row: dict[str, str]) -> str:
+    def layer(row: Row) -> str:
         return optimised.get(row.get("optimised_id", "")) or scheduled.get(row.get("scheduled_id", ""), "")
 
     return tuple({offset: layer(row) for offset, row in rows.items()} for rows in kernel_rows(tables))

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from msgspec import Struct
 
 from cascader.frontends.vela.compiler import VelaResult
-from cascader.frontends.vela.debug_database import Tables, kernel_rows, named_network, read_tables
+from cascader.frontends.vela.debug_database import Row, Tables, kernel_rows, named_network, read_tables
 from cascader.frontends.vela.known_faults import known_fault
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
@@ -41,7 +41,7 @@ class Allocation(Struct, frozen=True):
         return self.start <= span.start and span.end <= round_up(self.end, ALIGNMENT) and self.first <= time <= self.last
 
 
-def _allocation(row: dict[str, str]) -> Allocation | None:
+def _allocation(row: Row) -> Allocation | None:
     """A row of the ``tensors`` table; None for a tensor without an address."""
     try:
         start, end = int(row["start_address"], 16), int(row["end_address"], 16)
