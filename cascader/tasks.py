@@ -87,7 +87,7 @@ def task_of(source: Source, found: Legalised, device: str, system: MemorySystem,
     origin = partial(source.provenance, found, found.note, timing=terms.timing)
     task = network_task(plain, lambda memories: origin(system=memories), device, system, cycles, terms)
     measure = Measure(task.accelerator, task.system, terms.timing, task.replay)
-    others = () if terms.one_core else tuple(_others(source, found, plain, measure))
+    others = () if terms.one_core or terms.options.few_forms else tuple(_others(source, found, plain, measure))
     if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), task.provenance))
     return replace(task, others=others)

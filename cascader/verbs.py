@@ -32,6 +32,7 @@ class How(Struct, frozen=True):
     - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`.
     - ``options``: the search, each choice a switch.
     - ``timing``: parameters of the NPU; ``homes``: where tensors live, as pairs WHAT=MEMORY.
+    - ``spill``: the memory to which the search may move tensors between layers.
     - ``ignore_ops``: builtin operators of a model that stay on the CPU.
     - ``name`` and ``tools``: those of a model, as its schedules say it; ``provenance`` is that of a network.
     - ``processes``: how many share the work (None: as many as suit it); no answer depends on it.
@@ -44,6 +45,7 @@ class How(Struct, frozen=True):
     options: CascadeOptions = field(default_factory=CascadeOptions)
     timing: TimingParameters = DEFAULT_TIMING
     homes: tuple[str, ...] = ()
+    spill: str | None = None
     ignore_ops: tuple[str, ...] = ()
     name: str = ""
     tools: tuple[tuple[str, str], ...] = ()
@@ -58,7 +60,7 @@ DEFAULT = How()
 
 def _task(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, how: How) -> Task:
     """The task of a model, which Vela legalises, or of a network."""
-    terms = Terms(options_of(how.effort, how.options), how.timing, how.homes, one_core=bool(how.ignore_ops))
+    terms = Terms(options_of(how.effort, how.options), how.timing, how.homes, one_core=bool(how.ignore_ops), spill=how.spill)
     if not isinstance(model, Network):
         found = legalised(model, accelerator(device).name, how.ignore_ops)
         return task_of(Source(how.name, model, how.tools), found, device, memory, cycles, terms)

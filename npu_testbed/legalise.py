@@ -7,6 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from cascader.ethosu.network.network import CpuPart
+from cascader.ethosu.search.effort import QUICK, STANDARD
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.errors import InputError
@@ -49,6 +50,7 @@ def load_task(
     ignore_ops: tuple[str, ...] = (),
     homes: tuple[str, ...] = (),
     spill: str | None = None,
+    effort: str = STANDARD,
     progress: Progress = silent,
 ) -> Task:
     """The task of scheduling ``source`` (a path or ``zoo:NAME``), searched at so many memory limits per layout (None: the default).
@@ -57,6 +59,7 @@ def load_task(
     ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them. Where the memory mode parts a fast scratch from
     the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and outputs live in the mode's own.
     ``recompute`` and ``spill`` are as :func:`npu_testbed.tasks.task_of` has them.
+    For a quick ``effort`` Vela's other core is not asked.
 
     InputError if the model or a name is wrong, or a tensor may not live where it should.
     """
@@ -84,7 +87,7 @@ def load_task(
         system,
         rungs=rungs,
         timing=timing,
-        one_core=bool(ignore_ops),
+        one_core=bool(ignore_ops) or effort == QUICK,
         recompute=recompute,
         homes=homes,
         spill=spill,

@@ -111,6 +111,7 @@ def schedule(
         recompute=recompute,
         homes=homes,
         spill=spill,
+        effort=effort,
         progress=progress,
     )
     if cascade:

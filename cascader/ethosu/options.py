@@ -57,6 +57,10 @@ class CascadeOptions(Struct, frozen=True):
     """Try where in a burst the constants of a network that is one row high begin."""
     columns: bool = True
     """Cut parts that are one row high along the width, in ``column_counts`` columns in place of ``stripe_rows``, without ``inner_rows``."""
+    few_forms: bool = False
+    """Search only the forms of a network that most answers are of; all of them still where these would hardly fit."""
+    change_by_replays: bool = True
+    """Change blocks and copies of the best schedules as replays say."""
     overlap: bool = True
     """Expect a job to begin before the one before it is done; off: when that is done."""
     fine_rows: tuple[int, ...] = (3, 5, 6, 10, 12, 20, 24)

@@ -273,6 +273,7 @@ def _replayed(
 
 def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
     """The search as it ends, or the network layer by layer, which is no search."""
+    from cascader.ethosu.search.effort import STANDARD
     from npu_testbed.anytime import Ending, best_in_time
     from npu_testbed.commands.choices import home_options, memory_options
     from npu_testbed.legalise import load_task
@@ -305,6 +306,7 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
             recompute=arguments.recompute,
             homes=homes,
             spill=arguments.spill,
+            effort=arguments.effort or STANDARD,
             progress=show,
         )
         # What takes long to import is imported while Vela runs.

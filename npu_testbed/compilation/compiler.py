@@ -124,6 +124,7 @@ def _task(source: str, options: CompileOptions, progress: Progress) -> Task:
         recompute=options.recompute,
         ignore_ops=options.ignore_ops,
         homes=options.homes,
+        effort=options.effort,
         progress=progress,
     )
 

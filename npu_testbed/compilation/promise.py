@@ -6,6 +6,8 @@ Size`` it is the fewest bytes of those schedules that are no larger and no slowe
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
@@ -81,6 +83,8 @@ def best_schedule(task: Task, options: CompileOptions, vela: Figures | None, bou
 def _smallest_as_fast(task: Task, options: CompileOptions, vela: Figures, progress: Progress) -> Schedule:
     """The smallest schedule of a frontier that takes no more cycles than Vela's, searched more closely where that is."""
     task = with_effort(task, options.effort)
+    # Few forms may hold more than Vela's.
+    task = replace(task, options=replace(task.options, few_forms=False))
     progress(f"Scheduling {task.provenance.model}")
     with workers(processes_for(len(task.network.graph.parts), options.processes), takes_part=True) as executor:
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)

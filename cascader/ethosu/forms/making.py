@@ -104,17 +104,18 @@ def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories
     maker.terms = terms = replace(_terms(few, accelerator, system, options, timing), homes=tuple(homes))
     plain = maker.behind(few, PLAIN)
     facts = Facts.of(few, plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
-    beside = [form for form in FORMS if form.beside and form.when(facts)]
+    table = [form for form in FORMS if form.common or not options.few_forms]
+    beside = [form for form in table if form.beside and form.when(facts)]
     elsewhere = spread([Thunk(partial(_behind, plain, form.passes, terms), beside=True) for form in beside])
-    shared = [form for form in FORMS if form.name in _SHARED and form.when(facts)]
+    shared = [form for form in table if form.name in _SHARED and form.when(facts)]
     ahead = maker.done(plain, shared[0].passes[0])
     same_time = spread([Thunk(partial(_behind, ahead, form.passes[1:], terms)) for form in shared])
     made = dict(zip((form.name for form in shared), same_time, strict=True))
-    for form in FORMS:
+    for form in table:
         if form.name not in made and not form.beside and maker.exists(form, network, facts):
             made[form.name] = maker.behind(network, (*form.begins, *form.passes))
     made |= zip((form.name for form in beside), elsewhere, strict=True)
-    return tuple(_each(MadeForm(form.name, made[form.name], form.smaller) for form in FORMS if form.name in made))
+    return tuple(_each(MadeForm(form.name, made[form.name], form.smaller) for form in table if form.name in made))
 
 
 def variants(

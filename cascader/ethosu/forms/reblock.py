@@ -25,7 +25,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.workbench import BestBlock, Weights, Workbench, fitted, in_best_block, of_depth
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, KernelOperation
+from npu_model.program import BRICK, ByteRange, KernelOperation
 from npu_model.shapes import round_up
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
@@ -124,6 +124,8 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     The mathematics stay the same: the same weights in another order.
     """
     bench = Workbench(network, accelerator)
+    # Kernels that read the same streams, as the tiles of a layer do, read the same ones again.
+    streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
 
     def chosen(operation: KernelOperation, stream: bytes) -> KernelOperation | None:
         work = operation_work(operation, (stream,), accelerator)
@@ -132,7 +134,14 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
 
     def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
         found = chosen(operation, bench.read(operation.weights[0])) if len(operation.weights) == 1 else None
-        return bench.with_weights(bench.with_scales_again(found), bench.weights(operation)) if found is not None else None
+        if found is None:
+            return None
+        key = *operation.weights, *operation.scales, WeightFormat.of(found)
+        if key not in streams:
+            made = bench.with_weights(bench.with_scales_again(found), bench.weights(operation))
+            streams[key] = made.weights, made.scales
+        weights, scales = streams[key]
+        return replace(found, weights=weights, scales=scales)
 
     return bench.changed(deeper_or_shallower)
 

@@ -59,7 +59,7 @@ class Form(Struct, frozen=True):
 
     There is none where ``when`` says no, or where the pass that it ``needs`` finds nothing to do: where it stands, or else in the plain
     network. One that is ``smaller`` is there for its bytes: it is searched if it holds fewer than all others. One made ``beside`` the
-    others takes long, and nothing waits for it.
+    others takes long, and nothing waits for it. Where few forms are asked for, these are those that are ``common``.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Form(Struct, frozen=True):
     begins: tuple[str, ...] = (*BEGIN, *PLAIN)
     smaller: bool = False
     beside: bool = False
+    common: bool = False
 
 
 _END = ("depths for both", "dense", "coarse pieces")  # what pieces write is dense, too: tensors are stored so before they are cut
@@ -84,9 +85,9 @@ def _has(number: int) -> Callable[[Facts], bool]:
 
 FORMS: tuple[Form, ...] = (
     Form("bricks", ("depths for both", "bricks", "coarse pieces"), lambda facts: not facts.has_one_layout),
-    Form("dense", _END),
+    Form("dense", _END, common=True),
     # Where small pieces and layouts each gain anything, they hardly gain more together.
-    *(Form(f"pieces {n}", _pieces(n), _has(n), beside=True) for n in (1, 2, 3, 4)),
+    *(Form(f"pieces {n}", _pieces(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
     Form("turned", ("turned", *_END), needs="turned"),
     Form("turned in place", ("turned in place", *_END), needs="turned"),
     Form("turned pieces", ("turned", *_pieces(1)), _has(1), needs="turned"),
@@ -95,7 +96,12 @@ FORMS: tuple[Form, ...] = (
     # A stripe of columns reads the weights of its kernels anew, a piece needs all columns of its input. So either all layers are cut
     # along the columns; or those of many weights are, and the others into small pieces; or those without a window are.
     *(
-        Form(f"{layout}{', ' if cut else ''}{''.join(cut)}", ("depths for both", layout, *cut), lambda facts: facts.along_columns)
+        Form(
+            f"{layout}{', ' if cut else ''}{''.join(cut)}",
+            ("depths for both", layout, *cut),
+            lambda facts: facts.along_columns,
+            common=not cut,
+        )
         for layout in ("columns in bricks", "dense columns")
         for cut in ((), ("small pieces",), ("half pieces of windows",))
     ),

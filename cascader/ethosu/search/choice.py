@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from fractions import Fraction
 from math import inf
@@ -107,6 +107,8 @@ class _Chooser(Struct, frozen=True):
         Of several that are as fast, mostly one schedule in several arenas, the first is changed. With ``thorough`` all others are, too.
         """
         ordered = sorted(points, key=self.best.rank)
+        if not self.best.task.options.change_by_replays:
+            return ordered[0]
         tried, effort = ordered, WHOLE_EFFORT
         if not self.aim.thorough:
             even = [point for point in ordered if self.best.rank(point)[0] <= self.best.rank(ordered[0])[0] * EVEN]
@@ -131,6 +133,20 @@ class _Chooser(Struct, frozen=True):
         return point, rounds.proof(point.cycles)
 
 
+ROOM = Fraction(11, 10)
+"""Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
+
+
+def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
+    """The forms of a task: few, if it asks for that and they fit, or all of them."""
+    every = replace(task, options=replace(task.options, few_forms=False))
+    if aim.smallest or not task.options.few_forms:
+        return explore(every, executor, show, meanwhile)
+    explored = explore(task, executor, show, meanwhile)
+    fits = aim.budget is None or aim.budget >= explored.least_live_bytes * ROOM
+    return explored if fits else explore(every, executor, show)
+
+
 def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, limits: Limits = DEFAULT_LIMITS) -> Choice:
     """The schedule for an aim, replayed and checked; ``limits`` are those of the proof of a small network.
 
@@ -140,7 +156,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     """
     require_room(aim.budget, interface_floor(task.network))
     best = Best(task, aim.budget, aim.smallest, seen, price=aim.price)
-    explored = explore(task.within(aim.budget, smallest=aim.smallest), executor, show, best.begin)
+    explored = _explored(task.within(aim.budget, smallest=aim.smallest), aim, executor, show, best.begin)
     require_room(aim.budget, explored.floor)
     aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget)

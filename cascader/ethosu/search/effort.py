@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.options import CascadeOptions
 
 EFFORTS = QUICK, STANDARD, THOROUGH = "quick", "standard", "thorough"
-"""Efforts: near the budget with a quarter of the changes, there with all of them, or to the end at every memory limit."""
+"""Efforts: few forms with a quarter of the changes, all forms near the budget, or these to the end at every memory limit."""
 
 _QUICK = 4
 """Divisor of the standard search's number of changes in a quick search."""
@@ -26,8 +26,9 @@ def require_effort(effort: str) -> None:
 
 
 def options_of(effort: str, options: CascadeOptions) -> CascadeOptions:
-    """The options with a quarter of the changes if quick, any number of rows to change if thorough; InputError for another effort."""
+    """The options with few forms and changes if quick, any number of rows to change if thorough; InputError for another effort."""
     require_effort(effort)
     if effort == QUICK:
-        return replace(options, drafts=replace(options.drafts, regroupings=options.drafts.regroupings // _QUICK))
+        drafts = replace(options.drafts, regroupings=options.drafts.regroupings // _QUICK)
+        return replace(options, few_forms=True, change_by_replays=False, drafts=drafts)
     return replace(options, drafts=replace(options.drafts, rows=_NO_LIMIT)) if effort == THOROUGH else options
