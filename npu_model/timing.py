@@ -114,7 +114,7 @@ class TimingParameters(Struct, frozen=True):
     """Cycles that the command processor takes for a word of the stream, beside its fetch: the FVP's cycles fit none better than one."""
 
     ifm_burst_divisor: int = 2
-    """IFM reads use this part of the burst limit: the FVP's cycles with memory latency fit reads of 32 bytes, not of 64."""
+    """IFM reads use this part of the burst limit: the FVP's cycles with memory latency fit reads of half a burst, 32 bytes on the U55."""
 
     grant: int = 8
     """Transactions that one channel of a port may issue before the next channel has its turn."""

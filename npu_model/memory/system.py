@@ -15,6 +15,9 @@ AXI1 = 1
 DRIVER_BURST_BYTES = 64
 """Largest transaction of the NPU: the core driver's default for the AXI_LIMIT registers (max_beats 64 B)."""
 
+DRIVER_BURST_BEATS = 8
+"""The same in beats of the U55, whose data word has 8 bytes; the U65's, of 16, are as many: its transactions have up to 128 bytes."""
+
 NPU_MAX_READS = 32
 NPU_MAX_WRITES = 16
 """Outstanding transactions that the U55's AXI_LIMIT registers allow at most (core driver)."""

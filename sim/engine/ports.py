@@ -15,7 +15,7 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.traffic import Runs
-from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
+from npu_model.memory.system import DRIVER_BURST_BEATS, Memory, MemorySystem
 from npu_model.timing import TimingParameters
 from sim.engine.clock import Clock
 
@@ -38,7 +38,7 @@ def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: T
     """Beats of a channel's longest transaction: the memory's burst, for the IFM a part of the driver's default one."""
     word = device.port_bytes_per_cycle
     if channel is Channel.IFM:
-        return max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // word // timing.ifm_burst_divisor)
+        return max(1, min(memory.burst_bytes // word, DRIVER_BURST_BEATS) // timing.ifm_burst_divisor)
     return max(1, memory.burst_bytes // word)
 
 

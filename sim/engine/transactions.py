@@ -8,7 +8,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import PHASES, BlockJob, Read, program_jobs
 from npu_model.cost.traffic import read_runs, read_starts
 from npu_model.cost.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, sub_kernels
-from npu_model.memory.system import DRIVER_BURST_BYTES, MemorySystem
+from npu_model.memory.system import DRIVER_BURST_BEATS, MemorySystem
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
@@ -64,7 +64,7 @@ class _Reads:
         port = self._system.port_of(feature_map.region)
         memory = self._system.ports[port]
         burst = burst_beats(memory, Channel.IFM, self._device, self._timing)
-        line = max(1, min(memory.burst_bytes, DRIVER_BURST_BYTES) // self._word)
+        line = max(1, min(memory.burst_bytes // self._word, DRIVER_BURST_BEATS))
         for start, words in zip(read_starts(feature_map, box), read_runs(feature_map, box, self._word), strict=True):
             is_cut = self._timing.aligned_bursts
             self.found[port] += pieces(start // self._word, words, burst, line) if is_cut else ceil_div(words, burst)

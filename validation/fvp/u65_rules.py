@@ -32,7 +32,8 @@ RULES: tuple[tuple[str, dict[str, object]], ...] = (
 """Fields of :class:`npu_model.accelerator.Access` that each row changes."""
 
 SHARED: tuple[tuple[str, TimingParameters], ...] = (
-    ("IFM reads of 64 bytes, not 32", TimingParameters(ifm_burst_divisor=1)),
+    ("IFM reads of 128 bytes, not 64", TimingParameters(ifm_burst_divisor=1)),
+    ("IFM reads of 32 bytes, not 64", TimingParameters(ifm_burst_divisor=4)),
     ("BLOCKDEP 0 waits for one response", TimingParameters(drain_responses=0)),
     ("weights wait for the kernel's dependencies", TimingParameters(weights_ahead=False)),
     ("no drain at a SHRAM reconfiguration", TimingParameters(shram_drains=False)),
