@@ -13,7 +13,7 @@ from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, writ
 from npu_testbed.cli import build_parser
 from sim import Unit
 
-QUICK = ("energy.md", "measured.md", "report.md", "tutorial.md")
+QUICK = ("cpu.md", "energy.md", "measured.md", "report.md", "tutorial.md")
 LONG = ("sweep.md",)
 """Pages whose commands take minutes."""
 
