@@ -79,7 +79,7 @@ TURNS = (
     Turn("cascader.ethosu.search.replays", "FEW", 1),
     Turn("cascader.ethosu.search.replays", "REACH", _FAR),
     Turn("cascader.ethosu.search.replays", "QUICK_EFFORT", 0),
-    Turn("cascader.ethosu.search.replayed_blocks", "BLOCKS", 1),
+    Turn("cascader.ethosu.search.replayed_changes", "BLOCKS", 1),
     Turn("cascader.ethosu.cost.block_choice", "PROMISING", 1.0),
     Turn("cascader.ethosu.cost.block_choice", "WORTHWHILE", 1.0),
     Turn("cascader.ethosu.cost.estimate_terms", "BLOCKS", 1),

@@ -38,6 +38,13 @@ def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Decisions, i
     return decided, cycles
 
 
+def _elsewhere_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Decisions, int], ...]:
+    found = typed(tuple[tuple[Decisions, int], ...], given)
+    for decided, _cycles in found:
+        check_schedule(decided.schedule(form))
+    return found
+
+
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
     """The key of a form: of what its plans follow from."""
@@ -82,6 +89,7 @@ _KINDS: dict[object, _Kind] = {
     errands.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
     errands.at_limit: _Kind(_form_key, plain, _decisions_from_plain),
     errands.smallest: _Kind(_form_key, plain, _decisions_from_plain),
+    errands.elsewhere: _Kind(_form_key, plain, _elsewhere_from_plain),
     errands.change: _Kind(_change_key, plain, _change_from_plain),
     errands.replay: _Kind(_decisions_key, plain, lambda given, *_: typed(int, given)),
     errands.replay_in_turn: _Kind(_turn_key, plain, lambda given, *_: typed(int, given)),

@@ -36,6 +36,7 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
+from npu_model.timing import TimingParameters
 
 
 class Candidate(Struct, frozen=True):
@@ -59,7 +60,7 @@ def _parts_beside_each_other(graph: RowGraph) -> int:
 class Cascader:
     """The plans of one network in one layout, from which schedules are made for any budget."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what cycles are expected of, and what others have worked out
         self,
         network: Network,
         accelerator: str,
@@ -67,8 +68,9 @@ class Cascader:
         options: CascadeOptions = DEFAULT_OPTIONS,
         provenance: Provenance = UNKNOWN,
         tables: Tables | None = None,
+        expected: TimingParameters | None = None,
     ) -> None:
-        """The device's timing is that of the ``provenance``; ``tables`` are its network's, if somebody else asks them, too."""
+        """Cycles are ``expected`` of that timing, by default of the provenance's; ``tables`` are the network's, if others ask them, too."""
         self.network = network
         self.accelerator = accelerator
         self.provenance = provenance
@@ -87,7 +89,7 @@ class Cascader:
             options = replace(options, plans=replace(options.plans, group_length=options.plans.group_length + more))
         self.options = options
         self.scheduler = DepthFirstScheduler(self.graph)
-        device, timing = find_accelerator(accelerator), provenance.timing
+        device, timing = find_accelerator(accelerator), expected or provenance.timing
         self.cost = StripeCost(network, self.graph, device, system, timing, choose_blocks=options.choose_blocks)
         self.plans: PlanTable[Group] = Planner(self.scheduler, self.cost, options.plans).table()
         self._made: dict[tuple[object, ...], Candidate] = {}
@@ -162,6 +164,18 @@ class Cascader:
         found += [self._plain] if self._plain.memory <= limit else []
         return tuple(sorted(found, key=lambda candidate: candidate.cycles))
 
+    def made_for(self, other: Cascader, limit: int) -> Iterator[Candidate]:
+        """What comes of the drafts for ``limit`` bytes of another cascader of the network, which expects other cycles.
+
+        Each is made in the blocks that are best there, in those that are best here, and with the copies that are best here.
+        """
+        for draft in other._drafter.drafts(limit):  # another one of this class
+            yield other.realise(draft)
+            yield self.realise(draft)
+            again = self._drafter.again(draft, limit)
+            if again is not None:
+                yield self.realise(again)
+
     def regrouped(
         self, limit: int, target: int, judge: Callable[[Iterable[Candidate]], Iterator[int]], most: int, begin: Iterable[Groups] = ()
     ) -> tuple[Candidate, int, Groups] | None:
@@ -171,7 +185,7 @@ class Cascader:
         are better. The judge gives the cycles of each of some candidates in their order. None if nothing fits.
         """
         found = self._drafter.climbed(limit, lambda drafts: judge(map(self.realise, drafts)), target, most, begin)
-        return None if found is None else (self.realise(found.draft), found.cycles, found.draft.groups)
+        return None if found is None else (self.realise(found[0]), found[1], found[0].groups)
 
     @cached_property
     def _plain(self) -> Candidate:

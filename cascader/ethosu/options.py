@@ -63,6 +63,8 @@ class CascadeOptions(Struct, frozen=True):
     """Change blocks and copies of the best schedules as replays say."""
     overlap: bool = True
     """Expect a job to begin before the one before it is done; off: when that is done."""
+    other_costs: bool = True
+    """Make schedules for a faster and a slower decoder of weights, too: other starts for what replays change."""
     fine_rows: tuple[int, ...] = (3, 5, 6, 10, 12, 20, 24)
     """Rows that small networks are asked for beside ``plans.stripe_rows``."""
     plans: PlanOptions = field(default_factory=PlanOptions)

@@ -7,10 +7,11 @@ copies are changed one at a time as long as that saves cycles.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from fractions import Fraction
 from functools import cache, cached_property
 from itertools import islice
+from operator import itemgetter
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -21,8 +22,8 @@ from cascader.plan.group_costs import CostModel
 from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 from cascader.search.builder import Draft, Placer
+from cascader.search.climb import Costs, Moves, climb, climbed
 from cascader.search.job_costs import Overlap
-from cascader.search.judged_moves import Judge, Judged, Moves, climbed
 from cascader.search.local_moves import Groups, Neighbourhood, divisions
 from cascader.search.placement import PlacementSearch
 from cascader.search.trials import Trials
@@ -44,6 +45,8 @@ _UNSURE = Fraction(99, 100)
 """Factor of the cycles that a search for copies with boundless room finds: no arena is expected to take fewer."""
 _CLIMBED = 2
 """Drafts for a budget that a judge has changed, the best first: where one leads to no further change, another may."""
+HOPE = Fraction(1, 500)
+"""The part of the expected cycles that a change may add and still be judged: expectations of neighbours are off by as much."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
@@ -67,6 +70,27 @@ class DraftOptions(Struct, frozen=True):
     prefetch: bool = True
     ends: bool = True
     every: int = 5
+
+
+def regroupings(
+    begun: Groups, neighbours: Callable[[Groups], Iterable[Groups]], made: Callable[[Groups, Draft], Draft | None]
+) -> Moves[Draft, tuple[Groups, ...]]:
+    """The moves of a draft of the groups ``begun``: other groups, of which a draft is ``made`` beside it (None if they do not fit).
+
+    A change is known by its groups and those before it that were no good. No groups are judged twice, but those that were drawn too early.
+    """
+
+    def moves(best: Draft, judged: Sequence[tuple[Groups, ...]]) -> Iterator[tuple[tuple[Groups, ...], Draft]]:
+        tried, looked = {begun}.union(*judged), list[Groups]()
+        for groups in dict.fromkeys(neighbours(best.groups)):
+            if groups not in tried:
+                looked.append(groups)
+                changed = made(groups, best)
+                if changed is not None and changed.cycles <= best.cycles * (1 + HOPE):
+                    yield tuple(looked), changed
+                    looked.clear()
+
+    return moves
 
 
 class _Improvement:
@@ -106,17 +130,19 @@ class Drafter:
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
         self.trials = Trials(self._placement_search, self._placer, options.moves)
 
-    def _regrouping(self, best: Draft, budget: int) -> Iterator[Draft]:
+    def _regrouping(self, start: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
-        changes, staged = list(self._neighbourhood.of(best.groups)), best.timeline.staged
-        at = idle = 0
-        while idle < len(changes):
-            found = self.trials.faster(changes[at % len(changes)], staged, budget, best.cycles)
-            at, idle = at + 1, idle + 1
-            if found is not None:
-                best, idle = found, 0
-                changes, staged = list(self._neighbourhood.of(best.groups)), best.timeline.staged
-            yield best
+
+        def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
+            changes, at = list(self._neighbourhood.of(best.groups)), judged[-1] + 1 if judged else 0
+            for number in range(at, at + len(changes)):
+                # What is no faster is as good as no change.
+                yield number, self.trials.faster(changes[number % len(changes)], best.timeline.staged, budget, best.cycles) or best
+
+        def costs(made: Iterable[Draft]) -> Iterator[int]:
+            return (one.cycles for one in made)
+
+        return (best for best, _ in climb(start, start.cycles, moves, costs))
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
         """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
@@ -177,26 +203,31 @@ class Drafter:
         plain = self._layer_by_layer(budget)
         return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
-    def climbed(self, budget: int, judge: Judge, target: int, most: int, begin: Iterable[Groups] = ()) -> Judged | None:
-        """The best draft for a budget by what a ``judge`` says of it, after at most ``most`` changes that it judges; None if nothing fits.
+    def climbed(self, budget: int, judge: Costs[Draft], target: int, most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:
+        """The best draft for a budget by what a ``judge`` says of it, and its cycles, after at most ``most`` changes that it judges.
 
-        It begins with the search's drafts and with those of the groups to ``begin`` with. Copies are placed patiently: where so little
-        decides every byte may. See :func:`cascader.search.judged_moves.climbed`.
+        It begins with the search's drafts and with those of the groups to ``begin`` with; None if nothing fits. Copies are placed
+        patiently: where so little decides every byte may.
         """
 
-        def made(groups: Groups, staged: Iterable[frozenset[int]]) -> Draft | None:
-            found = self.trials.trial(groups, staged, budget)
+        def made(groups: Groups, beside: Draft | None = None) -> Draft | None:
+            found = self.trials.trial(groups, [] if beside is None else [beside.timeline.staged], budget)
             return found and self._placer.finished(found, patient=True)
 
-        first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups, ()))))
-        moves = Moves(self._neighbourhood.of, lambda draft, groups: made(groups, [draft.timeline.staged]))
-        best: Judged | None = None
-        for start in sorted(map(Judged, first, judge(first)), key=lambda one: one.cycles)[:_CLIMBED]:
-            reached = climbed(start, moves, judge, target, most)
-            best = reached if best is None or reached.cycles < best.cycles else best
-            if best.cycles <= target:
+        first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups))))
+        found: tuple[Draft, int] | None = None
+        for start, cycles in sorted(zip(first, judge(first), strict=True), key=itemgetter(1))[:_CLIMBED]:
+            moves = regroupings(start.groups, self._neighbourhood.of, made)
+            reached = climbed(start, cycles, moves, judge, most, target)
+            found = reached if found is None or reached[1] < found[1] else found
+            if found[1] <= target:
                 break
-        return best
+        return found
+
+    def again(self, draft: Draft, budget: int) -> Draft | None:
+        """The groups of a draft of another drafter with the copies that are best here; None if they do not fit."""
+        found = self.trials.trial(draft.groups, [draft.timeline.staged], budget)
+        return found and self._placer.finished(found)
 
     def _plain(self, budget: int) -> Draft | None:
         """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.

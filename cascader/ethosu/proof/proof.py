@@ -1,6 +1,6 @@
 """The proof of one form: what may be faster than a schedule that is known is replayed, and all else is bounded from below.
 
-The class of schedules is stated in docs/search.md: each division into groups, with each set of copies that finds room. Its members are
+The class of schedules is stated in docs/proof.md: each division into groups, with each set of copies that finds room. Its members are
 ruled out by the least cycles of their jobs, group by group; what is left is replayed.
 """
 

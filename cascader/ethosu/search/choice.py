@@ -14,7 +14,17 @@ from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.floor import interface_floor, require_room
 from cascader.ethosu.search.proofs import Prover, Rounds, has_proof
 from cascader.ethosu.search.proven import DEFAULT_LIMITS, Limits, Proof
-from cascader.ethosu.search.replays import QUICK_EFFORT, REACH, WHOLE_EFFORT, changed_by_replays, close, promising, replayed
+from cascader.ethosu.search.replays import (
+    QUICK_EFFORT,
+    REACH,
+    WHOLE_EFFORT,
+    changed_by_replays,
+    close,
+    made_elsewhere,
+    promising,
+    replayed,
+    starting_places,
+)
 from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
 from cascader.ethosu.search.task import Candidate, Choice, Point, Price, Seen, Show, Task, silent, unseen
 from cascader.ethosu.search.wish import EVERYTHING, Wish
@@ -121,6 +131,17 @@ class _Chooser(Struct, frozen=True):
             self.best.take(point)
         return min((*found, ordered[0]), key=self.best.rank)
 
+    def elsewhere(self, points: Sequence[Point]) -> tuple[Point, ...]:
+        """Schedules that are the best for other costs, of the forms of the fastest points."""
+        if self.aim.smallest:
+            return ()
+        limit = self.aim.budget or max(ladder[-1] for ladder in self.explored.ladders)
+        places = starting_places(points, limit, self.explored.forms)
+        found = made_elsewhere(places, self.best.task.replay, self.executor, self.show)
+        for point in found:
+            self.best.take(point)
+        return found
+
     def proven(self, point: Point) -> tuple[Point, Proof | None]:
         """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks."""
         prover = self.aim.prover
@@ -165,6 +186,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
     known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
     points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    chosen, proof = chooser.proven(chooser.changed_by_replays((*known, *points)))
+    points = (*known, *points)
+    chosen, proof = chooser.proven(chooser.changed_by_replays((*points, *chooser.elsewhere(points))))
     check_schedule(chosen.schedule)
     return Choice(chosen, best.least_cycles, proof, explored.least_bytes)

@@ -17,8 +17,7 @@ from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.proven import MOST_DIVIDED
-from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
-from cascader.ethosu.search.replayed_copies import with_replayed_copies
+from cascader.ethosu.search.replayed_changes import with_replayed_blocks, with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -105,6 +104,25 @@ def check(decisions: Decisions, form: Form) -> None:
 def replay(decisions: Decisions, form: Form, judge: Replay) -> int:
     """Cycles of a candidate in replay; any process may do that, so that its form does not come first."""
     return form.judge(judge).cycles(decisions.schedule(form))
+
+
+KEPT = 2
+"""Schedules of a form that were made for other costs and are changed by replays."""
+
+
+def elsewhere(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tuple[Decisions, int], ...]:
+    """The schedules for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these.
+
+    The replays take ``effort`` cycles at most.
+    """
+    found: dict[Decisions, int] = {}
+    for other in form.others:
+        for candidate in form.cascader.made_for(other, limit):
+            decided = Decisions.of(candidate)
+            if decided.arena_size <= limit and decided not in found and effort > 0:
+                found[decided] = form.judge(judge).cycles(candidate.schedule)
+                effort -= found[decided]
+    return tuple(sorted(found.items(), key=lambda one: (one[1], one[0].arena_size))[:KEPT])
 
 
 class Turn(Struct, frozen=True):

@@ -32,6 +32,15 @@ class Place(Struct, frozen=True):
     count: int
 
 
+def other_rates(cycles: int) -> tuple[int, int]:
+    """Half and twice so many cycles of the weight decoder for a channel.
+
+    >>> other_rates(4)
+    (2, 8)
+    """
+    return max(1, cycles // 2), min(64, 2 * max(1, cycles))
+
+
 class Form:
     """One form of a network for a device with its memories."""
 
@@ -52,6 +61,15 @@ class Form:
         drafts = self.options.drafts
         own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
         return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables)
+
+    @cached_property
+    def others(self) -> tuple[Cascader, ...]:
+        """The plans as they were if the weight decoder was faster, and if it was slower: what is best for these is another start."""
+        drafts, timing = self.options.drafts, self.provenance.timing
+        own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
+        rates = (replace(timing, decoder_cycles_per_channel=rate) for rate in other_rates(timing.decoder_cycles_per_channel))
+        terms = self.network, self.accelerator, self.system, own, self.provenance, self._tables
+        return tuple(Cascader(*terms, expected=other) for other in rates)
 
     @cached_property
     def _tables(self) -> Tables:

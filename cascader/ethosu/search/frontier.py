@@ -15,7 +15,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.errands import ELSEWHERE, Decisions, check, check_in_turn
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.near_misses import made_up
-from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, within_reach
+from cascader.ethosu.search.replays import REACH, changed_by_replays, made_elsewhere, promising, replayed, starting_places, within_reach
 from cascader.ethosu.search.search import Found, new_candidates
 from cascader.ethosu.search.task import Candidate, Point, Show, Task, silent
 from cascader.ethosu.search.wish import Wish
@@ -194,8 +194,8 @@ def frontier_of(
     """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
 
     For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely. Then come some smaller
-    arenas, and some a little larger than points that miss the target by little. At last a point that misses it by next to nothing is
-    changed step by step, as replays say of each change.
+    arenas, some a little larger than points that miss the target by little, and schedules that are best for other costs. At last a point
+    that misses it by next to nothing is changed step by step, as replays say of each change.
     """
     explored, further = found.explored, Wish(frontier=False)
     candidates = found.candidates
@@ -215,6 +215,9 @@ def frontier_of(
         chosen = (*chosen, *more)
         seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
         points = pareto(seen)
+    starts = [place for limit in (*budgets, *closer(points, targets)) for place in starting_places(seen, limit, explored.forms)]
+    seen = (*seen, *made_elsewhere(starts, task.replay, executor, show))
+    points = pareto(seen)
     forms = {id(form.network): form for form in explored.forms}
     seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), explored.forms, task.replay, executor, show))
     points = pareto(seen)

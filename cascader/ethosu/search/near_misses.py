@@ -16,12 +16,12 @@ from msgspec.structs import replace
 
 from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.search.errands import Decisions, Turn, replay_in_turn
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.replayed_copies import climbed
+from cascader.ethosu.search.replayed_changes import with_later_copies
 from cascader.ethosu.search.task import Point, Replay, Show, idle, silent
 from cascader.plan.pareto import pareto
+from cascader.search.climb import climbed
 from cascader.search.local_moves import Groups
 from cascader.search.workers import drawn_ahead
 from npu_model.program.alignment import ALIGNMENT
@@ -114,14 +114,14 @@ class _Search(Struct, frozen=True):
         It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows.
         """
 
-        def show(cycles: int) -> None:
-            self.show(f"Issuing copies later: {point.memory:,} bytes, {cycles:,} cycles for {self.target:,}")
+        def moves(best: Schedule, judged: Sequence[int]) -> Iterator[tuple[int, Schedule]]:
+            return with_later_copies(best, judged[-1] if judged else 0)
 
-        def judged(schedules: Iterable[Schedule]) -> Iterator[int]:
+        def costs(schedules: Iterable[Schedule]) -> Iterator[int]:
+            self.show(f"Issuing copies later: {point.memory:,} bytes for {self.target:,} cycles")
             return self._cycles(Candidate(made, point.estimate) for made in schedules)
 
-        begin, most = (point.schedule, point.cycles), LATER // point.cycles
-        made, cycles = climbed(begin, with_later_copies, judged, most, self.target, show)
+        made, cycles = climbed(point.schedule, point.cycles, moves, costs, LATER // point.cycles, self.target)
         return replace(point, cycles=cycles, schedule=made)
 
     def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:

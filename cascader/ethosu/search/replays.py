@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from itertools import accumulate
 from math import inf
@@ -10,7 +10,7 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.search.errands import Decisions, change, replay
+from cascader.ethosu.search.errands import Decisions, change, elsewhere, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.search import answers
 from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
@@ -112,6 +112,39 @@ def replayed(
         points.append(Point(candidate.memory, answer, candidate.cycles, candidate.schedule))
         took(points[-1])
     return tuple(points)
+
+
+FORMS = 2
+"""Forms, those of the fastest schedules, of which others are made for other costs: one where few replays are affordable."""
+
+BEHIND = 1.03
+"""Largest multiple of the fewest cycles at which a form's fastest schedule may lie for that."""
+
+OTHERS = 12_000_000
+"""Cycles that the replays of these others take at most for each form and limit: a tenth of a second."""
+
+_OF_A_FORM = 15
+"""Replays that the others of one form are expected to take."""
+
+
+def starting_places(points: Iterable[Point], limit: int, forms: Sequence[Form]) -> list[tuple[Form, int]]:
+    """The forms of the fastest ``points`` of at most ``limit`` bytes, with that limit; none whose options have no other costs."""
+    form_of = {id(form.network): form for form in forms if form.options.other_costs}
+    fitting = sorted((point for point in points if point.memory <= limit), key=lambda point: (point.cycles, point.memory))
+    close_by = [point for point in fitting if point.cycles <= BEHIND * fitting[0].cycles and id(point.schedule.network) in form_of]
+    count = FORMS if close_by and _OF_A_FORM * close_by[0].cycles <= OTHERS else 1
+    return [(form, limit) for form in list(dict.fromkeys(form_of[id(point.schedule.network)] for point in close_by))[:count]]
+
+
+def made_elsewhere(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Point, ...]:
+    """Replayed schedules that are best for other costs, in some forms and limits (bytes).
+
+    What a search expects is off by some per cent. A schedule that is best where the decoder of weights is faster or slower is another
+    start, which may end better.
+    """
+    tried = [executor.submit(elsewhere, form, limit, judge, OTHERS) for form, limit in places]
+    found = zip(places, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
+    return tuple(Point(made.arena_size, cycles, made.cycles, made.schedule(form)) for (form, _), some in found for made, cycles in some)
 
 
 USUAL_REPLAYS = 100

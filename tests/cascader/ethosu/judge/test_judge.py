@@ -25,8 +25,8 @@ from cascader.ethosu.judge.replay import Replayer, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.replayed_changes import with_later_copies
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork

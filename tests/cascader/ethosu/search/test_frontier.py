@@ -24,10 +24,10 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.later_copies import with_later_copies
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses
+from cascader.ethosu.search.replayed_changes import with_later_copies
 from cascader.ethosu.search.replays import GAIN, REACH, USUAL_REPLAYS, Effort, promising, within_reach
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Replay, Show, Task, silent

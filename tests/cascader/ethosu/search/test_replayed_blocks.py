@@ -14,7 +14,7 @@ from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.replayed_blocks import with_replayed_blocks
+from cascader.ethosu.search.replayed_changes import with_replayed_blocks
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.shapes import Shape3D

@@ -15,7 +15,7 @@ from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.search.errands import Decisions, change
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.replayed_copies import changes, with_replayed_copies
+from cascader.ethosu.search.replayed_changes import changed_copies, with_replayed_copies
 from cascader.ethosu.search.task import Candidate, Replay
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
@@ -64,7 +64,7 @@ def test_every_copy_is_left_out_once_and_issued_later_once_wherever_it_begins(na
     made = schedule(name)
     count = len(made.copies)
     for first in range(count):
-        tried = list(changes(made, first))
+        tried = list(changed_copies(made, first))
         assert [number for number, _ in tried[:count]] == [*range(first, count), *range(first)]
         for number, without in tried[:count]:
             assert without.copies == made.copies[:number] + made.copies[number + 1 :]

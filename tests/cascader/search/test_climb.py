@@ -1,16 +1,20 @@
-"""Judged moves: what a judge says decides, not what is expected."""
+"""The climb: what a judge says decides, not what is expected."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import cast
 
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec import Struct
 
 from cascader.plan.depth_first import Group
 from cascader.search.builder import Draft
-from cascader.search.judged_moves import HOPE, Judged, Moves, climbed
+from cascader.search.candidates import HOPE, regroupings
+from cascader.search.climb import climb as climbing
+from cascader.search.climb import climbed
 from cascader.search.local_moves import Groups
 
 ROWS = 40
@@ -51,9 +55,9 @@ class _Judge:
 
 
 def climb(judge: _Judge, *, target: int = 0, most: int = 100, expected: int = EXPECTED) -> int:
-    moves = Moves(beside, lambda _, groups: striped(groups[0].stripe_rows, expected))
     start = striped(20)
-    return climbed(Judged(start, 1010), moves, judge, target, most).draft.groups[0].stripe_rows
+    moves = regroupings(start.groups, beside, lambda groups, _: striped(groups[0].stripe_rows, expected))
+    return climbed(start, 1010, moves, judge, most, target)[0].groups[0].stripe_rows
 
 
 def test_a_climb_ends_where_no_change_helps() -> None:
@@ -64,12 +68,13 @@ def test_a_climb_ends_where_no_change_helps() -> None:
 
 def test_a_judge_that_draws_ahead_is_asked_for_the_same_changes() -> None:
     """Changes that are drawn before one that helps are dropped, and may be tried again beside that one."""
-    moves = Moves(
+    moves = regroupings(
+        striped(20).groups,
         lambda groups: [(Group(0, 1, groups[0].stripe_rows + step),) for step in (1, 2, 3, 0, -1)],
-        lambda _, groups: None if groups[0].stripe_rows % 4 == 2 else striped(groups[0].stripe_rows),
+        lambda groups, _: None if groups[0].stripe_rows % 4 == 2 else striped(groups[0].stripe_rows),
     )
     alone, ahead = _Judge(), _Judge(ahead=4)
-    ends = [climbed(Judged(striped(20), 1010), moves, judge, 0, 15).draft.groups for judge in (alone, ahead)]
+    ends = [climbed(striped(20), 1010, moves, judge, 15)[0].groups for judge in (alone, ahead)]
     assert ends[0] == ends[1]
     assert alone.asked == ahead.asked == alone.drawn
     assert len(ahead.drawn) > len(ahead.asked)
@@ -89,5 +94,24 @@ def test_a_change_that_is_expected_to_be_much_slower_is_not_judged() -> None:
 
 
 def test_groups_that_do_not_fit_are_left() -> None:
-    moves = Moves(beside, lambda _, groups: None if groups[0].stripe_rows == 25 else striped(groups[0].stripe_rows))
-    assert climbed(Judged(striped(20), 1010), moves, _Judge(), 0, 100).draft.groups[0].stripe_rows == 24
+    start = striped(20)
+    moves = regroupings(start.groups, beside, lambda groups, _: None if groups[0].stripe_rows == 25 else striped(groups[0].stripe_rows))
+    assert climbed(start, 1010, moves, _Judge(), 100)[0].groups[0].stripe_rows == 24
+
+
+@given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(0, 11), st.integers(0, 40))
+def test_a_climb_tells_of_the_best_after_each_change_and_ends_at_no_better_neighbour(costs: list[int], at: int, most: int) -> None:
+    """Steps to either side over a row of costs."""
+    begin = at % len(costs)
+
+    def moves(best: int, _judged: Sequence[int]) -> Iterator[tuple[int, int]]:
+        return ((number, number) for number in (best - 1, best + 1) if 0 <= number < len(costs))
+
+    def judge(some: Iterable[int]) -> Iterator[int]:
+        return (costs[number] for number in some)
+
+    seen = list(climbing(begin, costs[begin], moves, judge))
+    assert [cycles for _, cycles in seen] == sorted((costs[best] for best, _ in seen), reverse=True)
+    end = seen[-1][0] if seen else begin
+    assert costs[end] == min(costs[max(0, end - 1) : end + 2])
+    assert climbed(begin, costs[begin], moves, judge, most, target=-1) == [(begin, costs[begin]), *seen][min(most, len(seen))]

@@ -1,0 +1,62 @@
+"""The climb: one change after the other as long as that saves cycles, whatever is changed and whoever says what it takes.
+
+The search climbs by what is expected of drafts, and then by what a replay says of schedules: of other groups, other blocks, and copies that
+are left out or issued later.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import islice, tee
+from typing import TypeVar
+
+T = TypeVar("T")
+N = TypeVar("N")
+
+Moves = Callable[[T, Sequence[N]], Iterator[tuple[N, T]]]
+"""The changes of something, each with what it is known by, in the order in which they are tried; behind those that were judged before."""
+
+Costs = Callable[[Iterable[T]], Iterator[int]]
+"""Cycles of some changes, in their order. It may draw changes before their turn, and judge them in vain."""
+
+
+def climb(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T]) -> Iterator[tuple[T, int]]:
+    """The best so far and its cycles after each change that was judged, from a start of so many; it ends where no change saves any."""
+    best, judged, improved = start, list[N](), True
+    while improved:
+        improved = False
+        changes, drawn = tee(moves(best, judged))
+        for (known_by, change), found in zip(changes, costs(change for _, change in drawn), strict=True):
+            judged.append(known_by)
+            improved = found < cycles
+            if improved:
+                best, cycles = change, found
+            yield best, cycles
+            if improved:
+                break
+
+
+def climbed(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T], most: int, target: int = 0) -> tuple[T, int]:
+    """The best that at most ``most`` judged changes reach, and its cycles: those of the first one that takes at most ``target``.
+
+    >>> def moves(value, judged):
+    ...     return ((step, value + step) for step in (-1, 1, 3))
+    >>> climbed(0, 49, moves, lambda values: ((value - 7) ** 2 for value in values), most=20)
+    (7, 0)
+    """
+    best = start, cycles
+    if cycles > target:
+        for best in islice(climb(start, cycles, moves, costs), most):
+            if best[1] <= target:
+                break
+    return best
+
+
+def from_place(count: int, first: int) -> Iterator[int]:
+    """The numbers of so many places, from one of them on and then those before it.
+
+    >>> list(from_place(4, 2))
+    [2, 3, 0, 1]
+    """
+    yield from range(first, count)
+    yield from range(min(first, count))
