@@ -232,16 +232,20 @@ def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
 
 
 class _Stream(Struct, frozen=True):
-    """The decoded stream of an NPU operator, and the tensors that it reaches by base pointers of their own: the region by tensor index."""
+    """The decoded stream of an NPU operator, and the places of the tensors that it reaches by base pointers of their own."""
 
     accelerator: str
     operations: tuple[Operation, ...]
     words: tuple[int, ...]
-    homes: dict[int, int]
+    homes: _Places
 
 
-def _stream(model: TfliteModel, operator: TfliteOperator) -> _Stream:
-    """The stream of an operator; its inputs and then its outputs are handed on as regions from 3 on, whether it uses these or not."""
+def _stream(model: TfliteModel, operator: TfliteOperator, planned: Mapping[int, int]) -> _Stream:
+    """The stream of an operator; its inputs and then its outputs are handed on as regions from 3 on, whether it uses these or not.
+
+    A tensor that is reached so has no place in the file's plan. Where it has one, Vela was told ``--separate-io-regions``: all inputs are
+    in region 3 then, and all outputs in region 4, each at its ``planned`` offset.
+    """
     if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
         raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
     payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
@@ -249,13 +253,20 @@ def _stream(model: TfliteModel, operator: TfliteOperator) -> _Stream:
     moving = [one for one in operations if isinstance(one, (KernelOperation, DmaOperation))]
     used = {span.region for one in moving for span in (*one.reads(), *one.writes())}
     handed = enumerate((*operator.inputs[_FIRST_IFM:], *operator.outputs), FIRST_HOME)
-    return _Stream(payload.accelerator, operations, words, {index: region for region, index in handed if region in used and index >= 0})
+    places = {index: (region, 0) for region, index in handed if region in used and index >= 0}
+    if not planned.keys().isdisjoint(places):
+        ends = ((FIRST_HOME, operator.inputs[_FIRST_IFM:]), (FIRST_HOME + 1, operator.outputs))
+        places = {index: (region, planned.get(index, 0)) for region, indices in ends for index in indices if index >= 0}
+    return _Stream(payload.accelerator, operations, words, places)
 
 
 def _program(model: TfliteModel, operator: TfliteOperator, stream: _Stream, places: _Places) -> Program:
     _require_integers(model, operator.inputs[_FIRST_IFM:] + operator.outputs)
     inputs, outputs = (_bindings(model, indices, places) for indices in (operator.inputs[_FIRST_IFM:], operator.outputs))
-    sizes = {binding.region: binding.size for binding in (*inputs, *outputs) if binding.region >= FIRST_HOME}
+    sizes: dict[int, int] = {}
+    for one in (*inputs, *outputs):
+        if one.region >= FIRST_HOME:
+            sizes[one.region] = max(sizes.get(one.region, 0), one.byte_range.end)
     homes = (Region(region, RegionRole.HOME, round_up(size, ALIGNMENT)) for region, size in sorted(sizes.items()))
     program = Program(
         accelerator=stream.accelerator,
@@ -293,13 +304,13 @@ def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:
 def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Stream]) -> _Places:
     """Where each tensor lies; InputError if NPU operators hand on tensors outside the arena to each other, or to the CPU's operators."""
     found: _Places = {index: (ARENA, offset) for index, offset in offsets.items()}
-    homes = {index: region for stream in streams.values() for index, region in stream.homes.items()}
+    homes = {index: place for stream in streams.values() for index, place in stream.homes.items()}
     if homes and len(model.operators) > 1:
         raise InputError(
             f"The file has {len(model.operators)} operators and tensors with regions of their own: such files are read where one NPU "
             "operator runs the whole network; compile without --separate-io-regions."
         )
-    return found | {index: (region, 0) for index, region in homes.items()}
+    return found | homes
 
 
 def initial_byte(dtype: DataType | None, zero_point: int) -> int:
@@ -345,7 +356,7 @@ def read_compiled(data: bytes) -> CompiledNetwork:
         raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
     require_programs_in_first(model)
     planned = _arena_offsets(model)
-    streams = {number: _stream(model, op) for number, op in enumerate(model.operators) if op.custom_code == CUSTOM_CODE}
+    streams = {number: _stream(model, op, planned) for number, op in enumerate(model.operators) if op.custom_code == CUSTOM_CODE}
     arena = max((_size(model.tensors[model.operators[number].inputs[_SCRATCH]]) for number in streams), default=0)
     left = _placed_by_runtime(model, planned, arena)
     arena, offsets = max(arena, _end(model, left)), planned | left

@@ -131,10 +131,11 @@ def _listed(networks: Sequence[PortfolioNetwork]) -> Outcome:
     from validation.layout import grid
 
     fields = ("name", "group", "idiom", "precision", "exception", "sampled")
+    documents = [{field: getattr(one, field) for field in fields} | {"homes": list(one.homes)} for one in networks]
     rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
     return PlainOutcome(
         "validate portfolio --list",
         networks,
-        lambda: {"networks": [{field: getattr(one, field) for field in fields} for one in networks]},
+        lambda: {"networks": documents},
         lambda: grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5),
     )

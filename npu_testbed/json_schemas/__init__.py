@@ -26,6 +26,7 @@ _VERSIONS = {
     "validate vela": 4,
     "validate all": 2,
     "validate portfolio": 3,
+    "validate portfolio --list": 2,
     "sweep": 2,
     "check": 2,
     "validate fvp --live": 2,

@@ -119,11 +119,12 @@ def examine(
 ) -> Finding:
     """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
 
-    ``places`` say what lives outside the arena, on both sides, and what ours may do again.
+    ``places`` say what lives outside the arena, on both sides, and what ours may do again; without homes the network's own hold.
 
     ``results`` is a folder as :func:`npu_testbed.comparisons.comparison.compare` has one.
     """
     network = portfolio_network(name)
+    places = places if places.homes else replace(places, homes=network.homes)
     finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)
     source = f"{PORTFOLIO}{name}"
     work = partial(

@@ -102,9 +102,16 @@ def test_a_baseline_of_other_homes_is_none(tmp_path: Path) -> None:
     assert call("check", NAME, *common, *far, "--against", baseline, "--tolerance", "900").status == 0
 
 
-def test_the_portfolio_takes_homes_and_verifies_what_it_finds() -> None:
-    finding = examine("mnist", "ethos-u55-128", places=Places(("input=ext",), Fraction(1)))
+def test_the_portfolio_takes_a_networks_own_homes_and_verifies_what_it_finds() -> None:
+    finding = examine("camera_and_pose", "ethos-u55-128", places=Places(recompute=Fraction(1)))
     assert finding.ours is not None
-    assert finding.ours.outside_bytes == 784
+    # The pose stays in the arena.
+    assert finding.ours.outside_bytes == 72 * 96 * 3
     assert finding.ours.macs_again == 0
     assert finding.check.value == "exact", finding.remark
+
+
+def test_the_list_names_the_homes_of_networks_that_have_some() -> None:
+    networks = {one["name"]: one["homes"] for one in document("validate", "portfolio", "--list")["networks"]}
+    assert networks["frame_and_last_one"] == ["now=axi1", "output=axi1"]
+    assert networks["mnist"] == []

@@ -33,6 +33,7 @@ DIGESTS = {
     "on the CPU": "12dafc553d7033057769ba4fefae7389",
     "shapes and ends": "82a97248f7b02bb32f2f93b1ad11951a",
     "long reaches": "b376a454ecb01033e556b073eece4f71",
+    "ends off the arena": "cda93dfa1f6c7530ea40c27e6b13e96b",
     "number formats": "f732cc7b9d61647be6b63dd376fe3213",
     "between convolutions": "3491c4c15956908cc17d3c15a338042c",
     "first and last": "6d2a961186a14101e6316f2116566f58",

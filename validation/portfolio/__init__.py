@@ -6,6 +6,7 @@ from npu_model.errors import InputError, did_you_mean
 from validation.portfolio import (
     classifiers,
     dense_outputs,
+    far_ends,
     formats,
     long_reaches,
     named_figures,
@@ -29,6 +30,7 @@ NETWORKS: tuple[PortfolioNetwork, ...] = (
     *on_cpu.NETWORKS,
     *shapes.NETWORKS,
     *long_reaches.NETWORKS,
+    *far_ends.NETWORKS,
     *formats.NETWORKS,
     *operators.NETWORKS,
 )

@@ -27,7 +27,8 @@ class PortfolioNetwork(Struct, frozen=True):
     """One network: ``draw`` makes it with a builder of its ``precision``, ``idiom`` says in a phrase where people meet it.
 
     ``group`` is what a sample and a page are ordered by. ``exception`` says why its outputs may differ from LiteRT's, "" if
-    they may not; ``unverifiable`` why LiteRT cannot run it. ``sampled`` marks those that stand for the others when there is
+    they may not; ``unverifiable`` why LiteRT cannot run it. ``homes`` are those of its tensors outside the arena, pairs WHAT=MEMORY
+    with which it is examined unless others are asked for. ``sampled`` marks those that stand for the others when there is
     time for a few.
     """
 
@@ -39,6 +40,7 @@ class PortfolioNetwork(Struct, frozen=True):
     exception: str = ""
     sampled: bool = False
     unverifiable: str = ""
+    homes: tuple[str, ...] = ()
 
     def build(self) -> bytes:
         """The .tflite file: the same bytes at every call, on every platform."""

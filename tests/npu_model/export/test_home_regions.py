@@ -21,8 +21,10 @@ from npu_model.errors import InputError
 from npu_model.export import export_c, export_raw, export_tflite
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import RegionRole
+from npu_model.shapes import round_up
 from npu_model.tflite.model import read_tflite
 from sim.functional import require_defined
+from validation.portfolio import build
 
 NAME = "tiny_conv"
 
@@ -46,6 +48,22 @@ def test_velas_separate_regions_are_read_and_run_as_its_one_arena_is() -> None:
     assert [binding.region for binding in (*apart.inputs, *apart.outputs)] == [3, 4]
     assert [region.role for region in apart.programs[0].regions[3:]] == [RegionRole.HOME] * 2
     assert apart.arena_size < together.arena_size
+    require_defined(apart)
+    assert outputs(apart) == outputs(together)
+
+
+def test_velas_regions_of_several_inputs_and_outputs_hold_them_one_behind_the_other() -> None:
+    model = build("frame_and_last_one")
+    apart, together = (
+        read_compiled(compile_network(model, CompilerOptions(DEFAULT, debug_database=False, separate_io_regions=separate)).compiled)
+        for separate in (True, False)
+    )
+    assert [binding.region for binding in (*apart.inputs, *apart.outputs)] == [3, 3, 4, 4]
+    first, second = apart.inputs
+    assert second.byte_range.start == first.byte_range.end
+    assert [region.size for region in apart.programs[0].regions[3:]] == [
+        round_up(max(one.byte_range.end for one in ends), 16) for ends in (apart.inputs, apart.outputs)
+    ]
     require_defined(apart)
     assert outputs(apart) == outputs(together)
 
