@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
+import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
 from cascades import cascade_of
 from te_operators import two_convolutions
@@ -19,6 +20,7 @@ from cascader.frontends.te.graph import operators_of
 from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import _Importer
 from cascader.plan.depth_first import Group
+from examples import tensor_expressions
 from npu_model.accelerator import DEFAULT_ACCELERATOR as DEFAULT
 from npu_model.accelerator import accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
@@ -67,3 +69,11 @@ def test_the_cascaded_stream_computes_the_bytes_of_the_expressions() -> None:
     inputs = seeded_inputs(network, 2, 7)
     for found, expected in zip(functional_outputs(network, inputs), host_outputs(two_convolutions(), inputs), strict=True):
         assert np.array_equal(found["second"], expected["second"])
+
+
+def test_the_example_schedules_and_verifies_what_it_writes(capsys: pytest.CaptureFixture[str]) -> None:
+    tensor_expressions.main()
+    printed = capsys.readouterr().out
+    smallest = next(line for line in printed.splitlines() if line.startswith("Size: "))
+    assert int(smallest.split()[1].replace(",", "")) < 24 * 24 * 32
+    assert "0 of 9,216 bytes differ" in printed
