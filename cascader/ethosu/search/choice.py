@@ -158,12 +158,23 @@ ROOM = Fraction(11, 10)
 """Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
 
 
+def _is_only_fast(aim: Aim) -> bool:
+    """Whether nothing but cycles counts."""
+    return aim.budget is None and not (aim.smallest or aim.thorough or aim.price)
+
+
 def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
-    """The forms of a task: few, if it asks for that and they fit, or all of them."""
-    every = replace(task, options=replace(task.options, few_forms=False))
-    if aim.smallest or not task.options.few_forms:
+    """The forms of a task: few, if it asks for that and they fit, or all of them.
+
+    Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes.
+    """
+    options = task.options
+    if _is_only_fast(aim):
+        options = replace(options, streamed_pools=False, recompute=Fraction(1))
+    every = replace(task, options=replace(options, few_forms=False))
+    if aim.smallest or not options.few_forms:
         return explore(every, executor, show, meanwhile)
-    explored = explore(task, executor, show, meanwhile)
+    explored = explore(replace(task, options=options), executor, show, meanwhile)
     fits = aim.budget is None or aim.budget >= explored.least_live_bytes * ROOM
     return explored if fits else explore(every, executor, show)
 
@@ -189,4 +200,6 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     points = (*known, *points)
     chosen, proof = chooser.proven(chooser.changed_by_replays((*points, *chooser.elsewhere(points))))
     check_schedule(chosen.schedule)
-    return Choice(chosen, best.least_cycles, proof, explored.least_bytes)
+    # Of forms that were left out nothing is known but that inputs and outputs have to fit.
+    floor = interface_floor(task.network).bytes if _is_only_fast(aim) or task.options.few_forms else explored.least_bytes
+    return Choice(chosen, best.least_cycles, proof, floor)
