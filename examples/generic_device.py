@@ -19,7 +19,7 @@ from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.compat import load
-from cascader.tensorir.prove import Proof, prove
+from cascader.tensorir.prove import RunProof, prove
 from cascader.tensorir.te_frontend import Match, TeGraph, Wanted, accumulation, read_graph
 from examples import ended
 
@@ -92,7 +92,7 @@ def proposals(graph: TeGraph) -> tuple[Proposal[StripedGroup], ...]:
     return frontier(all_plans(graph.affine, StripeOptions(factors=6, stripes=64), StripeRates(work_per_cycle=1)))
 
 
-def main() -> Proof:
+def main() -> RunProof:
     """Print the frontier, choose the fastest proposal that fits, prove it; returns the proof."""
     dsp = Dsp()
     inputs, output, constants = filter_bank()

@@ -50,7 +50,7 @@ class OutputRates(Struct, frozen=True):
     relu: Fraction
 
 
-class Access(Struct, frozen=True):
+class PortRates(Struct, frozen=True):
     """The units' way to memory, as the U65's published runs show it; the U55 has none of these rules.
 
     ``weight_bursts`` are the transactions of its weight stream that a core has under way, for all slots of the weight buffer and, as they
@@ -89,7 +89,7 @@ class Accelerator(Struct, frozen=True):
     lut_address: int
     granules: BankGranules
     output: OutputRates
-    access: Access
+    access: PortRates
     elementwise_units: int
     port_bytes_per_cycle: int
     max_outstanding_kernels: int
@@ -125,7 +125,7 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
         name=name,
         granules=BankGranules(**table["granules"]),
         output=OutputRates(**{key: Fraction(value) for key, value in table["output_cycles_per_element"].items()}),
-        access=Access(**table["access"]),
+        access=PortRates(**table["access"]),
         **fields,
     )
 

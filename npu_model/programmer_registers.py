@@ -27,7 +27,7 @@ WORD = 4
 _INTERFACE = "interface"
 
 
-class Access(Enum):
+class RegisterAccess(Enum):
     """Effects of a write on a field, and what a read of it gives."""
 
     READ_ONLY = "ro"
@@ -46,7 +46,7 @@ class Field(Struct, frozen=True):
     name: str
     lowest: int
     bits: int
-    access: Access
+    access: RegisterAccess
 
     @property
     def mask(self) -> int:
@@ -67,12 +67,12 @@ class Register(Struct, frozen=True):
 
     name: str
     offset: int
-    access: Access
+    access: RegisterAccess
     reset: int
     fields: tuple[Field, ...]
     source: str
 
-    def mask(self, *kinds: Access) -> int:
+    def mask(self, *kinds: RegisterAccess) -> int:
         """The bits of all fields with one of these access rules."""
         return sum(field.mask for field in self.fields if field.access in kinds)
 
@@ -87,9 +87,9 @@ class Register(Struct, frozen=True):
 def _register(table: dict[str, Any], product: str, number: int) -> Register:
     own = table.get(product, {})
     is_odd = bool(number & 1)
-    access = Access((own.get("odd") if is_odd and "odd" in own else None) or own.get("access", table["access"]))
+    access = RegisterAccess((own.get("odd") if is_odd and "odd" in own else None) or own.get("access", table["access"]))
     named = table["odd"] if is_odd and "odd" in table else table["fields"]
-    fields = tuple(Field(name, one[0], one[1], Access(one[2]) if len(one) > 2 else access) for name, one in named.items())
+    fields = tuple(Field(name, one[0], one[1], RegisterAccess(one[2]) if len(one) > 2 else access) for name, one in named.items())
     several = "words" in table
     return Register(
         name=f"{table['name']}{number}" if several else table["name"],

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import KernelOperation, Operation, Program
-from sim.functional import FilterCache, Memory, State, run
+from sim.functional import FilterCache, NetworkState, RegionBytes, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import Arrays
 
@@ -51,11 +51,11 @@ class Divergence(Struct, frozen=True):
 
 def made_tensors(network: CompiledNetwork, inputs: Sequence[Arrays], kernels: CpuKernels | None) -> list[Tensor]:
     """All that kernels and CPU operators make in the last of some inferences in a row, in their order."""
-    filters, state, made = FilterCache(), State(network), list[Tensor]()
+    filters, state, made = FilterCache(), NetworkState(network), list[Tensor]()
     on_cpu = None if kernels is None else kernels.executor(network)
     begun: list[Program] = []
 
-    def kernel(index: int, op: Operation, memory: Memory) -> None:
+    def kernel(index: int, op: Operation, memory: RegionBytes) -> None:
         if index == 0:
             begun.append(network.programs[len(begun)])
         if isinstance(op, KernelOperation):

@@ -17,7 +17,7 @@ from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.job.stripes import Place, stripe
+from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.network import EthosuPart, Home, Port
 from cascader.ethosu.network.views import view_of
 from npu_model.compiled.network import CompiledNetwork
@@ -156,7 +156,7 @@ def cut_for_stream(plan: Schedule, name: str, ring: int = 1) -> StreamCut:
     until = tuple(until for _, until in spans)
     low = tuple(accumulate((first for first, _ in reversed(spans)), min))[::-1]
     held = _ring(plan, port, max(ring, *(end - first for first, end in zip(low, until, strict=True))))
-    place = Place(home.address, held, port.size // rows)
+    place = BufferPlace(home.address, held, port.size // rows)
     lowered = lower(plan, cuts=cuts, rings={port.tensor: place} if held < rows else {})
     made = StreamCut(lowered, port.name, rows, port.size // rows, held, until, low)
     _check(made, home)
@@ -228,7 +228,7 @@ def _port(plan: Schedule, name: str) -> tuple[Port, Home]:
 
 def _reads(plan: Schedule, port: Port, row_bytes: int) -> dict[int, tuple[int, int]]:
     """First and last (exclusive) row of the input that each job reads which reads any."""
-    places = {tensor.name: Place(0, 1, _WHOLE) for tensor in plan.network.graph.tensors}
+    places = {tensor.name: BufferPlace(0, 1, _WHOLE) for tensor in plan.network.graph.tensors}
     kernels, found = plan.network.kernels, {}
     for step, job in enumerate(plan.jobs):
         part = kernels[job.part]
@@ -240,7 +240,7 @@ def _reads(plan: Schedule, port: Port, row_bytes: int) -> dict[int, tuple[int, i
     return found
 
 
-def _operands(part: EthosuPart, rows: tuple[int, int] | None, places: dict[str, Place], tensor: str) -> list[list[tuple[int, int]]]:
+def _operands(part: EthosuPart, rows: tuple[int, int] | None, places: dict[str, BufferPlace], tensor: str) -> list[list[tuple[int, int]]]:
     """The bytes of a tensor that a job reads, operand by operand, from the tensor's start."""
     start, end = rows or (0, part.axis.extent(part.operation.ofm.shape))
     made = stripe(part, start, end, places)

@@ -45,7 +45,7 @@ Given = Mapping[str, Any]
 _NOTHING: Given = MappingProxyType({})
 
 Figures = costs.Figures
-"""What a cost function is given."""
+"""Argument of a cost function."""
 
 _NOT_OPTIONS = {"help", "version", "json", "list_configs", "list_config_files", "supported_ops_report"}
 """Options that only a command line has."""

@@ -15,7 +15,7 @@ from npu_model.program import Binding
 from npu_testbed.divergence import Divergence
 from npu_testbed.te_models import HOST
 from npu_testbed.undefined import defined_part
-from sim.functional import FilterCache, State, run
+from sim.functional import FilterCache, NetworkState, run
 from sim.hazards import Hazard
 from validation.litert.cpu_kernels import CpuKernels
 
@@ -150,7 +150,7 @@ def functional_outputs(
 
     ``kernels`` execute the CPU operators.
     """
-    filters, state = FilterCache(), State(network)
+    filters, state = FilterCache(), NetworkState(network)
     on_cpu = None if kernels is None else kernels.executor(network)
     return [run(network, arrays, filters=filters, on_cpu=on_cpu, state=state) for arrays in inputs]
 

@@ -11,7 +11,7 @@ from cascader.tensorir.expressions import Expressions
 from cascader.tensorir.kernel_elementwise import check as check_elementwise
 from cascader.tensorir.kernel_elementwise import combined
 from cascader.tensorir.kernel_windowed import WindowAxis, axes, window_sum
-from cascader.tensorir.numerics import OutputUnit, Value, magnitude
+from cascader.tensorir.numerics import LaneValue, OutputUnit, magnitude
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Padding, Upscale
@@ -113,11 +113,11 @@ class KernelWriter:
         check_elementwise(operation, what)
         unit = OutputUnit(self.writer, operation, what)
 
-        def element(tensor: Any, feature_map: FeatureMap, at: tuple[Any, ...]) -> Value:
+        def element(tensor: Any, feature_map: FeatureMap, at: tuple[Any, ...]) -> LaneValue:
             extents = zip(at, shape_of(feature_map), shape_of(operation.ofm), strict=True)
             index = [i if own == extent else 0 for i, own, extent in extents]
             value = tensor[tuple(index)].astype("int64")
-            return Value(value - self.writer.constant(feature_map.zero_point), magnitude(feature_map))
+            return LaneValue(value - self.writer.constant(feature_map.zero_point), magnitude(feature_map))
 
         def result(*at: Any) -> Any:
             second = None if ifm2 is None or operation.ifm2 is None else element(ifm2, operation.ifm2, at)

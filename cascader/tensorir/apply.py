@@ -22,7 +22,7 @@ from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.plan import StripeBuffer
 from cascader.plan.stripe_trace import StripedGroup, trace
 from cascader.tensorir.compat import SRAM, load
-from cascader.tensorir.part_body import PartBody, Place
+from cascader.tensorir.part_body import ElementPlace, PartBody
 from cascader.tensorir.stages import unique
 from cascader.tensorir.te_frontend import TeGraph
 from cascader.tensorir.writer import Writer
@@ -107,7 +107,7 @@ class _Function:
     def __init__(self, graph: TeGraph) -> None:
         self.writer = Writer()
         self.graph = graph
-        self.places: dict[str, Place] = {}
+        self.places: dict[str, ElementPlace] = {}
         self.counters: Any = None
         self._made = {name: buffer for buffer, name in graph.stages.names.items()}
 
@@ -117,11 +117,11 @@ class _Function:
 
     def parameter(self, tensor: str) -> None:
         """A whole tensor that the caller gives."""
-        self.places[tensor] = Place.whole(self.writer.tensor(tensor, self.dtype(tensor), self._shape(tensor)))
+        self.places[tensor] = ElementPlace.whole(self.writer.tensor(tensor, self.dtype(tensor), self._shape(tensor)))
 
     def allocated(self, tensor: str, scope: str) -> None:
         """A whole tensor of the function's own."""
-        self.places[tensor] = Place.whole(self.writer.allocate(tensor, self.dtype(tensor), self._shape(tensor), scope))
+        self.places[tensor] = ElementPlace.whole(self.writer.allocate(tensor, self.dtype(tensor), self._shape(tensor), scope))
 
     def _shape(self, tensor: str) -> tuple[int, ...]:
         return self.graph.affine.tensor(tensor).shape
@@ -206,7 +206,7 @@ class _Cascade:
         turns = self._steps + ahead + behind
         with function.writer.loop("stripe", turns) if turns > 1 else nullcontext(0) as turn:
 
-            def do(write: Callable[[Any, Mapping[str, Place]], None], *, after: int) -> None:
+            def do(write: Callable[[Any, Mapping[str, ElementPlace]], None], *, after: int) -> None:
                 """Write what is done for each stripe, the first of which has its turn ``after`` so many."""
                 step = turn - after if after else turn
                 conditions = [*([step >= 0] if after else []), *([step < self._steps] if after < ahead + behind else [])]
@@ -223,22 +223,22 @@ class _Cascade:
         shape = (buffer.copies, *buffer.shape) if buffer.copies > 1 else buffer.shape
         return function.writer.allocate(self.names[buffer.tensor], function.dtype(buffer.tensor), shape, SRAM)
 
-    def _place(self, buffer: StripeBuffer, made: Any, step: Any) -> Place:
+    def _place(self, buffer: StripeBuffer, made: Any, step: Any) -> ElementPlace:
         """Where the buffer has its elements at a stripe."""
         ever = reduce(hull, self._filled[buffer.tensor])
         wraps = [length if high - low > length else 0 for (low, high), length in zip(ever, buffer.shape, strict=True)]
         origin = [0 if length else low for (low, _), length in zip(ever, wraps, strict=True)]
         slot = (self._slots[buffer.tensor](step),) if buffer.copies > 1 else ()
-        return Place(made, tuple(origin), tuple(wraps), slot)
+        return ElementPlace(made, tuple(origin), tuple(wraps), slot)
 
-    def _copy(self, function: _Function, tensor: str, step: Any, places: Mapping[str, Place]) -> None:
+    def _copy(self, function: _Function, tensor: str, step: Any, places: Mapping[str, ElementPlace]) -> None:
         """Copy a stripe between a tensor's home and its buffer."""
         home, stripe = function.places[tensor], places[tensor]
         source, target = (stripe, home) if tensor == self._output else (home, stripe)
         with function.writer.nest(self._copied[tensor].bounds(step, 1)) as at:
             function.writer.store(target.buffer, target.index(at), source.load(at))
 
-    def _parts(self, function: _Function, step: Any, places: Mapping[str, Place]) -> None:
+    def _parts(self, function: _Function, step: Any, places: Mapping[str, ElementPlace]) -> None:
         parts = self._graph.affine.parts
         for index in range(self._group.first, self._group.last + 1):
             part, boxes = parts[index], self._boxes[index]

@@ -22,7 +22,7 @@ from cascader.tensorir.compat import buffer_of, load, shape_of
 from cascader.tensorir.stages import Stage, StageGraph
 
 
-class Span(Struct, frozen=True):
+class IndexSpan(Struct, frozen=True):
     """Integers from ``floor(row . a + low)`` to before ``ceil(row . b + high)`` for a box whose axes run over [a, b).
 
     >>> axis, loop, constant = Span((1, 0), 0, 0), Span((0, 0), 0, 3), Span((0, 0), -1, 0)
@@ -44,17 +44,17 @@ class Span(Struct, frozen=True):
         """The value, if there is one only."""
         return int(self.low) if not any(self.row) and self.is_whole and self.high == self.low + 1 else None
 
-    def __add__(self, other: Span) -> Span:
+    def __add__(self, other: IndexSpan) -> IndexSpan:
         """Sums of a value of each; the last values add up, and each end is one behind its last value."""
-        return Span(tuple(a + b for a, b in zip(self.row, other.row, strict=True)), self.low + other.low, self.high + other.high - 1)
+        return IndexSpan(tuple(a + b for a, b in zip(self.row, other.row, strict=True)), self.low + other.low, self.high + other.high - 1)
 
-    def times(self, factor: int) -> Span:
+    def times(self, factor: int) -> IndexSpan:
         """Products with a factor of 1 or more."""
-        return Span(tuple(factor * value for value in self.row), factor * self.low, factor * (self.high - 1) + 1)
+        return IndexSpan(tuple(factor * value for value in self.row), factor * self.low, factor * (self.high - 1) + 1)
 
-    def divided(self, by: int) -> Span:
+    def divided(self, by: int) -> IndexSpan:
         """Floor divisions by 1 or more: an integer x has floor((x - 1) / d) + 1 = ceil(x / d)."""
-        return Span(tuple(Fraction(value, by) for value in self.row), Fraction(self.low, by), Fraction(self.high, by))
+        return IndexSpan(tuple(Fraction(value, by) for value in self.row), Fraction(self.low, by), Fraction(self.high, by))
 
 
 class _Indices:
@@ -67,11 +67,11 @@ class _Indices:
         for var, extent in [*zip(output.axes, output.shape, strict=True), *loops.items()]:
             self._analyser.bind(var, compat.tvm.ir.Range(0, extent))
 
-    def fixed(self, low: int, high: int) -> Span:
+    def fixed(self, low: int, high: int) -> IndexSpan:
         """The same integers for every box."""
-        return Span((0,) * len(self._axes), low, high)
+        return IndexSpan((0,) * len(self._axes), low, high)
 
-    def span(self, index: Any, extent: int) -> Span:
+    def span(self, index: Any, extent: int) -> IndexSpan:
         """The span of an index of an axis of ``extent``: all that may be needed of it where the rules cannot say it exactly."""
         # As written first: an axis of one element simplifies to 0, though it is the axis.
         exact = self._exact(index) or self._exact(self._analyser.simplify(index))
@@ -81,7 +81,7 @@ class _Indices:
         low, high = max(0, int(bound.min_value)), min(extent, int(bound.max_value) + 1)
         return self.fixed(low, high) if low < high else self.fixed(0, extent)
 
-    def _exact(self, expression: Any) -> Span | None:
+    def _exact(self, expression: Any) -> IndexSpan | None:
         """None if an axis runs backwards, two rounded values meet, or the expression is not affine."""
         tirx = load().tirx
         if isinstance(expression, tirx.IntImm):
@@ -89,14 +89,14 @@ class _Indices:
         if isinstance(expression, load().var):
             if expression in self._loops:
                 return self.fixed(0, self._loops[expression])
-            return Span(tuple(int(axis.same_as(expression)) for axis in self._axes), 0, 0) if expression in self._axes else None
+            return IndexSpan(tuple(int(axis.same_as(expression)) for axis in self._axes), 0, 0) if expression in self._axes else None
         if isinstance(expression, (tirx.Add, tirx.Sub, tirx.Mul, tirx.FloorDiv)):
             a, b = self._exact(expression.a), self._exact(expression.b)
             return None if a is None or b is None else _combined(expression, a, b)
         return None
 
 
-def _combined(expression: Any, a: Span, b: Span) -> Span | None:
+def _combined(expression: Any, a: IndexSpan, b: IndexSpan) -> IndexSpan | None:
     tirx = load().tirx
     factor = b.constant
     if isinstance(expression, tirx.FloorDiv):
@@ -107,7 +107,7 @@ def _combined(expression: Any, a: Span, b: Span) -> Span | None:
         return other.times(factor) if factor is not None and factor >= 1 and (other.is_whole or factor == 1) else None
     if isinstance(expression, tirx.Sub):
         # Only what does not grow with the box may be taken away: an axis cannot run backwards.
-        return a + Span(b.row, 1 - b.high, 1 - b.low) if not any(b.row) and b.is_whole else None
+        return a + IndexSpan(b.row, 1 - b.high, 1 - b.low) if not any(b.row) and b.is_whole else None
     # Two rounded values: the sum of two floors may lie below the floor of the sum.
     return a + b if a.is_whole or b.is_whole else None
 
@@ -120,7 +120,7 @@ def derive(graph: StageGraph, stages: Sequence[Stage]) -> dict[str, Propagator]:
     output = stages[-1]
     inner = {stage.name: stage for stage in stages[:-1]}
     indices = _Indices(output, {axis.var: axis.extent for stage in stages for axis in stage.reduce_axes})
-    found: dict[str, list[list[Span]]] = {}
+    found: dict[str, list[list[IndexSpan]]] = {}
     for read in _outer_reads(graph, inner, output, output.axes):
         shape = shape_of(buffer_of(read))
         spans = [indices.span(index, extent) for index, extent in zip(read.indices, shape, strict=True)]
@@ -144,7 +144,7 @@ def _outer_reads(graph: StageGraph, inner: Mapping[str, Stage], stage: Stage, in
     return reads
 
 
-def _cover(spans: Sequence[Span]) -> Span | None:
+def _cover(spans: Sequence[IndexSpan]) -> IndexSpan | None:
     """The smallest span that covers all; None if they do not grow alike."""
     rows = {own.row for own in spans}
-    return Span(rows.pop(), min(own.low for own in spans), max(own.high for own in spans)) if len(rows) == 1 else None
+    return IndexSpan(rows.pop(), min(own.low for own in spans), max(own.high for own in spans)) if len(rows) == 1 else None

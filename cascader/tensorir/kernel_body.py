@@ -12,13 +12,13 @@ from msgspec import Struct
 
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.views import view_of
-from cascader.tensorir.numerics import OutputUnit, Value, magnitude
+from cascader.tensorir.numerics import LaneValue, OutputUnit, magnitude
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 
 
-class Storage(Struct, frozen=True):
+class StoredBuffer(Struct, frozen=True):
     """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and byte b is at b mod ``size``."""
 
     size: int
@@ -64,12 +64,12 @@ class Elements(Struct, frozen=True):
         zero = self.feature_map.zero_point
         return value - self.writer.constant(zero, dtype) if zero else value
 
-    def value(self, y: Any, x: Any, channel: Any) -> Value:
+    def value(self, y: Any, x: Any, channel: Any) -> LaneValue:
         """The element without its zero point, with its bound."""
-        return Value(self.load(y, x, channel), magnitude(self.feature_map))
+        return LaneValue(self.load(y, x, channel), magnitude(self.feature_map))
 
 
-def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Storage, axis: Axis, what: str) -> Elements:
+def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: StoredBuffer, axis: Axis, what: str) -> Elements:
     """The parameter ``name`` for a feature map in ``storage``; it begins with the map, or with the first place of a row that may wrap.
 
     InputError if the map's shape in memory cannot be expressed.

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from cascader.tensorir.kernel_body import KernelBody
-from cascader.tensorir.numerics import OutputUnit, Value
+from cascader.tensorir.numerics import LaneValue, OutputUnit
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ElementwiseKind, KernelOperation, Rounding, Scale, ScaledOperand
@@ -43,7 +43,7 @@ def _extents(feature_map: Any) -> tuple[int, int, int]:
     return shape.height, shape.width, shape.depth
 
 
-def _added(unit: OutputUnit, a: Value, b: Value, sign: int) -> Value:
+def _added(unit: OutputUnit, a: LaneValue, b: LaneValue, sign: int) -> LaneValue:
     writer, operation = unit.writer, unit.operation
     first, second, out = operation.opa_scale, operation.opb_scale, operation.ofm_scale
     bits = operation.ifm.dtype.bits
@@ -53,21 +53,21 @@ def _added(unit: OutputUnit, a: Value, b: Value, sign: int) -> Value:
         if first.shift:
             raise InputError(f"{unit.what} shifts operand A by {first.shift} with 16-bit scales for both: that mode has no shift.")
         total = a.expression * writer.constant(first.scale) + b.expression * writer.constant(sign * second.scale)
-        return unit.rescaled(unit.bounded(Value(total, a.bound * first.scale + b.bound * second.scale)), out)
+        return unit.rescaled(unit.bounded(LaneValue(total, a.bound * first.scale + b.bound * second.scale)), out)
     left = _OPERAND_SHIFT[bits]
 
-    def shifted(value: Value, by: int) -> Value:
-        return Value(value.expression * writer.constant(1 << by), value.bound << by)
+    def shifted(value: LaneValue, by: int) -> LaneValue:
+        return LaneValue(value.expression * writer.constant(1 << by), value.bound << by)
 
-    def scaled(value: Value) -> Value:
+    def scaled(value: LaneValue) -> LaneValue:
         return unit.rescaled(shifted(value, left), Scale(first.scale, first.shift + left), Rounding.DOUBLE)
 
     # The operand without a scale is halved, which is TFLite's factor for the larger of two input scales.
     a, b = (scaled(a), shifted(b, left - 1)) if operation.scaled_operand is ScaledOperand.A else (shifted(a, left - 1), scaled(b))
-    return unit.rescaled(Value(a.expression + b.expression * writer.constant(sign), a.bound + b.bound), out)
+    return unit.rescaled(LaneValue(a.expression + b.expression * writer.constant(sign), a.bound + b.bound), out)
 
 
-def _shifted_right(unit: OutputUnit, a: Value, b: Value) -> Value:
+def _shifted_right(unit: OutputUnit, a: LaneValue, b: LaneValue) -> LaneValue:
     writer = unit.writer
     value, shift = writer.bind("value", a.expression), writer.bind("shift", b.expression)
     one, zero = writer.constant(1), writer.constant(0)
@@ -76,7 +76,7 @@ def _shifted_right(unit: OutputUnit, a: Value, b: Value) -> Value:
     else:
         # Double rounding differs from natural rounding beyond a shift of 31 only, which no operand of SHR reaches.
         term = writer.select(shift > 0, one << writer.tvm.tirx.max(shift - one, zero), zero)
-    return Value((value + term) >> shift, a.bound + (1 << _MOST_SHIFT))
+    return LaneValue((value + term) >> shift, a.bound + (1 << _MOST_SHIFT))
 
 
 def leading_zeros(writer: Writer, value: Any) -> Any:
@@ -88,43 +88,43 @@ def leading_zeros(writer: Writer, value: Any) -> Any:
     return total
 
 
-def _unary(unit: OutputUnit, value: Value) -> Value:
+def _unary(unit: OutputUnit, value: LaneValue) -> LaneValue:
     writer, kind, scale = unit.writer, unit.operation.elementwise, unit.operation.ofm_scale
     own = writer.bind("operand", value.expression)
     if kind is ElementwiseKind.CLZ:
-        return Value(leading_zeros(writer, own), 32)
+        return LaneValue(leading_zeros(writer, own), 32)
     if kind is ElementwiseKind.ABS:
-        return unit.rescaled(Value(writer.select(own < 0, own * writer.constant(-1), own), value.bound), scale)
-    product = unit.rescaled(Value(own, value.bound), scale)
-    return Value(writer.select(own < 0, product.expression, own), max(product.bound, value.bound))
+        return unit.rescaled(LaneValue(writer.select(own < 0, own * writer.constant(-1), own), value.bound), scale)
+    product = unit.rescaled(LaneValue(own, value.bound), scale)
+    return LaneValue(writer.select(own < 0, product.expression, own), max(product.bound, value.bound))
 
 
-def _binary(unit: OutputUnit, a: Value, b: Value) -> Value:
+def _binary(unit: OutputUnit, a: LaneValue, b: LaneValue) -> LaneValue:
     writer, tirx, operation = unit.writer, unit.writer.tvm.tirx, unit.operation
     kind, scale = operation.elementwise, operation.ofm_scale
     if kind in (ElementwiseKind.ADD, ElementwiseKind.SUB):
         return _added(unit, a, b, 1 if kind is ElementwiseKind.ADD else -1)
     if kind is ElementwiseKind.MUL:
-        product = unit.bounded(Value(a.expression * b.expression, a.bound * b.bound))
+        product = unit.bounded(LaneValue(a.expression * b.expression, a.bound * b.bound))
         # On 32-bit operands the shift alone applies: softmax has a scale of 1 << 30 there and means a shift of 31.
         return unit.rescaled(product, Scale(1, scale.shift) if operation.ifm.dtype.bits == 32 else scale)
     if kind is ElementwiseKind.SHR:
         return _shifted_right(unit, a, b)
     if kind is ElementwiseKind.SHL:
         wrapped = writer.cast("int32", a.expression << b.expression)
-        return Value(writer.cast("int64", wrapped), _INT32)
+        return LaneValue(writer.cast("int64", wrapped), _INT32)
     function = tirx.min if kind is ElementwiseKind.MIN else tirx.max
-    return Value(function(a.expression, b.expression), max(a.bound, b.bound))
+    return LaneValue(function(a.expression, b.expression), max(a.bound, b.bound))
 
 
-def combined(unit: OutputUnit, a: Value, b: Value | None) -> Value:
+def combined(unit: OutputUnit, a: LaneValue, b: LaneValue | None) -> LaneValue:
     """The result, before zero point and clamp, of the elements of IFM and IFM2, zero points off; ``b`` is None if there is no IFM2."""
     operation = unit.operation
     if not operation.is_binary:
         return _unary(unit, a)
     if b is None:
         scalar = (operation.scalar or 0) - operation.scalar_zero_point
-        b = Value(unit.writer.constant(scalar), abs(scalar))
+        b = LaneValue(unit.writer.constant(scalar), abs(scalar))
     return _binary(unit, *((b, a) if operation.broadcast.swap else (a, b)))
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from cascader.tensorir.kernel_body import KernelBody, channel_blocks
 from cascader.tensorir.kernel_constants import take
-from cascader.tensorir.numerics import OutputUnit, Value, channel_table, magnitude, table_bound
+from cascader.tensorir.numerics import LaneValue, OutputUnit, channel_table, magnitude, table_bound
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
@@ -155,7 +155,7 @@ class WindowSum(Struct, frozen=True, eq=False):
         if operation.pool is PoolKind.REDUCE_SUM and not operation.global_scale:
             return total
         terms = operation.kernel.elements * (operation.ifm.shape.depth if self.deep else 1)
-        return self.unit.rescaled(Value(total, magnitude(operation.ifm) * terms), operation.ofm_scale).expression
+        return self.unit.rescaled(LaneValue(total, magnitude(operation.ifm) * terms), operation.ofm_scale).expression
 
 
 def window_sum(unit: OutputUnit, constants: bytes, accelerator: Accelerator) -> WindowSum:
@@ -235,7 +235,7 @@ def blocked_weights(sums: WindowSum, weights: NDArray[np.int16]) -> NDArray[np.i
     return flat.astype(np.int8) if int(flat.min()) >= -128 and int(flat.max()) <= 127 else flat
 
 
-class Window(Struct, frozen=True):
+class SumWindow(Struct, frozen=True):
     """Parameters of a kernel with a window, beside its operands.
 
     ``weights`` lie as :func:`blocked_weights` says; they and the channels' ``table`` are None for a pooling. ``scratch`` are the
@@ -249,7 +249,7 @@ class Window(Struct, frozen=True):
     macs: Any
 
 
-def windowed(body: KernelBody, window: Window) -> None:
+def windowed(body: KernelBody, window: SumWindow) -> None:
     """A stripe of a convolution (fully connected is one of 1x1), a depthwise operation or a pooling."""
     writer, operation, sums, weights = body.unit.writer, body.unit.operation, window.sums, window.weights
     kernel, depth = operation.kernel, operation.ifm.shape.depth if sums.deep else 1

@@ -10,10 +10,10 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
-from cascader.tensorir.kernel_body import Elements, KernelBody, Storage, elements
+from cascader.tensorir.kernel_body import Elements, KernelBody, StoredBuffer, elements
 from cascader.tensorir.kernel_constants import ConstantPool, lut_values, take
 from cascader.tensorir.kernel_elementwise import elementwise
-from cascader.tensorir.kernel_windowed import BLOCK, Window, blocked_weights, window_sum, windowed
+from cascader.tensorir.kernel_windowed import BLOCK, SumWindow, blocked_weights, window_sum, windowed
 from cascader.tensorir.numerics import OutputUnit
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import Accelerator
@@ -23,14 +23,14 @@ SCRATCH = BLOCK
 """Accumulators that a kernel is given, as TVM has no buffers of inner functions: one block of channels, which the NPU keeps in SHRAM."""
 
 
-class Operand(Struct, frozen=True):
+class NestOperand(Struct, frozen=True):
     """Target of a kernel's pointer: ``offset`` bytes into ``tensor``, or (None) into the pool."""
 
     tensor: str | None
     offset: int
 
 
-class Kernel(Struct, frozen=True):
+class KernelNest(Struct, frozen=True):
     """A kernel's function, and what it is called with.
 
     First come ``operands``, then accumulators of the type ``accumulator`` ("" for none), the counter, and the first row and the
@@ -39,7 +39,7 @@ class Kernel(Struct, frozen=True):
     """
 
     function: Any
-    operands: tuple[Operand, ...]
+    operands: tuple[NestOperand, ...]
     accumulator: str
     counts: bool
 
@@ -52,7 +52,7 @@ class KernelWriter(Struct, frozen=True, eq=False):
     pool: ConstantPool
     counting: bool
 
-    def kernel(self, name: str, part: EthosuPart, storages: Mapping[str, Storage]) -> Kernel:
+    def kernel(self, name: str, part: EthosuPart, storages: Mapping[str, StoredBuffer]) -> KernelNest:
         """The function of a part whose tensors lie in ``storages``; InputError, with the part's name, if it cannot be expressed."""
         operation, what = part.operation, f"Part {name!r} ({part.operation.mnemonic})"
         made = _Parameters(self, part, storages, what)
@@ -72,39 +72,39 @@ class KernelWriter(Struct, frozen=True, eq=False):
         # An elementwise kernel may overwrite its operand; no other kernel's parameters share bytes.
         function = made.writer.function(no_alias=window is not None)
         accumulator = "" if window is None else window.sums.accumulator
-        return Kernel(function, tuple(made.operands), accumulator, counts=window is not None and self.counting)
+        return KernelNest(function, tuple(made.operands), accumulator, counts=window is not None and self.counting)
 
-    def _window(self, made: _Parameters, unit: OutputUnit) -> Window:
+    def _window(self, made: _Parameters, unit: OutputUnit) -> SumWindow:
         """The parameters of a kernel with a window."""
         sums = window_sum(unit, self.constants, self.accelerator)
         weights = made.constant("weights", None if sums.weights is None else blocked_weights(sums, sums.weights))
         table = made.constant("table", sums.table)
         scratch = made.writer.pointer("scratch", sums.accumulator, SCRATCH)
-        return Window(sums, weights, table, scratch, made.writer.pointer("macs", "int64", 1) if self.counting else None)
+        return SumWindow(sums, weights, table, scratch, made.writer.pointer("macs", "int64", 1) if self.counting else None)
 
 
 class _Parameters:
     """The parameters of one kernel, in the order of its operands."""
 
-    def __init__(self, owner: KernelWriter, part: EthosuPart, storages: Mapping[str, Storage], what: str) -> None:
+    def __init__(self, owner: KernelWriter, part: EthosuPart, storages: Mapping[str, StoredBuffer], what: str) -> None:
         self._owner, self._part, self._storages, self._what = owner, part, storages, what
         self.writer = Writer()
-        self.operands: list[Operand] = []
+        self.operands: list[NestOperand] = []
 
     def feature_map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
         """The parameter of a feature map; a constant one is kept in the pool."""
         base = feature_map.base
         if feature_map.region != CONSTANTS:
             made = elements(self.writer, name, feature_map, self._storages[tensor], self._part.axis, self._what)
-            self.operands.append(Operand(tensor, made.offset))
+            self.operands.append(NestOperand(tensor, made.offset))
             return made
         content = take(self._owner.constants, ByteRange(CONSTANTS, base, feature_map.byte_ranges()[-1].end), self._what)
-        self.operands.append(Operand(None, self._owner.pool.add(np.frombuffer(content, np.uint8))))
-        return elements(self.writer, name, feature_map, Storage(base + len(content)), self._part.axis, self._what)
+        self.operands.append(NestOperand(None, self._owner.pool.add(np.frombuffer(content, np.uint8))))
+        return elements(self.writer, name, feature_map, StoredBuffer(base + len(content)), self._part.axis, self._what)
 
     def constant(self, name: str, values: NDArray[Any] | None) -> Any:
         """The parameter of an array that is kept in the pool; None if there is none."""
         if values is None:
             return None
-        self.operands.append(Operand(None, self._owner.pool.add(values)))
+        self.operands.append(NestOperand(None, self._owner.pool.add(values)))
         return self.writer.pointer(name, str(values.dtype), len(values))

@@ -30,7 +30,7 @@ INTERPOLATED_WORDS = 512
 """Words of a 16-bit look-up table: the upper nine bits of a value choose one, the lower seven interpolate (TFLite)."""
 
 
-class Value(Struct, frozen=True):
+class LaneValue(Struct, frozen=True):
     """An int64 expression, and the largest magnitude that it can have."""
 
     expression: Any
@@ -73,13 +73,13 @@ class OutputUnit(Struct, frozen=True):
     operation: KernelOperation
     what: str
 
-    def bounded(self, value: Value) -> Value:
+    def bounded(self, value: LaneValue) -> LaneValue:
         """``value``; InputError if it may leave 64 bits."""
         if value.bound >= _LIMIT:
             raise InputError(f"{self.what} may reach {value.bound}: TensorIR computes in 64 bits, below {_LIMIT}; use smaller scales.")
         return value
 
-    def rescaled(self, value: Value, scale: Scale, rounding: Rounding | None = None) -> Value:
+    def rescaled(self, value: LaneValue, scale: Scale, rounding: Rounding | None = None) -> LaneValue:
         """``value`` times the scale, rounded as the operation does unless told; InputError if 64 bits do not hold the product."""
         writer, shift = self.writer, scale.shift
         if not 0 <= shift <= 63:
@@ -89,9 +89,9 @@ class OutputUnit(Struct, frozen=True):
         base = writer.bind("value", value.expression)
         up, down = _terms(shift, rounding or self.operation.rounding)
         term = writer.constant(up) if up == down else writer.select(base < 0, writer.constant(down), writer.constant(up))
-        product = Value(base * writer.constant(scale.scale) + term, value.bound * abs(scale.scale) + max(up, down))
+        product = LaneValue(base * writer.constant(scale.scale) + term, value.bound * abs(scale.scale) + max(up, down))
         total = self.bounded(product)
-        return Value(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
+        return LaneValue(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
 
     def rescaled_by_table(self, accumulator: Any, table: Any, channel: Any) -> Any:
         """The ``accumulator`` of ``channel`` with bias, scale and shift of the table that :func:`channel_table` made."""

@@ -16,7 +16,7 @@ from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 
 
-class Place(Struct, frozen=True):
+class ElementPlace(Struct, frozen=True):
     """Where a tensor's elements lie: along axis i element e is at e - ``origin[i]``, modulo ``wraps[i]`` if that is not 0.
 
     ``slot`` is the half of a double buffer that is in use.
@@ -28,7 +28,7 @@ class Place(Struct, frozen=True):
     slot: tuple[Any, ...] = ()
 
     @classmethod
-    def whole(cls, buffer: Any) -> Place:
+    def whole(cls, buffer: Any) -> ElementPlace:
         """All of a tensor."""
         nothing = (0,) * len(buffer.shape)
         return cls(buffer, nothing, nothing)
@@ -58,7 +58,7 @@ class PartBody:
     writer: Writer
     graph: StageGraph
     match: Match
-    places: Mapping[str, Place]
+    places: Mapping[str, ElementPlace]
     lanes: int
     counter: tuple[Any, int] | None
     lane: Any = field(init=False)

@@ -72,7 +72,7 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> CompiledPlan:
     return CompiledPlan(applied, measured, peak({buffer: held(buffer, live) for buffer, live in ranges.items()}, size))
 
 
-class Proof(Struct, frozen=True):
+class RunProof(Struct, frozen=True):
     """Claims beside facts: bytes of each buffer, peaks in bytes, work of each part, the outputs, and whether they are ``equal``.
 
     ``planned`` is the plan's memory with inputs and outputs; None if no plan was given.
@@ -109,7 +109,9 @@ class Proof(Struct, frozen=True):
         return tuple(wrong)
 
 
-def prove(graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Array], expected: Mapping[str, Array] | None = None) -> Proof:
+def prove(
+    graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Array], expected: Mapping[str, Array] | None = None
+) -> RunProof:
     """Apply the plans, compile, run, and compare; ``expected`` outputs are by default those of the graph without any cascade.
 
     ``seconds`` count from the plans to the outputs. InputError if the plans do not cover the graph.
@@ -120,7 +122,7 @@ def prove(graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Arra
     compiled = compile_schedule(apply(graph, [plan.group for plan in plans], count=True))
     outputs, work = compiled.run(inputs, graph.constants)
     seconds = perf_counter() - start
-    return Proof(
+    return RunProof(
         claimed=compiled.applied.claims,
         buffers=compiled.measured.buffers,
         live=compiled.measured.live,

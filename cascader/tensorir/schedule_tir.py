@@ -26,9 +26,9 @@ from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
 from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.plan.jobs import Job
 from cascader.tensorir.compat import SRAM, load
-from cascader.tensorir.kernel_body import Storage
+from cascader.tensorir.kernel_body import StoredBuffer
 from cascader.tensorir.kernel_constants import ConstantPool
-from cascader.tensorir.kernels import SCRATCH, Kernel, KernelWriter, Operand
+from cascader.tensorir.kernels import SCRATCH, KernelNest, KernelWriter, NestOperand
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import COPIES
@@ -128,9 +128,9 @@ class _Functions:
         self.pool = ConstantPool()
         self.functions: dict[Any, Any] = {}
         self.payloads = {part.name: part.payload for part in schedule.network.graph.parts}
-        storages = {tensor: Storage(buffer.size, buffer.rows) for buffer in schedule.buffers for tensor in buffer.tensors}
+        storages = {tensor: StoredBuffer(buffer.size, buffer.rows) for buffer in schedule.buffers for tensor in buffer.tensors}
         writer = KernelWriter(accelerator(schedule.accelerator), schedule.network.constants, self.pool, counting=counting)
-        self.kernels: dict[str, tuple[Any, Kernel]] = {}
+        self.kernels: dict[str, tuple[Any, KernelNest]] = {}
         for index, (name, payload) in enumerate(self.payloads.items()):
             if isinstance(payload, EthosuPart):
                 kernel = writer.kernel(name, payload, storages)
@@ -333,7 +333,7 @@ class _Run:
         first, last = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
         self.writer.call(name, *arguments, self.writer.constant(first, "int32"), self.writer.constant(last - first, "int32"))
 
-    def _operand(self, operand: Operand) -> Any:
+    def _operand(self, operand: NestOperand) -> Any:
         if operand.tensor is None:
             return self.writer.offset(self.pointers.pool, operand.offset)
         return self._address(operand.tensor, operand.offset)

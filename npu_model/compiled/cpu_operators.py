@@ -65,7 +65,7 @@ def are_placed(step: CpuOperator, states: Sequence[bool]) -> bool:
     return len(step.inputs) == len(states)
 
 
-class State(Struct, frozen=True):
+class OperatorState(Struct, frozen=True):
     """A tensor that keeps its content between inferences: its number in the model, and the bytes that it begins with."""
 
     tensor: int
@@ -82,7 +82,7 @@ class OperatorModel(Struct, frozen=True):
     data: bytes
     operands: tuple[int, ...]
     results: tuple[int, ...]
-    states: tuple[State | None, ...]
+    states: tuple[OperatorState | None, ...]
 
 
 def operator_model(reader: RecordReader, index: int, given: Sequence[str]) -> OperatorModel:
@@ -131,7 +131,7 @@ def _bodies(reader: RecordReader, operator: OperatorRecord) -> tuple[SubgraphRec
     return reader.others()
 
 
-def _state(reader: RecordReader, index: int) -> State | None:
+def _state(reader: RecordReader, index: int) -> OperatorState | None:
     tensor = reader.model.tensors[index]
     if not tensor.is_variable:
         return None
@@ -139,4 +139,4 @@ def _state(reader: RecordReader, index: int) -> State | None:
     if dtype is None:
         raise InputError(f"Variable tensor {tensor.name!r} has type {tensor.dtype}: {', '.join(DATA_TYPES)} are known; change the network.")
     byte = initial_byte(dtype, tensor.zero_points[0] if tensor.zero_points else 0)
-    return State(index, bytes([byte]) * (prod(tensor.shape) * dtype.bytes))
+    return OperatorState(index, bytes([byte]) * (prod(tensor.shape) * dtype.bytes))

@@ -9,7 +9,7 @@ from npu_testbed.cpu_time.estimate import Inference, OperatorTime
 from npu_testbed.cpu_time.table import SHIPPED, Range
 
 CAVEAT = "counted from instructions, not measured: off by a factor of two or more"
-"""What the shipped tables are worth."""
+"""Worth of the shipped tables."""
 
 
 def _milliseconds(found: Range) -> str:

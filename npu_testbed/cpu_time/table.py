@@ -19,7 +19,7 @@ DEFAULT_CPU = "cortex-m55"
 SHIPPED = (DEFAULT_CPU, "cortex-m85")
 
 COUNTS = ("byte", "output", "input", "mac")
-"""What cycles are counted by: a byte of inputs and outputs, an element of the outputs or the inputs, a multiply-accumulate."""
+"""Units by which cycles are counted: a byte of inputs and outputs, an element of the outputs or the inputs, a multiply-accumulate."""
 
 OTHER = "other"
 """The kind of the operators that no kind names."""

@@ -47,7 +47,7 @@ class MemoryBlock(Struct, frozen=True):
     npu: bool
 
 
-class Core(Struct, frozen=True):
+class ChipCore(Struct, frozen=True):
     """A core: its type, clock, cycles that it takes for an instruction, and where its vector table lies at reset.
 
     ``machine`` is the machine of QEMU that it is a part of, "" if it is emulated by unicorn.
@@ -77,11 +77,11 @@ class UartBlock(Struct, frozen=True):
     addresses: tuple[int, ...]
 
 
-class Chip(Struct, frozen=True):
+class FirmwareChip(Struct, frozen=True):
     """A system that firmware runs on."""
 
     name: str
-    core: Core
+    core: ChipCore
     npus: tuple[NpuBlock, ...]
     uarts: tuple[UartBlock, ...]
     memories: tuple[MemoryBlock, ...]
@@ -195,15 +195,15 @@ def _uart(where: str, values: Any) -> UartBlock:
     return block
 
 
-def _core(where: str, values: Any) -> Core:
+def _core(where: str, values: Any) -> ChipCore:
     table = _Table(where, values)
     if table.text("emulator", EMULATORS, "unicorn") == "qemu":
         machine = table.text("machine")
         if not re.fullmatch(r"[a-z0-9-]{1,40}", machine):
             raise InputError(f"machine in [core] of the chip is {machine[:40]!r}: give a machine of QEMU, such as mps3-an547.")
-        core = Core(table.text("cpu", QEMU_CORES), table.number("clock_hz", 1, _MOST_HZ), 1, 0, machine)
+        core = ChipCore(table.text("cpu", QEMU_CORES), table.number("clock_hz", 1, _MOST_HZ), 1, 0, machine)
     else:
-        core = Core(
+        core = ChipCore(
             table.text("cpu", CORES),
             table.number("clock_hz", 1, _MOST_HZ),
             table.number("cycles_per_instruction", 1, 100, 1),
@@ -213,7 +213,7 @@ def _core(where: str, values: Any) -> Core:
     return core
 
 
-def _require_apart(chip: Chip) -> None:
+def _require_apart(chip: FirmwareChip) -> None:
     spans = [(one, one + block.size, block.name) for block in chip.memories for one in block.addresses]
     spans += [(one, one + PAGE, "the NPU") for npu in chip.npus for one in npu.addresses]
     spans += [(one, one + PAGE, "the UART") for uart in chip.uarts for one in uart.addresses]
@@ -227,7 +227,7 @@ def _require_apart(chip: Chip) -> None:
         raise InputError(f"The chip's memories have {total:#x} bytes: {_MOST_MEMORY:#x} is the most that is emulated; make them smaller.")
 
 
-def parse_chip(name: str, text: str) -> Chip:
+def parse_chip(name: str, text: str) -> FirmwareChip:
     """A chip from its TOML; InputError names the key, the value and what is allowed."""
     try:
         document = tomllib.loads(text)
@@ -236,7 +236,7 @@ def parse_chip(name: str, text: str) -> Chip:
     unknown = sorted(set(document) - {"name", "core", "npu", "uart", "memory"})
     if unknown:
         raise InputError(f"The chip has the key {unknown[0][:40]!r}: name, core, npu, uart and memory are known; remove it.")
-    chip = Chip(
+    chip = FirmwareChip(
         str(document.get("name", name))[:60],
         _core("[core]", document.get("core")),
         tuple(_npu(*one) for one in _tables(document, "npu")),
@@ -259,7 +259,7 @@ def chip_names() -> tuple[str, ...]:
     return tuple(sorted(entry.name.removesuffix(".toml") for entry in _folder().iterdir() if entry.name.endswith(".toml")))
 
 
-def load_chip(name_or_path: str) -> Chip:
+def load_chip(name_or_path: str) -> FirmwareChip:
     """The chip of this name, or of a TOML file; InputError if there is none or it makes no sense."""
     if name_or_path in chip_names():
         return parse_chip(name_or_path, (_folder() / f"{name_or_path}.toml").read_text(encoding="utf-8"))

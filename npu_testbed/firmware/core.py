@@ -43,7 +43,7 @@ class StoppedError(Exception):
     """The core cannot go on; the message says why and where."""
 
 
-class Core:
+class EmulatedCore:
     """The processor. ``space`` holds the state of its exceptions; ``on_break`` serves semihosting calls (R0, R1 to R0)."""
 
     def __init__(self, cpu: str, space: SystemSpace) -> None:

@@ -15,7 +15,7 @@ _ARM, _LOAD, _EXECUTABLE = 40, 1, 1
 _MOST_SEGMENTS = 1024
 
 
-class Segment(Struct, frozen=True):
+class ElfSegment(Struct, frozen=True):
     """Bytes at a (load) address, whether they are code, and how many zero bytes follow at the address that the program uses."""
 
     address: int
@@ -29,17 +29,19 @@ class Firmware(Struct, frozen=True):
     """The segments of a file, in order, and its entry point."""
 
     entry: int
-    segments: tuple[Segment, ...]
+    segments: tuple[ElfSegment, ...]
 
 
-def _segment(data: bytes, at: int) -> Segment | None:
+def _segment(data: bytes, at: int) -> ElfSegment | None:
     kind, offset, virtual, physical, in_file, in_memory, flags, _ = _SEGMENT.unpack_from(data, at)
     if kind != _LOAD or not in_memory:
         return None
     if offset + in_file > len(data):
         raise InputError(f"The ELF file has {len(data)} bytes: a segment ends at byte {offset + in_file}; the file is cut off.")
     zeros = max(0, in_memory - in_file) if virtual == physical or not in_file else 0
-    return Segment(physical if in_file else virtual, data[offset : offset + in_file], bool(flags & _EXECUTABLE), virtual + in_file, zeros)
+    return ElfSegment(
+        physical if in_file else virtual, data[offset : offset + in_file], bool(flags & _EXECUTABLE), virtual + in_file, zeros
+    )
 
 
 def read_elf(data: bytes) -> Firmware:

@@ -10,9 +10,9 @@ from typing import Any
 from npu_model.errors import InputError
 from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.firmware.chip import PAGE, Chip, MemoryBlock, NpuBlock
-from npu_testbed.firmware.core import Core
-from npu_testbed.firmware.elf import Firmware, Segment
+from npu_testbed.firmware.chip import PAGE, FirmwareChip, MemoryBlock, NpuBlock
+from npu_testbed.firmware.core import EmulatedCore
+from npu_testbed.firmware.elf import ElfSegment, Firmware
 from npu_testbed.firmware.semihosting import Exit, Semihosting
 from npu_testbed.firmware.system_space import BASE, SIZE, SystemSpace
 from npu_testbed.firmware.uart import Uart
@@ -28,7 +28,7 @@ _SLEEPS = (b"\x30\xbf", b"\x20\xbf")
 """WFI and WFE."""
 
 
-def _sleeps(segment: Segment) -> Iterator[int]:
+def _sleeps(segment: ElfSegment) -> Iterator[int]:
     """Addresses of what may be a WFI or WFE: data that looks like one is never executed."""
     for instruction in _SLEEPS:
         at = segment.content.find(instruction)
@@ -50,15 +50,15 @@ class _NpuBus(BufferBus):
         self._line(level)
 
 
-class Machine:
+class FirmwareMachine:
     """A chip with firmware in its memories. ``output`` collects what it sends and prints, ``npus`` are its devices."""
 
-    def __init__(self, chip: Chip, firmware: Firmware, timing: TimingParameters = DEFAULT_TIMING) -> None:
+    def __init__(self, chip: FirmwareChip, firmware: Firmware, timing: TimingParameters = DEFAULT_TIMING) -> None:
         self.chip = chip
         self.output = bytearray()
         self._buffers = [(block, (ctypes.c_ubyte * block.size)()) for block in chip.memories]
         self.space = SystemSpace(chip.core.cpu, chip.core.vector_table, self._reset)
-        self.core = Core(chip.core.cpu, self.space)
+        self.core = EmulatedCore(chip.core.cpu, self.space)
         self.core.on_break = Semihosting(self.core.memory, self._put).call
         for block, buffer in self._buffers:
             for address in block.addresses:

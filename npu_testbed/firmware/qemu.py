@@ -21,7 +21,7 @@ from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
 from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.firmware.chip import Chip
+from npu_testbed.firmware.chip import FirmwareChip
 from npu_testbed.firmware.core import StoppedError
 from npu_testbed.firmware.gdb_stub import PC, XPSR, GdbStub, StubError
 from npu_testbed.firmware.machine import END_OF_TRANSMISSION
@@ -42,7 +42,7 @@ class NotStartedError(InputError):
 class _StubBus:
     """The NPU's way to QEMU's memory: that of the chip which it reaches."""
 
-    def __init__(self, chip: Chip, stub: GdbStub) -> None:
+    def __init__(self, chip: FirmwareChip, stub: GdbStub) -> None:
         self._stub = stub
         self._spans = [(first, first + one.size, one.writable) for one in chip.memories if one.npu for first in one.addresses]
         self.rises = False
@@ -75,7 +75,9 @@ class _StubBus:
 class QemuMachine:
     """QEMU with firmware, and the chip's NPUs beside it. ``output`` is what came through the UART."""
 
-    def __init__(self, chip: Chip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters = DEFAULT_TIMING) -> None:
+    def __init__(
+        self, chip: FirmwareChip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters = DEFAULT_TIMING
+    ) -> None:
         program = shutil.which(_PROGRAM)
         if program is None:
             raise InputError(f"The chip {chip.name} needs {_PROGRAM}, which is not installed: Debian has it as the package {_PROGRAM}.")
@@ -100,7 +102,9 @@ class QemuMachine:
     # -- the emulator's process
 
     @staticmethod
-    def _start(program: str, folder: Path, chip: Chip, firmware: bytes, data: Sequence[tuple[int, bytes]]) -> subprocess.Popen[bytes]:
+    def _start(
+        program: str, folder: Path, chip: FirmwareChip, firmware: bytes, data: Sequence[tuple[int, bytes]]
+    ) -> subprocess.Popen[bytes]:
         (folder / "firmware.elf").write_bytes(firmware)
         command = [program, "-M", chip.core.machine, "-display", "none", "-monitor", "none", "-serial", "stdio", "-S"]
         command += ["-kernel", str(folder / "firmware.elf"), "-semihosting-config", "enable=on,target=native"]

@@ -11,10 +11,10 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.firmware.chip import Chip
+from npu_testbed.firmware.chip import FirmwareChip
 from npu_testbed.firmware.core import StoppedError
 from npu_testbed.firmware.elf import Firmware, read_elf
-from npu_testbed.firmware.machine import Machine
+from npu_testbed.firmware.machine import FirmwareMachine
 from npu_testbed.firmware.qemu import NotStartedError, QemuMachine
 from validation.reading import read_file
 
@@ -57,7 +57,7 @@ class FirmwareRun(Struct, frozen=True):
 
 def run_firmware(
     firmware: str | Path,
-    chip: Chip,
+    chip: FirmwareChip,
     seconds: Fraction = Fraction(10),
     data: Sequence[tuple[int, bytes]] = (),
     timing: TimingParameters = DEFAULT_TIMING,
@@ -83,14 +83,14 @@ def run_firmware(
     return FirmwareRun(chip.name, bytes(machine.output), code, stopped, machine.core_cycles, runs)
 
 
-def _unicorn(chip: Chip, firmware: Firmware, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> Machine:
-    machine = Machine(chip, firmware, timing)
+def _unicorn(chip: FirmwareChip, firmware: Firmware, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> FirmwareMachine:
+    machine = FirmwareMachine(chip, firmware, timing)
     for address, content in data:
         machine.load(address, content)
     return machine
 
 
-def _qemu(chip: Chip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> QemuMachine:
+def _qemu(chip: FirmwareChip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> QemuMachine:
     for _ in range(_TRIES - 1):
         # On a busy machine QEMU 7.2 now and then fails to load a file that it loads the next time.
         with suppress(NotStartedError):

@@ -8,7 +8,7 @@ from cascader.plan.proposals import Proposal
 from cascader.plan.stripe_plans import StripePlan
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.device import OwnDevice
-from cascader.tensorir.prove import Proof
+from cascader.tensorir.prove import RunProof
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.printable import printable
 from npu_testbed.outcomes.outcome import Outcome
@@ -25,7 +25,7 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
     device: OwnDevice
     graph: TeGraph
     proposal: Proposal[StripedGroup]
-    proof: Proof
+    proof: RunProof
     output: str = ""
 
     @property

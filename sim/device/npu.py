@@ -16,7 +16,7 @@ from sim.device.commands import REGIONS, Commands, commands
 from sim.device.operands import COMMANDS, BusAbortError, Operands, Window
 from sim.device.pmu_registers import PmuRegisters
 from sim.device.register_file import Words
-from sim.device.run import Ending, Planner, Run, Step
+from sim.device.run import DeviceEnding, DevicePlanner, DeviceStep, Run
 from sim.functional import FilterCache, Store
 
 _SHRAM_BANK = 1024
@@ -48,11 +48,11 @@ class Device:
         self.finished: list[FinishedRun] = []
         self._system, self._bus = memory_system, bus
         self._words = Words(accelerator_name)
-        self._planner = Planner(self.accelerator, timing)
+        self._planner = DevicePlanner(self.accelerator, timing)
         self._operands = Operands(self.accelerator, bus, Store(self.accelerator.shram_banks * _SHRAM_BANK), FilterCache())
         self._pmu = PmuRegisters(self._words)
         self._run: Run | None = None
-        self._steps: list[Step] = []
+        self._steps: list[DeviceStep] = []
         self._started = 0
         self._resume = 0
         self._past: dict[str, int] = {}
@@ -259,13 +259,13 @@ class Device:
             self._fail(str(error))
 
     def _end(self, run: Run) -> None:
-        if run.ending is Ending.PARSE_ERROR:
+        if run.ending is DeviceEnding.PARSE_ERROR:
             self._fail(run.commands.complaint)
-        elif run.ending is Ending.ABORTED:
+        elif run.ending is DeviceEnding.ABORTED:
             region, channel = run.commands.region, run.commands.channel or COMMANDS
             self._abort(BusAbortError(self._operands.port(region), channel, run.commands.complaint))
         else:
-            done = run.ending is Ending.DONE
+            done = run.ending is DeviceEnding.DONE
             last = run.commands.operations[-1] if run.commands.operations and done else None
             is_stop = isinstance(last, Control) and last.kind is ControlKind.STOP
             self._stop(run.resume, run.ending.value)
@@ -274,7 +274,7 @@ class Device:
 
     def _fail(self, sentence: str) -> None:
         self.complaint = sentence
-        self._stop(0, f"{Ending.PARSE_ERROR.value}: {sentence}")
+        self._stop(0, f"{DeviceEnding.PARSE_ERROR.value}: {sentence}")
         self._words.set_field("STATUS", "cmd_parse_error", 1)
         self._raise(0)
 

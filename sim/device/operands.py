@@ -18,7 +18,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program, Region, RegionRole, Tiles
 from sim.device.bus import Bus, BusError
 from sim.device.commands import Commands
-from sim.functional import FilterCache, Memory, Store, execute
+from sim.functional import FilterCache, RegionBytes, Store, execute
 from sim.functional.hazards import require_no_hazard
 
 COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM, MEM2MEM_WRITE = 0, 1, 2, 3, 4, 8, 9
@@ -153,7 +153,7 @@ class Operands:
         here = replace(op, weights=weights, scales=scales, ofm=ofm, **inputs)
         regions = tuple(Region(i, RegionRole.UNUSED, window.length, contents[i] or b"") for i, window in enumerate(windows))
         program = Program(self._device.name, (here,), (0,), regions)
-        memory = Memory(program)
+        memory = RegionBytes(program)
         memory.shram = self._shram
         execute(program, memory, filters=self._filters)
         self._write_back(windows[-1], memory.regions[ofm.region])

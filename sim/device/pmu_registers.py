@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_model.programmer_registers import Access, Register
+from npu_model.programmer_registers import Register, RegisterAccess
 from sim.device.pmu import EventCount, Pmu
 from sim.device.register_file import Words
 
@@ -56,9 +56,9 @@ class PmuRegisters:
         pmu, name, number = self._pmu, register.name, self._number(register)
         group = _SETS.get(name.removesuffix("SET").removesuffix("CLR"))
         if group is not None:
-            bits = value & register.mask(Access.SET, Access.CLEAR)
+            bits = value & register.mask(RegisterAccess.SET, RegisterAccess.CLEAR)
             before = getattr(pmu, group)
-            setattr(pmu, group, before | bits if register.access is Access.SET else before & ~bits)
+            setattr(pmu, group, before | bits if register.access is RegisterAccess.SET else before & ~bits)
         elif name == "PMCR":
             pmu.enabled = bool(value & 1)
             if value >> 1 & 1:
@@ -68,7 +68,7 @@ class PmuRegisters:
         elif name == "PMCCNTR_LO":
             pmu.cycles = pmu.cycles & ~_LOW | value
         elif name == "PMCCNTR_HI":
-            pmu.cycles = pmu.cycles & _LOW | (value & register.mask(Access.READ_WRITE)) << 32
+            pmu.cycles = pmu.cycles & _LOW | (value & register.mask(RegisterAccess.READ_WRITE)) << 32
         elif name == "PMCCNTR_CFG":
             pmu.start_event, pmu.stop_event = (register.field(f"cycle_cnt_cfg_{which}").of(value) for which in ("start", "stop"))
         elif name.startswith("PMEVCNTR"):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_model.errors import InputError
-from npu_model.programmer_registers import REGISTER_BYTES, WORD, Access, Register, registers
+from npu_model.programmer_registers import REGISTER_BYTES, WORD, Register, RegisterAccess, registers
 
 _WORD_MASK = (1 << 32) - 1
 
@@ -35,7 +35,7 @@ class Words:
 
     def store(self, register: Register, value: int) -> None:
         """Write what can be read back; the other fields stay."""
-        kept = register.mask(Access.READ_WRITE)
+        kept = register.mask(RegisterAccess.READ_WRITE)
         self.values[register.name] = self.values[register.name] & ~kept | value & _WORD_MASK & kept
 
     def field(self, register: str, field: str) -> int:

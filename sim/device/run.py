@@ -39,7 +39,7 @@ _MOST_CONTENT = 1 << 26
 _MOST_REPLAYS = 16
 
 
-class Ending(Enum):
+class DeviceEnding(Enum):
     """Causes for which a run ends."""
 
     DONE = "end of the stream"
@@ -48,7 +48,7 @@ class Ending(Enum):
     STOPPED = "stop request"
 
 
-class Step(Struct, frozen=True):
+class DeviceStep(Struct, frozen=True):
     """An operation takes effect: its index in the stream, and the cycle of the run."""
 
     cycle: int
@@ -66,9 +66,9 @@ class Run(Struct, frozen=True):
     first: int
     counts: Counts | None
     reached: tuple[int, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[DeviceStep, ...]
     end: int
-    ending: Ending
+    ending: DeviceEnding
     resume: int
     """The operation that a next start goes on with."""
 
@@ -88,7 +88,9 @@ class Run(Struct, frozen=True):
             return self
         steps = tuple(step for step in self.steps if step.index < started)
         end = max([cycle, *(step.cycle for step in steps)])
-        return replace(self, reached=self.reached[: started - self.first], steps=steps, end=end, ending=Ending.STOPPED, resume=started)
+        return replace(
+            self, reached=self.reached[: started - self.first], steps=steps, end=end, ending=DeviceEnding.STOPPED, resume=started
+        )
 
 
 def _accesses(op: Operation) -> tuple[ByteRange, ...]:
@@ -148,7 +150,7 @@ def timing_program(
     return Program(accelerator_name, moved, words, tuple(regions))
 
 
-class Planner:
+class DevicePlanner:
     """Makes the timelines of a device's runs; replays of equal streams in equal memories are made once."""
 
     def __init__(self, device: Accelerator, timing: TimingParameters) -> None:
@@ -171,7 +173,9 @@ class Planner:
     def plan(self, commands: Commands, first: int, system: MemorySystem, read: Callable[[int, int, int], bytes | None]) -> Run:
         """The run of ``commands`` from operation ``first`` on; InputError if it cannot be replayed."""
         operations, words = commands.operations[first:], commands.words[first:]
-        ending = Ending.ABORTED if commands.channel is not None else Ending.PARSE_ERROR if commands.complaint else Ending.DONE
+        ending = (
+            DeviceEnding.ABORTED if commands.channel is not None else DeviceEnding.PARSE_ERROR if commands.complaint else DeviceEnding.DONE
+        )
         if not operations:
             return Run(commands, first, None, (), (), 0, ending, first)
         program = timing_program(operations, words, self._device.name, read)
@@ -184,8 +188,8 @@ class Planner:
         steps = []
         for index, op in enumerate(operations):
             if isinstance(op, (KernelOperation, DmaOperation)):
-                steps.append(Step(done[index], first + index))
+                steps.append(DeviceStep(done[index], first + index))
             elif isinstance(op, Control) and op.kind is ControlKind.IRQ:
-                steps.append(Step(reached[index], first + index))
+                steps.append(DeviceStep(reached[index], first + index))
         in_time = tuple(sorted(steps, key=lambda step: (step.cycle, step.index)))
         return Run(commands, first, counts, reached, in_time, cycles, ending, len(commands.operations))

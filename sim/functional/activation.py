@@ -6,7 +6,7 @@ import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, ClipRange, DataType, ElementwiseKind, KernelOperation
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.native import FUNCTIONS
 from sim.functional.rescale import Integers, require_int32, saturate32
 
@@ -44,12 +44,12 @@ def table_range(op: KernelOperation, lut_address: int) -> tuple[int, int]:
     return lut_address + op.activation.lut * LUT_SLOT_BYTES, length
 
 
-def _table(op: KernelOperation, memory: Memory, lut_address: int, word: str, user: str) -> Integers:
+def _table(op: KernelOperation, memory: RegionBytes, lut_address: int, word: str, user: str) -> Integers:
     content = memory.read_shram(*table_range(op, lut_address), user)
     return np.frombuffer(content, word).astype(np.int64)
 
 
-def _look_up(op: KernelOperation, values: Integers, index: DataType, memory: Memory, lut_address: int, user: str) -> Integers:
+def _look_up(op: KernelOperation, values: Integers, index: DataType, memory: RegionBytes, lut_address: int, user: str) -> Integers:
     ofm = op.ofm.dtype
     if index.bits == 8 and ofm.bits in (8, 32):
         sign = "i" if ofm.signed else "u"
@@ -72,7 +72,7 @@ def _function(op: KernelOperation, values: Integers, user: str) -> Integers:
     return np.asarray(np.clip(result, op.activation.minimum, op.activation.maximum), np.int64)
 
 
-def finish(op: KernelOperation, values: Integers, memory: Memory, lut_address: int, user: str) -> Integers:
+def finish(op: KernelOperation, values: Integers, memory: RegionBytes, lut_address: int, user: str) -> Integers:
     """Zero point, clamp and LUT of the operation, giving values of the OFM's type.
 
     A 32-bit OFM without a LUT takes neither zero point nor clamp: Vela leaves stale values in those registers, which are

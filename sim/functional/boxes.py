@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_model.program import BRICK, FeatureMap, Layout
 
 
-class Box(Struct, frozen=True):
+class ElementBox(Struct, frozen=True):
     """A part of a feature map with one constant stride per axis: rows, columns, bricks and channels of a brick.
 
     ``start`` is the address of its first element; a negative stride puts others before it.
@@ -32,10 +32,10 @@ class Box(Struct, frozen=True):
         """Address behind the highest element."""
         return self.start + sum(max((n - 1) * stride, 0) for n, stride in zip(self.shape, self.strides, strict=True)) + self.strides[3]
 
-    def unused_lanes(self, size: int) -> Box:
+    def unused_lanes(self, size: int) -> ElementBox:
         """The channels behind this box's, up to the end of the NHCWB16 brick, of elements of ``size`` bytes."""
         rows, columns, bricks, lanes = self.shape
-        return Box(self.start + lanes * size, (rows, columns, bricks, BRICK - lanes), self.strides, self.y, self.x, self.c + lanes)
+        return ElementBox(self.start + lanes * size, (rows, columns, bricks, BRICK - lanes), self.strides, self.y, self.x, self.c + lanes)
 
     @property
     def channels(self) -> int:
@@ -43,16 +43,16 @@ class Box(Struct, frozen=True):
         return self.shape[2] * self.shape[3]
 
 
-def boxes(fm: FeatureMap) -> Iterator[Box]:
+def boxes(fm: FeatureMap) -> Iterator[ElementBox]:
     """The boxes that make up a feature map: one per tile, two where a partial NHCWB16 brick ends its channels."""
     size, depth = fm.dtype.bytes, fm.shape.depth
     for base, y, x, rows, columns in fm.tile_boxes():
         if fm.layout is Layout.NHWC:
-            yield Box(base, (rows, columns, 1, depth), (fm.strides.y, fm.strides.x, 0, size), y, x, 0)
+            yield ElementBox(base, (rows, columns, 1, depth), (fm.strides.y, fm.strides.x, 0, size), y, x, 0)
             continue
         strides = (fm.strides.y, BRICK * size, fm.strides.c, size)
         bricks, rest = divmod(depth, BRICK)
         if bricks:
-            yield Box(base, (rows, columns, bricks, BRICK), strides, y, x, 0)
+            yield ElementBox(base, (rows, columns, bricks, BRICK), strides, y, x, 0)
         if rest:
-            yield Box(base + bricks * fm.strides.c, (rows, columns, 1, rest), strides, y, x, bricks * BRICK)
+            yield ElementBox(base + bricks * fm.strides.c, (rows, columns, 1, rest), strides, y, x, bricks * BRICK)

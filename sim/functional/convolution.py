@@ -12,7 +12,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, KernelOperation, OperationKind
 from sim.functional.filters import Filter, FilterCache, Real, ScaleTable
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers, magnitude, rescale
 from sim.functional.window import covered
 
@@ -81,7 +81,7 @@ def _check(op: KernelOperation, user: str) -> None:
         raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: a depthwise operation has as many.")
 
 
-def convolution(op: KernelOperation, memory: Memory, cache: FilterCache, accelerator: Accelerator, user: str) -> Integers:
+def convolution(op: KernelOperation, memory: RegionBytes, cache: FilterCache, accelerator: Accelerator, user: str) -> Integers:
     """The rescaled sums of a CONV_2D or DEPTHWISE operation, height x width x depth of the OFM, before zero point and clamp."""
     _check(op, user)
     weights: Filter = cache.filter(op, memory, accelerator, user)

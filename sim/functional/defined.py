@@ -12,7 +12,7 @@ from npu_model.program.region_numbers import ARENA
 from npu_model.weight_stream.weights import core_channels, core_format, require_scales, weights_from_stream
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.network import is_copy
 from sim.functional.origins import Origins
 from sim.functional.regions import Regions, Store, home_stores
@@ -45,7 +45,7 @@ def _define(regions: Regions, bindings: Iterable[Binding], origins: Origins) -> 
     origins.compute_arrays(regions, bindings)
 
 
-def _require_weights(op: KernelOperation, memory: Memory, origins: Origins, device: Accelerator, user: str) -> None:
+def _require_weights(op: KernelOperation, memory: RegionBytes, origins: Origins, device: Accelerator, user: str) -> None:
     for core, part in enumerate(op.weights):
         stream = memory.read(part, user)
         # A core without a channel has no weights.
@@ -57,7 +57,7 @@ def _require_weights(op: KernelOperation, memory: Memory, origins: Origins, devi
                 raise InputError(f"{user} has weights that cannot be decoded. {error}") from None
 
 
-def _require_kernel(op: KernelOperation, memory: Memory, origins: Origins, device: Accelerator, user: str) -> None:
+def _require_kernel(op: KernelOperation, memory: RegionBytes, origins: Origins, device: Accelerator, user: str) -> None:
     for fm in (op.ifm, op.ifm2):
         if fm is not None:
             memory.require_defined(fm, user)
@@ -72,7 +72,7 @@ def _require_kernel(op: KernelOperation, memory: Memory, origins: Origins, devic
     origins.compute(memory, op.ofm)
 
 
-def _follow(program: Program, memory: Memory, origins: Origins) -> None:
+def _follow(program: Program, memory: RegionBytes, origins: Origins) -> None:
     device = accelerator(program.accelerator)
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):
@@ -110,6 +110,6 @@ def require_defined(network: CompiledNetwork) -> None:
         if isinstance(step, CpuOperator):
             _follow_cpu(step, regions, origins)
         else:
-            _follow(step, Memory(step, arena, homes), origins)
+            _follow(step, RegionBytes(step, arena, homes), origins)
     for binding in network.outputs:
         regions.read(binding.byte_range, f"Output {binding.name!r}")

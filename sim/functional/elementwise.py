@@ -8,7 +8,7 @@ import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind, KernelOperation, Rounding, Scale, ScaledOperand
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers, rescale, shift_right, wrap32
 
 _OPERAND_SHIFT = {8: 20, 16: 15}
@@ -24,7 +24,7 @@ _NOT_32 = (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.MIN, Elem
 """Operations that compilers use on 32 bits only, and on 8 and 16 bits only."""
 
 
-def _operands(op: KernelOperation, memory: Memory, user: str) -> tuple[Integers, Integers]:
+def _operands(op: KernelOperation, memory: RegionBytes, user: str) -> tuple[Integers, Integers]:
     """Operands A and B, zero points subtracted; IFM2 broadcasts as numpy does, its repeated axes being 1 long."""
     first = memory.gather(op.ifm, user).astype(np.int64) - op.ifm.zero_point
     if op.ifm2 is not None:
@@ -80,7 +80,7 @@ def leading_zeros(values: Integers) -> Integers:
     return 32 - np.frexp((values & 0xFFFFFFFF).astype(np.float64))[1].astype(np.int64)
 
 
-def _unary(op: KernelOperation, memory: Memory, user: str) -> Integers:
+def _unary(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     values = memory.gather(op.ifm, user).astype(np.int64) - op.ifm.zero_point
     if op.elementwise is ElementwiseKind.LRELU:
         return np.where(values < 0, _scaled_ofm(op, values), values)
@@ -111,7 +111,7 @@ def _check(op: KernelOperation, user: str) -> None:
         raise InputError(f"{user} has operands of {op.ifm.dtype} and {op.ifm2.dtype}: both need the same width.")
 
 
-def elementwise(op: KernelOperation, memory: Memory, user: str) -> Integers:
+def elementwise(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     """The result of an ELEMENTWISE operation, height x width x depth of the OFM, before zero point and clamp."""
     _check(op, user)
     if op.ifm.shape != op.ofm.shape:

@@ -11,16 +11,16 @@ from sim.functional.convolution import convolution
 from sim.functional.elementwise import elementwise
 from sim.functional.filters import FilterCache
 from sim.functional.hazards import require_no_hazard
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.pooling import pooling
 from sim.functional.regions import numpy_dtype
 from sim.functional.rescale import Integers
 
-OnOperation = Callable[[int, Operation, Memory], None]
+OnOperation = Callable[[int, Operation, RegionBytes], None]
 """Called after each operation with its index, itself and the memory as it is then."""
 
 
-def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, device: Accelerator, user: str) -> Integers:
+def _compute(op: KernelOperation, memory: RegionBytes, cache: FilterCache, device: Accelerator, user: str) -> Integers:
     if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
         return convolution(op, memory, cache, device, user)
     if op.kind is OperationKind.POOL:
@@ -28,7 +28,7 @@ def _compute(op: KernelOperation, memory: Memory, cache: FilterCache, device: Ac
     return elementwise(op, memory, user)
 
 
-def _run_kernel(op: KernelOperation, memory: Memory, cache: FilterCache, device: Accelerator, user: str) -> None:
+def _run_kernel(op: KernelOperation, memory: RegionBytes, cache: FilterCache, device: Accelerator, user: str) -> None:
     for fm in (op.ifm, op.ifm2, op.ofm):
         if fm is not None:
             memory.require_inside(fm, user)
@@ -37,7 +37,7 @@ def _run_kernel(op: KernelOperation, memory: Memory, cache: FilterCache, device:
     memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
 
 
-def execute(program: Program, memory: Memory, on_operation: OnOperation | None = None, filters: FilterCache | None = None) -> None:
+def execute(program: Program, memory: RegionBytes, on_operation: OnOperation | None = None, filters: FilterCache | None = None) -> None:
     """Run the operations one after the other; ``memory`` holds the results.
 
     ``filters`` keeps decoded weights from one run to the next; without it they are kept for this run.

@@ -12,7 +12,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.weight_stream.weights import core_channels, decode_scales, weight_shape, weights_from_stream
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers
 
 Real = NDArray[np.floating[Any]]
@@ -67,7 +67,7 @@ class FilterCache:
         self._filters: dict[object, Filter] = {}
         self._scales: dict[tuple[int, tuple[bytes, ...]], ScaleTable] = {}
 
-    def filter(self, op: KernelOperation, memory: Memory, accelerator: Accelerator, user: str) -> Filter:
+    def filter(self, op: KernelOperation, memory: RegionBytes, accelerator: Accelerator, user: str) -> Filter:
         """The decoded weights of a convolution or depthwise operation, encoded for this accelerator."""
         streams = tuple(memory.read(where, user) for where in op.weights)
         ifm, kernel = op.ifm, op.kernel
@@ -78,7 +78,7 @@ class FilterCache:
             self._filters[key] = _filter(op, streams, accelerator, user)
         return self._filters[key]
 
-    def scales(self, op: KernelOperation, memory: Memory, user: str) -> ScaleTable:
+    def scales(self, op: KernelOperation, memory: RegionBytes, user: str) -> ScaleTable:
         """The per-channel records of a convolution or depthwise operation."""
         contents = tuple(memory.read(where, user) for where in op.scales)
         key = (op.ofm.shape.depth, contents)

@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import BRICK, MOST_ELEMENTS, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
-from sim.functional.boxes import Box, boxes
+from sim.functional.boxes import ElementBox, boxes
 from sim.functional.regions import Regions, Store, numpy_dtype
 
 _SHRAM_BANK = 1024
 _WRITTEN: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
 
 
-class Memory(Regions):
+class RegionBytes(Regions):
     """The memories of one Program.
 
     Regions 1 and 2 are one memory when they have the same size, as the driver binds Vela's scratch and fast scratch to
@@ -89,7 +89,7 @@ class Memory(Regions):
                 self._require_box(store, fm, box, user)
 
     @staticmethod
-    def _require_box(store: Store, fm: FeatureMap, box: Box, user: str) -> None:
+    def _require_box(store: Store, fm: FeatureMap, box: ElementBox, user: str) -> None:
         mask_type = _WRITTEN[fm.dtype.bytes]
         every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
         defined = np.ndarray(box.shape, mask_type, store.written.data, box.start, box.strides) == every

@@ -14,7 +14,7 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, ConstantOutput, RegionRole, in_order
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.regions import Regions, Store, home_stores, numpy_dtype
 
 Array = NDArray[Any]
@@ -39,7 +39,7 @@ def runs_here(operator: CpuOperator) -> bool:
     return is_copy(operator) or bool(operator.resource)
 
 
-class State:
+class NetworkState:
     """Content of a network's variables between inferences: before the first, what :func:`initial_byte` says.
 
     Resource variables begin with their own content. Nothing else is kept: every inference begins with an arena whose other bytes have
@@ -131,7 +131,7 @@ def run(  # noqa: PLR0913  # inputs, and what may take part in a run or watch it
     on_operation: OnOperation | None = None,
     filters: FilterCache | None = None,
     on_cpu: OnCpu | None = None,
-    state: State | None = None,
+    state: NetworkState | None = None,
     on_program: OnProgram | None = None,
 ) -> dict[str, Array]:
     """Outputs of the network, by name, for inputs by name or in the network's order.
@@ -150,7 +150,7 @@ def run(  # noqa: PLR0913  # inputs, and what may take part in a run or watch it
     inside = {region.index: store for program in network.programs for region in program.regions if region.role is RegionRole.ARENA}
     arena = Regions(homes | inside)
     arrays = _by_name(network.inputs, inputs)
-    kept = State(network) if state is None else state
+    kept = NetworkState(network) if state is None else state
     kept.restore(arena)
     for binding in network.inputs:
         arena.place(binding, _checked(binding, arrays[binding.name]))
@@ -166,7 +166,7 @@ def run(  # noqa: PLR0913  # inputs, and what may take part in a run or watch it
         if on_program is not None:
             on_program(number, arena)
         try:
-            execute(step, Memory(step, store, homes), on_operation, filters)
+            execute(step, RegionBytes(step, store, homes), on_operation, filters)
         except InputError as error:
             raise (error if len(network.programs) == 1 else InputError(f"Program {number}: {error}")) from None
     kept.keep(arena)

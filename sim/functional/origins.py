@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DmaOperation, FeatureMap
 from sim.functional.boxes import boxes
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.regions import Regions, Store
 
 _MASKS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
@@ -28,7 +28,7 @@ class Origins:
             self._computed[store] = np.zeros(len(store), np.uint8)
         return self._computed[store]
 
-    def compute(self, memory: Memory, fm: FeatureMap) -> None:
+    def compute(self, memory: RegionBytes, fm: FeatureMap) -> None:
         """Note that a kernel has written a feature map, which lies inside its region."""
         mask, kind = self._of(memory.regions[fm.region]), _MASKS[fm.dtype.bytes]
         for box in boxes(fm):
@@ -39,13 +39,13 @@ class Origins:
         for binding in bindings:
             self._of(regions.regions[binding.region])[binding.byte_range.start : binding.byte_range.end] = 1
 
-    def transfer(self, memory: Memory, dma: DmaOperation) -> None:
+    def transfer(self, memory: RegionBytes, dma: DmaOperation) -> None:
         """Copy the origins of a transfer's bytes."""
         if not dma.to_shram:
             source = self._of(memory.regions[dma.source.region])[dma.source.start : dma.source.end].copy()
             self._of(memory.regions[dma.destination_region])[dma.destination : dma.destination + dma.length] = source
 
-    def require_constant(self, memory: Memory, span: ByteRange, user: str) -> None:
+    def require_constant(self, memory: RegionBytes, span: ByteRange, user: str) -> None:
         """InputError if a byte of a weight stream was computed: a stream is made by the compiler."""
         computed = self._of(memory.regions[span.region])[span.start : span.end]
         if computed.any():

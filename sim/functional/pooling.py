@@ -6,7 +6,7 @@ import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.program import Kernel, KernelOperation, Padding, PoolKind, Rounding, Scale
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers, rescale
 from sim.functional.window import covered
 
@@ -81,7 +81,7 @@ def _reduce_sum(op: KernelOperation, values: Integers, user: str) -> Integers:
     return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding) if op.global_scale else sums
 
 
-def pooling(op: KernelOperation, memory: Memory, user: str) -> Integers:
+def pooling(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     """The result of a POOL operation, height x width x depth of the OFM, before zero point and clamp."""
     values = memory.gather(op.ifm, user).astype(np.int64)
     values -= op.ifm.zero_point

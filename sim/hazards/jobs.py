@@ -10,9 +10,9 @@ from itertools import islice
 
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
 from npu_model.shapes import Shape3D
-from sim.hazards.spans import Part
+from sim.hazards.spans import SpanPart
 
-Read = tuple[FeatureMap, Part]
+Read = tuple[FeatureMap, SpanPart]
 """Elements of a map that a job reads."""
 
 _DEPTH_STEP_BITS = 256
@@ -38,18 +38,18 @@ def block_count(op: KernelOperation) -> int:
     return rows * columns * depths
 
 
-def block(op: KernelOperation, number: int) -> Part:
+def block(op: KernelOperation, number: int) -> SpanPart:
     """An OFM block: depth fastest, then width, then height."""
     _, columns, depths = _counts(op)
     shape, size = op.ofm.shape, op.block
-    return Part(
+    return SpanPart(
         _cut(shape.height, size.height, number // (columns * depths)),
         _cut(shape.width, size.width, number // depths % columns),
         _cut(shape.depth, size.depth, number % depths),
     )
 
 
-def last_blocks(op: KernelOperation, most: int) -> list[Part]:
+def last_blocks(op: KernelOperation, most: int) -> list[SpanPart]:
     """The last OFM blocks, the very last first."""
     total = block_count(op)
     return [block(op, number) for number in range(total - 1, max(-1, total - 1 - most), -1)]
@@ -63,26 +63,26 @@ def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: in
     return max(first, 0), min(last + 1, extent)
 
 
-def _repeated(shape: Shape3D, part: Part) -> Part:
+def _repeated(shape: Shape3D, part: SpanPart) -> SpanPart:
     """The part of an operand that an elementwise block reads: an axis of one element is repeated."""
-    return Part(
+    return SpanPart(
         part.y if shape.height > 1 else (0, 1),
         part.x if shape.width > 1 else (0, 1),
         (part.c[0], min(part.c[1], shape.depth)) if shape.depth > 1 else (0, 1),
     )
 
 
-def _block_jobs(op: KernelOperation, part: Part) -> Iterator[list[Read]]:
+def _block_jobs(op: KernelOperation, part: SpanPart) -> Iterator[list[Read]]:
     if op.kind is OperationKind.ELEMENTWISE:
         yield [(fm, _repeated(fm.shape, part)) for fm in (op.ifm, op.ifm2) if fm is not None]
         return
     shape, kernel, doubled = op.ifm.shape, op.kernel, op.upscale is not Upscale.NONE
     y = _window(part.y, kernel.stride_y, kernel.dilated_height, op.padding.top, shape.height, doubled=doubled)
     x = _window(part.x, kernel.stride_x, kernel.dilated_width, op.padding.left, shape.width, doubled=doubled)
-    yield from ([(op.ifm, Part(y, x, channels))] for channels in _depths(op, part))
+    yield from ([(op.ifm, SpanPart(y, x, channels))] for channels in _depths(op, part))
 
 
-def _depths(op: KernelOperation, part: Part) -> Iterator[tuple[int, int]]:
+def _depths(op: KernelOperation, part: SpanPart) -> Iterator[tuple[int, int]]:
     """Channels of the IFM blocks under an OFM block: its own, or all of them step by step where they are summed."""
     depth = op.ifm.shape.depth
     if op.kind is not OperationKind.CONV_2D and op.pool is not PoolKind.REDUCE_SUM:

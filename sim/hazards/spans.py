@@ -14,7 +14,7 @@ MOST_RUNS = 1 << 22
 """Runs of a part of a map that are told apart: more than the arena of any device can hold apart. Beyond, the bytes between count too."""
 
 
-class Part(Struct, frozen=True):
+class SpanPart(Struct, frozen=True):
     """Rows ``y``, columns ``x`` and channels ``c`` of a feature map, each from its first to its last (exclusive)."""
 
     y: tuple[int, int]
@@ -22,9 +22,9 @@ class Part(Struct, frozen=True):
     c: tuple[int, int]
 
 
-def whole(fm: FeatureMap) -> Part:
+def whole(fm: FeatureMap) -> SpanPart:
     """All elements of a map."""
-    return Part((0, fm.shape.height), (0, fm.shape.width), (0, fm.shape.depth))
+    return SpanPart((0, fm.shape.height), (0, fm.shape.width), (0, fm.shape.depth))
 
 
 class Spans(Struct, frozen=True, eq=False):
@@ -104,7 +104,7 @@ def _tile(fm: FeatureMap, base: int, rows: int, columns: int, channels: tuple[in
     return found
 
 
-def map_spans(fm: FeatureMap, part: Part, *, written: bool) -> Spans:
+def map_spans(fm: FeatureMap, part: SpanPart, *, written: bool) -> Spans:
     """The bytes of a part of a map.
 
     A part that is ``written`` ends at whole bricks of 16 channels: the NPU may write the unused channels of the last one.

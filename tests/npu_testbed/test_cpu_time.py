@@ -1,4 +1,4 @@
-"""What runs on the CPU costs time: ranges by tables, summed with the NPU's, in the words and documents of every command."""
+"""Operators on the CPU cost time: ranges by tables, summed with the NPU's, in the words and documents of every command."""
 
 from __future__ import annotations
 

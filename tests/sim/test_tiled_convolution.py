@@ -35,7 +35,7 @@ from npu_model.program import DmaWait, KernelOperation, KernelWait, Program
 from sim import Replay, footprint, replay
 from sim.fast import quick_replay
 from sim.functional.execute import execute
-from sim.functional.memory import Memory
+from sim.functional.memory import RegionBytes
 
 pytestmark = pytest.mark.law
 
@@ -59,7 +59,7 @@ def image(side: int) -> npt.NDArray[np.int8]:
 
 def computed(program: Program, side: int) -> npt.NDArray[np.int8]:
     """Result of the program for the image, in memories in which every byte that is read must have been written."""
-    memory = Memory(program)
+    memory = RegionBytes(program)
     memory.place(binding("image", IMAGE, side + HALO), image(side))
     execute(program, memory)
     return np.asarray(memory.fetch(binding("result", RESULT, side)))

@@ -28,7 +28,7 @@ from validation.vela.estimate.cycles import estimate_cycles
 from validation.vela.estimate.database import Recorded, read_database
 from validation.vela.estimate.estimate import with_transfers
 from validation.vela.estimate.memories import VelaMemory, copy_cycles, read_memories, shipped_memories
-from validation.vela.estimate.operation import Engine, EstimatedOperation, Operand, Weights
+from validation.vela.estimate.operation import Engine, EstimatedOperation, VelaOperand, Weights
 from validation.vela.estimate.traffic import estimate_traffic
 from validation.zoo import build
 
@@ -219,7 +219,7 @@ def test_the_copy_of_whole_weights_takes_the_cycles_that_the_scheduler_noted(rec
 
 
 def operation(engine: Engine, operator: str, *, bits: int = 8) -> EstimatedOperation:
-    feature_map = Operand(Shape3D(8, 8, 32), bits, Layout.NHCWB16, SRAM)
+    feature_map = VelaOperand(Shape3D(8, 8, 32), bits, Layout.NHCWB16, SRAM)
     return EstimatedOperation(operator, engine, feature_map, None, feature_map, BLOCK, BLOCK, feature_map.shape, Kernel())
 
 
@@ -235,7 +235,7 @@ def test_vela_takes_a_pool_of_8_bits_for_four_times_as_long_but_on_32_macs() -> 
 def test_an_8_bit_scalar_is_a_register_and_a_wider_one_is_read_once() -> None:
     for bits, expected in ((8, 0), (32, 4 * 16)):
         whole = operation(Engine.ELEMENTWISE, "Mul", bits=bits)
-        scalar = Operand(Shape3D(1, 1, 1), bits, Layout.NHCWB16, FLASH)
+        scalar = VelaOperand(Shape3D(1, 1, 1), bits, Layout.NHCWB16, FLASH)
         traffic = estimate_traffic(replace(whole, ifm2=scalar))
         assert sum(size for (memory, _), size in traffic.read.items() if memory == FLASH) == expected
 

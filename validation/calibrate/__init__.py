@@ -1,13 +1,13 @@
 """Calibration: physical parameters of the timing model fitted to measurements, with the errors on what a fit has not seen."""
 
-from validation.calibrate.calibration import Check, CheckedPoint, calibrate_check, calibrate_fit
+from validation.calibrate.calibration import CalibrationCheck, CheckedPoint, calibrate_check, calibrate_fit
 from validation.calibrate.measurements import Measurement, read_measurements, reference_measurements
 from validation.calibrate.profile import CalibrationProfile, from_toml, reference_profile, timing_from_table, to_toml
 from validation.calibrate.tables import check_tables, fit_tables
 
 __all__ = [
+    "CalibrationCheck",
     "CalibrationProfile",
-    "Check",
     "CheckedPoint",
     "Measurement",
     "calibrate_check",

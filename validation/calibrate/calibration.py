@@ -117,7 +117,7 @@ class CheckedPoint(Struct, frozen=True):
         return relative(self.default_cycles, self.npu_active)
 
 
-class Check(Struct, frozen=True):
+class CalibrationCheck(Struct, frozen=True):
     """A profile replayed: its points, and whether it still holds."""
 
     profile: CalibrationProfile
@@ -154,7 +154,7 @@ class Check(Struct, frozen=True):
         return not self.drifted and self.generalises
 
 
-def calibrate_check(profile: CalibrationProfile, measurements: Sequence[Measurement], progress: Progress = silent) -> Check:
+def calibrate_check(profile: CalibrationProfile, measurements: Sequence[Measurement], progress: Progress = silent) -> CalibrationCheck:
     """Replay ``measurements`` with the profile's parameters and with the default ones.
 
     A measurement is one that the fit saw if name, compiled file and counter are those of a point of the profile.
@@ -164,7 +164,7 @@ def calibrate_check(profile: CalibrationProfile, measurements: Sequence[Measurem
         raise InputError("There are 0 measurements to check: give 1 or more.")
     recorded = {(point.name, point.sha256, point.npu_active): point.cycles for point in profile.points}
     evaluator = Evaluator(progress)
-    return Check(
+    return CalibrationCheck(
         profile,
         tuple(
             CheckedPoint(

@@ -16,7 +16,7 @@ from npu_model.memory.vela_ini import memory_system
 from npu_model.program import Program
 from npu_model.weight_stream.work import StreamWork
 from validation.fvp.live.counters import parse_log
-from validation.fvp.references.records import Point, measured_program, measured_work, points
+from validation.fvp.references.records import ReferencePoint, measured_program, measured_work, points
 from validation.reading import MAX_TABLE_BYTES, read_configuration, read_file, read_text
 
 NPU_ACTIVE = "NPU_ACTIVE"
@@ -66,7 +66,7 @@ class Measurement(Noted, frozen=True):
         return self.programs[0].accelerator
 
 
-def _reference(point: Point) -> Measurement:
+def _reference(point: ReferencePoint) -> Measurement:
     adapter = profile("u55_high_end" if point.adapters else "off")
     counts = (point.beats.axi0_read, point.beats.axi0_write, point.beats.axi1_read) if point.beats else ()
     return Measurement(

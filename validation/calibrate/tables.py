@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from validation.calibrate.bootstrap import COVERAGE, RESAMPLES
-from validation.calibrate.calibration import Check
+from validation.calibrate.calibration import CalibrationCheck
 from validation.calibrate.profile import CalibrationProfile
 from validation.fvp.scores import relative
 from validation.tables import Table, percent, share
@@ -48,7 +48,7 @@ def fit_tables(profile: CalibrationProfile) -> list[Table]:
     return [_fitted(profile), _errors(profile), _folds(profile), points]
 
 
-def check_tables(check: Check) -> list[Table]:
+def check_tables(check: CalibrationCheck) -> list[Table]:
     """The verdict, the points, and the beats where they were measured."""
     held_out = check.profile.held_out("network")
     verdict = (

@@ -11,10 +11,10 @@ from fractions import Fraction
 from msgspec import Struct
 
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from validation.fvp.references.records import Point, WholeRun, points, u65_points, whole_runs
+from validation.fvp.references.records import ReferencePoint, WholeRun, points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
-from validation.fvp.scores import Summary, mean_error, summarise, worst_error
-from validation.silicon.records import Run
+from validation.fvp.scores import ScoreSummary, mean_error, summarise, worst_error
+from validation.silicon.records import SiliconRun
 from validation.silicon.records import runs as silicon_runs
 from validation.silicon.scores import HOME, differences
 from validation.tables import Table, percent, share
@@ -65,8 +65,8 @@ class AblationScore(Struct, frozen=True):
     """
 
     name: str
-    on: Summary
-    off: Summary
+    on: ScoreSummary
+    off: ScoreSummary
     axi0_read: float
     small_mean: float
     small_worst: float
@@ -80,7 +80,7 @@ PACES = tuple(HOME + Fraction(halves, 2) for halves in range(-3, 10))
 """Cycles of a word in silicon's unknown memory, of which a changed model may choose: 8.2 to 14.2, the full model's among them."""
 
 
-def silicon_errors(timing: TimingParameters, measured: Sequence[Run]) -> tuple[float, float]:
+def silicon_errors(timing: TimingParameters, measured: Sequence[SiliconRun]) -> tuple[float, float]:
     """Mean and worst error of the differences of cycles, with the copy's memory in which the mean is least; 0 without runs."""
     tried = [[found.error for found in differences(pace, timing, tuple(measured))] for pace in (PACES if measured else ())]
     errors = min(tried, key=mean_error, default=[])
@@ -90,10 +90,10 @@ def silicon_errors(timing: TimingParameters, measured: Sequence[Run]) -> tuple[f
 def ablate(
     name: str,
     timing: TimingParameters,
-    measured: Sequence[Point],
+    measured: Sequence[ReferencePoint],
     runs: Sequence[WholeRun] = (),
-    u65: Sequence[Point] = (),
-    silicon: Sequence[Run] = (),
+    u65: Sequence[ReferencePoint] = (),
+    silicon: Sequence[SiliconRun] = (),
 ) -> AblationScore:
     """Replay ``measured``, ``runs``, the Ethos-U65's ``u65`` and ``silicon``'s kernels with the model changed to ``timing``.
 

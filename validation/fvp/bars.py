@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from validation.fvp.scores import Bar, OperatorScore, PointScore, SweepScore, WholeRunScore, mean_error, summarise, worst_error
+from validation.fvp.scores import OperatorScore, PointScore, ScoreBar, SweepScore, WholeRunScore, mean_error, summarise, worst_error
 
 MEAN_LIMIT = 0.007
 """Mean absolute error of NPU ACTIVE, with the adapters on and off each."""
@@ -37,59 +37,59 @@ OPERATORS_MISSED = "the 4x9 operator's cycles are fewer than its MACs alone can 
 """Why the bar of the single operators is missed: the table of the single operators has the figures."""
 
 
-def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[Bar, Bar]:
+def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[ScoreBar, ScoreBar]:
     summary = summarise(scores, adapters=adapters)
     where = f"NPU ACTIVE, adapters {'on' if adapters else 'off'}"
     return (
-        Bar(f"mean error of {where}", MEAN_LIMIT, summary.mean, summary.count),
-        Bar(f"worst error of {where}", WORST_LIMIT, abs(summary.worst), summary.count),
+        ScoreBar(f"mean error of {where}", MEAN_LIMIT, summary.mean, summary.count),
+        ScoreBar(f"worst error of {where}", WORST_LIMIT, abs(summary.worst), summary.count),
     )
 
 
-def _sweep_bars(scores: Sequence[SweepScore]) -> tuple[Bar, Bar]:
+def _sweep_bars(scores: Sequence[SweepScore]) -> tuple[ScoreBar, ScoreBar]:
     errors = [score.error for score in scores]
     return (
-        Bar("mean error of NPU TOTAL over the sweeps", SWEEP_MEAN_LIMIT, mean_error(errors), len(errors)),
-        Bar("worst error of NPU TOTAL over the sweeps", SWEEP_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
+        ScoreBar("mean error of NPU TOTAL over the sweeps", SWEEP_MEAN_LIMIT, mean_error(errors), len(errors)),
+        ScoreBar("worst error of NPU TOTAL over the sweeps", SWEEP_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
     )
 
 
-def _beat_bar(port: str, scores: Sequence[PointScore]) -> Bar:
+def _beat_bar(port: str, scores: Sequence[PointScore]) -> ScoreBar:
     errors = [beats.error for score in scores for beats in score.beats if beats.port == port]
-    return Bar(f"worst error of {port} beats", BEAT_LIMITS[port], abs(worst_error(errors)), len(errors))
+    return ScoreBar(f"worst error of {port} beats", BEAT_LIMITS[port], abs(worst_error(errors)), len(errors))
 
 
-def _whole_run_bar(scores: Sequence[WholeRunScore]) -> Bar:
+def _whole_run_bar(scores: Sequence[WholeRunScore]) -> ScoreBar:
     errors = [score.error for score in scores]
-    return Bar("worst error of NPU ACTIVE, small kernels and cascade", WHOLE_RUN_LIMIT, abs(worst_error(errors)), len(errors))
+    return ScoreBar("worst error of NPU ACTIVE, small kernels and cascade", WHOLE_RUN_LIMIT, abs(worst_error(errors)), len(errors))
 
 
-def _u65_bars(scores: Sequence[PointScore]) -> tuple[Bar, ...]:
+def _u65_bars(scores: Sequence[PointScore]) -> tuple[ScoreBar, ...]:
     bars = []
     for adapters in (True, False):
         errors = [score.error for score in scores if score.point.adapters == adapters]
         where = f"NPU ACTIVE, Ethos-U65, adapters {'on' if adapters else 'off'}"
         bars += [
-            Bar(f"mean error of {where}", U65_MEAN_LIMIT, mean_error(errors), len(errors)),
-            Bar(f"worst error of {where}", U65_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
+            ScoreBar(f"mean error of {where}", U65_MEAN_LIMIT, mean_error(errors), len(errors)),
+            ScoreBar(f"worst error of {where}", U65_WORST_LIMIT, abs(worst_error(errors)), len(errors)),
         ]
     return *bars, _any_beats("Ethos-U65", scores)
 
 
-def _any_beats(where: str, scores: Sequence[PointScore]) -> Bar:
+def _any_beats(where: str, scores: Sequence[PointScore]) -> ScoreBar:
     beats = [beats.error for score in scores for beats in score.beats]
-    return Bar(f"worst error of any beats, {where}", min(BEAT_LIMITS.values()), abs(worst_error(beats)), len(beats))
+    return ScoreBar(f"worst error of any beats, {where}", min(BEAT_LIMITS.values()), abs(worst_error(beats)), len(beats))
 
 
-def _old_bars(scores: Sequence[PointScore]) -> tuple[Bar, Bar]:
+def _old_bars(scores: Sequence[PointScore]) -> tuple[ScoreBar, ScoreBar]:
     errors = [score.error for score in scores]
-    bar = Bar("worst error of NPU ACTIVE, older Velas", OLD_LIMIT, abs(worst_error(errors)), len(errors), OLD_MISSED)
+    bar = ScoreBar("worst error of NPU ACTIVE, older Velas", OLD_LIMIT, abs(worst_error(errors)), len(errors), OLD_MISSED)
     return bar, _any_beats("older Velas", scores)
 
 
-def _operator_bar(scores: Sequence[OperatorScore]) -> Bar:
+def _operator_bar(scores: Sequence[OperatorScore]) -> ScoreBar:
     errors = [score.error for score in scores]
-    return Bar("worst error of a single operator", OPERATOR_LIMIT, abs(worst_error(errors)), len(errors), OPERATORS_MISSED)
+    return ScoreBar("worst error of a single operator", OPERATOR_LIMIT, abs(worst_error(errors)), len(errors), OPERATORS_MISSED)
 
 
 def verdicts(  # the classes of the scorecard
@@ -99,7 +99,7 @@ def verdicts(  # the classes of the scorecard
     runs: Sequence[WholeRunScore],
     u65: Sequence[PointScore],
     old: Sequence[PointScore],
-) -> tuple[Bar, ...]:
+) -> tuple[ScoreBar, ...]:
     """Every bar with its figure; a bar without a case to measure is missed."""
     return (
         *_cycle_bars(points, adapters=True),

@@ -23,7 +23,7 @@ from sim.events import Unit
 from sim.replay import Beats
 from validation.fvp.bars import verdicts
 from validation.fvp.references.records import (
-    Point,
+    ReferencePoint,
     SingleOperator,
     Sweep,
     WholeRun,
@@ -39,12 +39,12 @@ from validation.fvp.references.records import (
 )
 from validation.fvp.scores import (
     SHARES,
-    Bar,
     BeatScore,
     OperatorScore,
     PointScore,
     ReadingScore,
-    Summary,
+    ScoreBar,
+    ScoreSummary,
     SweepScore,
     WholeRunScore,
     summarise,
@@ -82,12 +82,12 @@ class Scorecard(Struct, frozen=True):
     """The class "streams of older Velas"."""
 
     @property
-    def summaries(self) -> tuple[Summary, Summary]:
+    def summaries(self) -> tuple[ScoreSummary, ScoreSummary]:
         """Adapters on, adapters off."""
         return summarise(self.points, adapters=True), summarise(self.points, adapters=False)
 
     @property
-    def bars(self) -> tuple[Bar, ...]:
+    def bars(self) -> tuple[ScoreBar, ...]:
         """The bounds to be kept."""
         return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65, self.old)
 
@@ -97,7 +97,7 @@ class Scorecard(Struct, frozen=True):
         return not any(bar.fails for bar in self.bars)
 
 
-def _beats(beats: Beats, point: Point | WholeRun) -> tuple[BeatScore, ...]:
+def _beats(beats: Beats, point: ReferencePoint | WholeRun) -> tuple[BeatScore, ...]:
     if point.beats is None:
         return ()
     return (
@@ -107,7 +107,7 @@ def _beats(beats: Beats, point: Point | WholeRun) -> tuple[BeatScore, ...]:
     )
 
 
-def _replay(measured: Point, system: MemorySystem, timing: TimingParameters) -> Replay:
+def _replay(measured: ReferencePoint, system: MemorySystem, timing: TimingParameters) -> Replay:
     names = measured.network, measured.accelerator
     return replay(measured_program(*names), system, timing=timing, work=measured_work(*names))
 
@@ -119,19 +119,19 @@ def _profile(device: str, *, adapters: bool) -> TimingProfile:
     return profile(ADAPTERS_ON if adapters else ADAPTERS_OFF)
 
 
-def _adapters(point: Point) -> MemorySystem:
+def _adapters(point: ReferencePoint) -> MemorySystem:
     """The memory system of a measurement."""
     return _profile(point.accelerator, adapters=point.adapters).memory_system()
 
 
-def quick_score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING, device: Accelerator | None = None) -> PointScore:
+def quick_score_point(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING, device: Accelerator | None = None) -> PointScore:
     """As :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given."""
     names = point.network, point.accelerator
     run = quick_replay(measured_program(*names), _adapters(point), timing, measured_work(*names), device)
     return PointScore(point, run.cycles, _beats(run.beats, point))
 
 
-def score_parts(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
+def score_parts(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
     """As :func:`quick_score_point` for a network that operators on the CPU part into several Programs."""
     parts = measured_parts(point.network, point.accelerator)
     runs = [quick_replay(program, _adapters(point), timing, work) for program, work in parts]
@@ -139,7 +139,7 @@ def score_parts(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> Poin
     return PointScore(point, sum(run.cycles for run in runs), _beats(moved, point))
 
 
-def score_point(point: Point, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
+def score_point(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING) -> PointScore:
     """Replay one measured inference with the adapters as they were."""
     run = _replay(point, _adapters(point), timing)
     return PointScore(point, run.cycles, _beats(run.beats, point))

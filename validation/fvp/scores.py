@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
-from validation.fvp.references.records import Point, SingleOperator, Sweep, WholeRun
+from validation.fvp.references.records import ReferencePoint, SingleOperator, Sweep, WholeRun
 
 TOTAL_GRID = 1000
 """NPU TOTAL on the FVP sits on a grid of 1000 cycles, each network with an offset of its own (published measurements)."""
@@ -46,7 +46,7 @@ class BeatScore(Struct, frozen=True):
 class PointScore(Struct, frozen=True):
     """One replayed inference: ``cycles`` is ours for NPU ACTIVE; ``beats`` is empty where the FVP's are not published."""
 
-    point: Point
+    point: ReferencePoint
     cycles: int
     beats: tuple[BeatScore, ...]
 
@@ -131,7 +131,7 @@ class ReadingScore(Struct, frozen=True):
         return relative(self.cycles, self.operator.cycles)
 
 
-class Summary(Struct, frozen=True):
+class ScoreSummary(Struct, frozen=True):
     """Errors over the points with the adapters on (or off): mean absolute and worst signed error, ours and Vela's.
 
     ``within`` is the share of points whose absolute error is at most each of :data:`SHARES`.
@@ -146,7 +146,7 @@ class Summary(Struct, frozen=True):
     within: tuple[float, ...]
 
 
-class Bar(Struct, frozen=True):
+class ScoreBar(Struct, frozen=True):
     """A bound that a figure must keep: ``value`` and ``limit`` are absolute relative errors over ``count`` cases.
 
     ``known`` is the reason why the bound is known to be missed, if it is.
@@ -193,12 +193,12 @@ def worst_error(errors: Iterable[float]) -> float:
     return max(errors, key=abs, default=0.0)
 
 
-def summarise(scores: Iterable[PointScore], *, adapters: bool) -> Summary:
+def summarise(scores: Iterable[PointScore], *, adapters: bool) -> ScoreSummary:
     """The summary of the points with the adapters on or off."""
     chosen = [score for score in scores if score.point.adapters == adapters]
     errors = [score.error for score in chosen]
     vela = [score.vela_error for score in chosen]
-    return Summary(
+    return ScoreSummary(
         adapters=adapters,
         count=len(chosen),
         mean=mean_error(errors),

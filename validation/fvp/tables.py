@@ -10,12 +10,12 @@ from validation.fvp.scores import (
     SHARES,
     TOTAL_GRID,
     TOTAL_OVERHEAD,
-    Bar,
     BeatScore,
     OperatorScore,
     PointScore,
     ReadingScore,
-    Summary,
+    ScoreBar,
+    ScoreSummary,
     SweepScore,
     WholeRunScore,
 )
@@ -76,7 +76,7 @@ def _onoff(adapters: bool) -> str:  # noqa: FBT001  # the one argument is the th
     return "on" if adapters else "off"
 
 
-def _bars(bars: Sequence[Bar]) -> Table:
+def _bars(bars: Sequence[ScoreBar]) -> Table:
     rows = tuple((b.what, share(b.limit), share(b.value), str(b.count), b.verdict) for b in bars)
     missed = [bar for bar in bars if not bar.passed]
     verdict = f"{len(missed)} of {len(bars)} bars are missed." if missed else "Every bar is kept."
@@ -84,7 +84,7 @@ def _bars(bars: Sequence[Bar]) -> Table:
     return Table("Verdict", ("figure", "bar", "ours", "cases", "verdict"), rows, (verdict, *reasons, _CLAIM))
 
 
-def _summaries(summaries: Sequence[Summary]) -> Table:
+def _summaries(summaries: Sequence[ScoreSummary]) -> Table:
     headers = ("adapters", "points", "mean error", "worst", *(f"within {limit:.0%}" for limit in SHARES), "Vela mean", "Vela worst")
     rows = tuple(
         (
@@ -229,8 +229,8 @@ def _readings(scores: Sequence[ReadingScore]) -> Table:
 
 
 def score_tables(  # noqa: PLR0913  # the options of validate fvp
-    bars: Sequence[Bar],
-    summaries: Sequence[Summary],
+    bars: Sequence[ScoreBar],
+    summaries: Sequence[ScoreSummary],
     points: Sequence[PointScore],
     whole_runs: Sequence[WholeRunScore],
     u65: Sequence[PointScore],

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from validation.fvp.references.records import Point, u65_points
+from validation.fvp.references.records import ReferencePoint, u65_points
 from validation.fvp.scorecard import quick_score_point
 from validation.fvp.scores import mean_error, worst_error
 from validation.tables import Table, percent, share
@@ -48,7 +48,7 @@ class RuleScore(Struct, frozen=True):
     """Errors of every point without one rule, in the order of the points."""
 
     name: str
-    points: tuple[Point, ...]
+    points: tuple[ReferencePoint, ...]
     errors: tuple[float, ...]
 
     def of(self, *, network: str | None = None, adapters: bool | None = None) -> list[float]:
@@ -60,7 +60,7 @@ class RuleScore(Struct, frozen=True):
         ]
 
 
-def without(name: str, access: dict[str, object], timing: TimingParameters, measured: Sequence[Point]) -> RuleScore:
+def without(name: str, access: dict[str, object], timing: TimingParameters, measured: Sequence[ReferencePoint]) -> RuleScore:
     """Replay the points with these fields of the access changed."""
     errors = []
     for point in measured:

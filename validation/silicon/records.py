@@ -14,7 +14,7 @@ from msgspec import Struct
 ACCELERATOR = "ethos-u55-256"
 
 
-class Run(Struct, frozen=True):
+class SiliconRun(Struct, frozen=True):
     """One run: input and output channels, and what the PMU counted.
 
     ``cycles`` (CCNTR) are from the driver's begin hook to its end hook, on memories that are not stated.
@@ -28,18 +28,18 @@ class Run(Struct, frozen=True):
     axi0_reads: int
 
 
-def _read(name: str) -> tuple[Run, ...]:
+def _read(name: str) -> tuple[SiliconRun, ...]:
     text = resources.files("validation.silicon").joinpath(name).read_text(encoding="utf-8")
-    return tuple(Run(*map(int, row)) for row in list(csv.reader(text.splitlines()))[1:])
+    return tuple(SiliconRun(*map(int, row)) for row in list(csv.reader(text.splitlines()))[1:])
 
 
 @cache
-def runs() -> tuple[Run, ...]:
+def runs() -> tuple[SiliconRun, ...]:
     """The 289 runs whose cycles are judged, by input and output channels: odd multiples of 16 of both."""
     return _read("fully_connected.csv")
 
 
 @cache
-def odd_runs() -> tuple[Run, ...]:
+def odd_runs() -> tuple[SiliconRun, ...]:
     """272 further runs, of which the counters are judged: odd multiples of 16 inputs, even ones of outputs."""
     return _read("fully_connected_odd.csv")

@@ -18,7 +18,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import quick_replay
 from sim.engine.transactions import read_transactions
 from validation.silicon.programs import program
-from validation.silicon.records import ACCELERATOR, Run, odd_runs, runs
+from validation.silicon.records import ACCELERATOR, SiliconRun, odd_runs, runs
 
 APART = 128
 """Output channels between two runs whose difference counts: what is the same in both drops out, and less is lost in the jitter."""
@@ -68,12 +68,12 @@ def chosen_system(home: Fraction = HOME, arena: Fraction = ARENA) -> MemorySyste
 
 @cache
 def differences(
-    home: Fraction = HOME, timing: TimingParameters = DEFAULT_TIMING, measured: tuple[Run, ...] | None = None
+    home: Fraction = HOME, timing: TimingParameters = DEFAULT_TIMING, measured: tuple[SiliconRun, ...] | None = None
 ) -> tuple[Difference, ...]:
     """Every pair of the ``measured`` runs (by default of all) that counts; InputError if Vela's API is not installed."""
     system = chosen_system(home)
 
-    def ours(run: Run) -> int:
+    def ours(run: SiliconRun) -> int:
         return quick_replay(program(run.inputs, run.outputs), system, timing).cycles
 
     found = []
@@ -123,7 +123,7 @@ def reads_off() -> tuple[int, ...]:
     )
 
 
-def counters_missed() -> tuple[Run, ...]:
+def counters_missed() -> tuple[SiliconRun, ...]:
     """Runs in which our MAC_ACTIVE or MAC_DPU_ACTIVE is not silicon's."""
     missed, device = [], accelerator(ACCELERATOR)
     for run in (*runs(), *odd_runs()):

@@ -13,7 +13,7 @@ from npu_model.errors import InputError
 from validation.zoo import calibration
 from validation.zoo.calibration import CALIBRATION_IMAGES, Normalisation
 from validation.zoo.kernels import Array, Pair, paddings
-from validation.zoo.recorder import Recorder, TensorHandle, Value, precision_of
+from validation.zoo.recorder import NetworkRecorder, RecordedValue, TensorHandle, precision_of
 
 PADDINGS = ("SAME", "VALID")
 """In the order of TFLite's Padding enumeration."""
@@ -76,7 +76,7 @@ class LayerBuilder:
     """
 
     def __init__(self, name: str, precision: str = "int8", seed: int = 0) -> None:
-        self._recorder = Recorder(name, precision_of(precision), seed)
+        self._recorder = NetworkRecorder(name, precision_of(precision), seed)
 
     @property
     def precision(self) -> str:
@@ -114,7 +114,7 @@ class LayerBuilder:
             raise InputError(f"Network {self._recorder.name!r} has no output: name at least one tensor.")
         return self._recorder.write(outputs)
 
-    def _image(self, x: TensorHandle) -> Value:
+    def _image(self, x: TensorHandle) -> RecordedValue:
         if len(x.shape) != 4:
             raise InputError(f"The operator needs an NHWC input but got shape {x.shape}: reshape it to four dimensions.")
         return self._recorder.value(x)
@@ -127,11 +127,11 @@ class LayerBuilder:
         """A constant tensor of 32-bit integers, such as a shape or paddings."""
         return self._recorder.constant(name, np.array(values, dtype="<i4"), tflite.TensorType.INT32)
 
-    def _same_scale(self, layer: str, x: Value, sample: Array) -> TensorHandle:
+    def _same_scale(self, layer: str, x: RecordedValue, sample: Array) -> TensorHandle:
         """An output with the quantisation of ``x``; ``sample`` has its images and batch in one axis."""
         return self._recorder.activation(layer, sample, x.scale, x.zero_point)
 
-    def _moved(self, layer: str, x: Value, sample: Array) -> TensorHandle:
+    def _moved(self, layer: str, x: RecordedValue, sample: Array) -> TensorHandle:
         """The same for a ``sample`` with an axis of images before that of the batch, as :func:`per_image` gives it."""
         return self._same_scale(layer, x, sample.reshape(-1, *sample.shape[2:]))
 
@@ -143,7 +143,7 @@ class LayerBuilder:
             raise InputError(f"{layer} works along axis {axis} of a tensor of {rank} dimensions: give one from {-rank} to {rank - 1}.")
         return axis % rank
 
-    def _constants(self, x: Value, op: Weighted, norm: Normalisation, *, per_channel: bool) -> tuple[int, int]:
+    def _constants(self, x: RecordedValue, op: Weighted, norm: Normalisation, *, per_channel: bool) -> tuple[int, int]:
         """Weights and bias as constant tensors: integers with scales, or real numbers in a float network."""
         precision = self._recorder.precision
         scales = norm.weight_scales if per_channel else norm.weight_scales[:1]
@@ -161,7 +161,9 @@ class LayerBuilder:
             self._recorder.constant(names[1], norm.biases.astype(precision.bias_dtype), precision.bias, bias_scales),
         )
 
-    def _weighted(self, x: Value, op: Weighted, activation: str, spread: str | None = None, shape: int | None = None) -> TensorHandle:
+    def _weighted(
+        self, x: RecordedValue, op: Weighted, activation: str, spread: str | None = None, shape: int | None = None
+    ) -> TensorHandle:
         """Add ``op`` with its constants, normalised to the ``spread`` of that name (that of its ``activation`` unless given).
 
         ``shape`` is the constant that gives the output's shape where the operator reads one: then its inputs are in the order of
@@ -200,6 +202,6 @@ class LayerBuilder:
         return self._scaled(layer, real, scale, zero_point)
 
 
-def per_image(x: Value) -> Array:
+def per_image(x: RecordedValue) -> Array:
     """The sample of ``x`` with an axis of its own for the calibration images: (images, *shape)."""
     return x.sample.reshape(CALIBRATION_IMAGES, *x.handle.shape)

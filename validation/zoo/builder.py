@@ -18,7 +18,7 @@ from validation.zoo import kernels
 from validation.zoo.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
 from validation.zoo.calibration import CALIBRATION_IMAGES
 from validation.zoo.kernels import Array, Pair
-from validation.zoo.recorder import TensorHandle, Value
+from validation.zoo.recorder import RecordedValue, TensorHandle
 
 WEIGHT_DECAYS = (220, 228, 234)
 """Laplace decays (in 1/256) a layer's weights are drawn with: spreads of 6.6 to 11.1 steps, as trained layers differ."""
@@ -27,7 +27,7 @@ DEPTHWISE_DECAYS = (246, 249)
 """The same for depthwise layers, whose few weights per channel fill the int8 range better: spreads of 25 to 36 steps."""
 
 
-class Grid(Struct, frozen=True):
+class ImageGrid(Struct, frozen=True):
     """Places of the elements of a resized image among those of its input."""
 
     align_corners: bool
@@ -140,7 +140,7 @@ class NetworkBuilder(LayerBuilder):
     ) -> TensorHandle:
         """RESIZE_NEAREST_NEIGHBOR of NHWC ``x`` by an integer ``factor``, or with ``align_corners`` of all but one row and column."""
         value, layer = self._image(x), self._recorder.layer_name(name, "resize")
-        grid = Grid(align_corners, half_pixel)
+        grid = ImageGrid(align_corners, half_pixel)
         size, sample = grid.size(layer, x, factor), value.sample
         for axis in (1, 2):
             # A half is rounded up with aligned corners, any other position down.
@@ -148,12 +148,12 @@ class NetworkBuilder(LayerBuilder):
             sample = sample.take(np.clip(at, 0, x.shape[axis] - 1).astype(int), axis)
         return self._resized("RESIZE_NEAREST_NEIGHBOR", "ResizeNearestNeighborOptions", layer, value, sample, grid)
 
-    def _pooled(self, kind: str, layer: str, x: Value, sample: Array, kernel: Pair, strides: Pair, padding: str) -> TensorHandle:
+    def _pooled(self, kind: str, layer: str, x: RecordedValue, sample: Array, kernel: Pair, strides: Pair, padding: str) -> TensorHandle:
         filters = {"FilterHeight": kernel[0], "FilterWidth": kernel[1], "StrideH": strides[0], "StrideW": strides[1]}
         fields = {"Padding": PADDINGS.index(padding), "FusedActivationFunction": 0, **filters}
         return self._recorder.operator(kind, (x.handle.index,), self._same_scale(layer, x, sample), "Pool2DOptions", **fields)
 
-    def _resized(self, kind: str, options: str, layer: str, x: Value, sample: Array, grid: Grid) -> TensorHandle:
+    def _resized(self, kind: str, options: str, layer: str, x: RecordedValue, sample: Array, grid: ImageGrid) -> TensorHandle:
         constant = self._integers(f"{layer}/size", sample.shape[1:3])
         fields = {"AlignCorners": grid.align_corners, "HalfPixelCenters": grid.half_pixel}
         return self._recorder.operator(kind, (x.handle.index, constant), self._same_scale(layer, x, sample), options, **fields)
@@ -214,7 +214,7 @@ class NetworkBuilder(LayerBuilder):
         output = self._activated(layer, real.reshape(-1, *real.shape[2:]), activation or "NONE")
         return self._recorder.operator(kind, (a.index, b.index), output, options, **fields)
 
-    def _paired(self, layer: str, a: TensorHandle, b: TensorHandle) -> tuple[Value, Value, Array, Array]:
+    def _paired(self, layer: str, a: TensorHandle, b: TensorHandle) -> tuple[RecordedValue, RecordedValue, Array, Array]:
         """Both values, and their samples with an axis of images, of one rank."""
         first, second = self._recorder.value(a), self._recorder.value(b)
         rank = max(len(a.shape), len(b.shape))

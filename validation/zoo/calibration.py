@@ -82,14 +82,19 @@ _ENOUGH_SAMPLES = 16
 """Below so many values per channel a channel's own spread says nothing, and the layer's is used for all."""
 
 
-class Spread(Struct, frozen=True):
+class WeightSpread(Struct, frozen=True):
     """Wanted distribution of a layer before its activation, in real units: mean and standard deviation."""
 
     mean: float
     deviation: float
 
 
-SPREADS = {"NONE": Spread(0.0, 1.0), "RELU": Spread(0.25, 1.0), "RELU6": Spread(1.0, 1.75), "LOGITS": Spread(0.0, 2.0)}
+SPREADS = {
+    "NONE": WeightSpread(0.0, 1.0),
+    "RELU": WeightSpread(0.25, 1.0),
+    "RELU6": WeightSpread(1.0, 1.75),
+    "LOGITS": WeightSpread(0.0, 2.0),
+}
 """By fused activation; LOGITS is a classifier before its softmax: wide enough that probabilities differ."""
 
 
@@ -120,7 +125,7 @@ class Normalisation(Struct, frozen=True):
     weight_scales: tuple[float, ...]
 
 
-def normalise(key: str, sums: Array, input_scale: float, spread: Spread, *, per_channel: bool) -> Normalisation:
+def normalise(key: str, sums: Array, input_scale: float, spread: WeightSpread, *, per_channel: bool) -> Normalisation:
     """Biases and weight scales that give the accumulator ``sums`` (..., channels) about the wanted ``spread``.
 
     Channels differ by seeded factors: 0.75 to 1.25 on the deviation, up to 0.5 deviations on the mean.

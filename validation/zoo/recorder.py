@@ -104,7 +104,7 @@ class TensorHandle(Struct, frozen=True):
     shape: tuple[int, ...]
 
 
-class Value(Struct, frozen=True):
+class RecordedValue(Struct, frozen=True):
     """An activation: its quantised ``sample`` (int8 or int16 values in a float64 array) with scale and zero point.
 
     The first axis of the sample is CALIBRATION_IMAGES times that of the handle.
@@ -130,7 +130,7 @@ def _shape(sample: Array) -> tuple[int, ...]:
     return sample.shape[0] // CALIBRATION_IMAGES, *sample.shape[1:]
 
 
-class Recorder:
+class NetworkRecorder:
     """Tensors and operators in file order, with the calibration sample of each activation."""
 
     def __init__(self, name: str, precision: Precision, seed: int) -> None:
@@ -139,7 +139,7 @@ class Recorder:
         self.seed = seed
         self._tensors: list[TensorRecord] = []
         self._operators: list[OperatorRecord] = []
-        self._values: dict[int, Value] = {}
+        self._values: dict[int, RecordedValue] = {}
         self.inputs: list[int] = []
         self._names: dict[str, int] = {}
         self._resources: list[TensorRecord] = []
@@ -156,7 +156,7 @@ class Recorder:
             raise InputError(f"Layer name {name!r} is taken in network {self.name!r}: give each layer its own.")
         return name
 
-    def value(self, handle: TensorHandle) -> Value:
+    def value(self, handle: TensorHandle) -> RecordedValue:
         """The activation behind ``handle``; InputError if it is not one of this network."""
         value = self._values.get(handle.index)
         if value is None or value.handle is not handle:
@@ -192,7 +192,7 @@ class Recorder:
         self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=is_variable))
         return len(self._tensors) - 1
 
-    def resource(self, name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.int8]], like: Value) -> int:
+    def resource(self, name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.int8]], like: RecordedValue) -> int:
         """Add a resource variable that begins with int8 ``values``, quantised as ``like``, and return the number of its handle."""
         self._resources.append(
             TensorRecord(name, values.shape, tflite.TensorType.INT8, (like.scale,), (like.zero_point,), data=values.tobytes())
@@ -220,7 +220,7 @@ class Recorder:
         """Add a tensor that operators can read."""
         handle = TensorHandle(len(self._tensors), record.shape)
         self._tensors.append(record)
-        self._values[handle.index] = Value(handle, sample, scale, zero_point)
+        self._values[handle.index] = RecordedValue(handle, sample, scale, zero_point)
         return handle
 
     def operator(self, kind: str, inputs: Sequence[int], output: TensorHandle, options: str = "", **fields: FieldValue) -> TensorHandle:

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cascader.ethosu.codegen.stream import Stream
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
-from cascader.ethosu.job.stripes import Place, in_block, stripe
+from cascader.ethosu.job.stripes import BufferPlace, in_block, stripe
 from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, LutLoad, Network, Port, Segment
 from cascader.ethosu.verify.emitted import require_own_constants
@@ -40,8 +40,8 @@ class _Lowering:
     schedule: Schedule
     accelerator: Accelerator
     parts: dict[str, EthosuPart]
-    places: dict[str, Place]
-    rings: Mapping[str, Place]
+    places: dict[str, BufferPlace]
+    rings: Mapping[str, BufferPlace]
     """Places of inputs outside the arena that are rings of rows."""
     regions: Mapping[str, int]
     """Home regions of the tensors that do not live in the arena."""
@@ -120,18 +120,18 @@ class _Lowering:
         return operation if staged is None else with_staged_weights(operation, staged)
 
 
-def places_of(schedule: Schedule) -> dict[str, Place]:
+def places_of(schedule: Schedule) -> dict[str, BufferPlace]:
     """Where every tensor of a schedule lies in its region; those that are whole are one row."""
     graph = schedule.network.graph
-    homes = {home.tensor: Place(home.address, 1, graph.tensor(home.tensor).size) for home in schedule.network.homes}
+    homes = {home.tensor: BufferPlace(home.address, 1, graph.tensor(home.tensor).size) for home in schedule.network.homes}
     return homes | {
-        tensor: Place(buffer.address, buffer.rows or 1, buffer.row_bytes if buffer.rows else graph.tensor(tensor).size)
+        tensor: BufferPlace(buffer.address, buffer.rows or 1, buffer.row_bytes if buffer.rows else graph.tensor(tensor).size)
         for buffer in schedule.buffers
         for tensor in buffer.tensors
     }
 
 
-def _home_regions(network: Network, segment: Segment, rings: Mapping[str, Place]) -> Iterator[Region]:
+def _home_regions(network: Network, segment: Segment, rings: Mapping[str, BufferPlace]) -> Iterator[Region]:
     """The regions beside the arena in which tensors of a segment live, in ascending order, as large as these need."""
     parts = [network.graph.parts[network.graph.index(name)] for name in segment.parts] if network.homes else []
     own = {tensor for part in parts for tensor in (*part.inputs, *part.outputs)}
@@ -144,7 +144,7 @@ def _home_regions(network: Network, segment: Segment, rings: Mapping[str, Place]
     return (Region(region, RegionRole.HOME, round_up(end, ALIGNMENT)) for region, end in sorted(ends.items()))
 
 
-def _ringed(ports: Sequence[Port], rings: Mapping[str, Place]) -> tuple[Port, ...]:
+def _ringed(ports: Sequence[Port], rings: Mapping[str, BufferPlace]) -> tuple[Port, ...]:
     """The ports, those of tensors in rings with the rows that these hold."""
     return tuple(
         replace(port, shape=(*port.shape[:-_IMAGE], rings[port.tensor].rows, *port.shape[1 - _IMAGE :])) if port.tensor in rings else port
@@ -152,7 +152,7 @@ def _ringed(ports: Sequence[Port], rings: Mapping[str, Place]) -> tuple[Port, ..
     )
 
 
-def _bindings(ports: tuple[Port, ...], places: dict[str, Place], regions: Mapping[str, int]) -> tuple[Binding, ...]:
+def _bindings(ports: tuple[Port, ...], places: dict[str, BufferPlace], regions: Mapping[str, int]) -> tuple[Binding, ...]:
     return tuple(
         Binding(p.name, regions.get(p.tensor, ARENA), places[p.tensor].address + p.offset, p.shape, p.dtype, p.quantisation) for p in ports
     )
@@ -174,7 +174,7 @@ def lower(
     *,
     early_tables: bool = True,
     cuts: Sequence[int] = (),
-    rings: Mapping[str, Place] | None = None,
+    rings: Mapping[str, BufferPlace] | None = None,
     checked: bool = True,
 ) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
@@ -192,7 +192,7 @@ def lower(
     return lowered
 
 
-def _lowered(schedule: Schedule, rings: Mapping[str, Place], *, early_tables: bool, cuts: Sequence[int]) -> CompiledNetwork:
+def _lowered(schedule: Schedule, rings: Mapping[str, BufferPlace], *, early_tables: bool, cuts: Sequence[int]) -> CompiledNetwork:
     network = schedule.network
     lowering = _Lowering(
         schedule=schedule,

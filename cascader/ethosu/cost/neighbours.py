@@ -8,7 +8,7 @@ from functools import cache
 from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling, further_responses
 from cascader.ethosu.cost.stripe_cost import StripeCost
-from cascader.ethosu.job.stripes import Place, stripe
+from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import StripeJob, first_read
@@ -28,7 +28,7 @@ class Neighbours:
         self._graph = graph
         self._cost = cost
         self._accelerator = accelerator
-        self._places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
+        self._places = {t.name: BufferPlace(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
         self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob, Coupling | None]] = {}
         self._starts = cache(self._from_the_middle)

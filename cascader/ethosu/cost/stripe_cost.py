@@ -17,7 +17,7 @@ from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.cost.memory_path import IN_ARENA, Where
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.job.staging import staged_bytes, staged_content
-from cascader.ethosu.job.stripes import Place, stripe, whole
+from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
 from cascader.ethosu.job.transfers import copied_bytes
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
@@ -71,7 +71,7 @@ class StripeCost:
         self._terms = self._terms_where(IN_ARENA)
         self._own_terms = [self._terms_where(Where.of(one.operation)) if one else self._terms for one in self._payloads]
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
-        self._places = {t.name: Place(0, 1, _ANYWHERE) for t in graph.tensors}
+        self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known, self.decoder_work, self._timed = cache(self._made), cache(self._work), cache(self._times)
 
     def _estimate(self, part: int, height: int, *, staged: bool) -> Estimate | None:

@@ -19,7 +19,7 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, ceil_div
 
 
-class Place(NamedTuple):
+class BufferPlace(NamedTuple):
     """Where a tensor lies: byte b of it at ``address + b mod (rows * row_bytes)``.
 
     A tensor that is whole has all of its bytes there; a rolling buffer has fewer rows.
@@ -39,11 +39,11 @@ class Place(NamedTuple):
         return any(span.end > self.size for span in feature_map.byte_ranges())
 
 
-_HOME = Place(0, 1, 1 << 62)
+_HOME = BufferPlace(0, 1, 1 << 62)
 """Where constant feature maps are, by their own addresses."""
 
 
-def _rows_of(feature_map: FeatureMap, first: int, last: int, place: Place, axis: Axis) -> FeatureMap:
+def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> FeatureMap:
     """Rows ``first`` to ``last`` (exclusive) of a feature map where they lie in ``place``; of one tile, which wraps once at most.
 
     A tile box wraps by its second tile. A map of several tiles stays whole.
@@ -61,7 +61,7 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: Place, axis:
     return placed(feature_map, shape, tiles)
 
 
-def _map_form(feature_map: FeatureMap, first: int, last: int, place: Place, axis: Axis) -> tuple[Hashable, int]:
+def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[Hashable, int]:
     """All that decides what :func:`_rows_of` makes but for a number of bytes that its addresses lie behind the tensor's, and that number.
 
     It is a multiple of 16, so that addresses are aligned like the tensor's.
@@ -95,15 +95,15 @@ def _operand_rows(part: EthosuPart, operand: FeatureMap, start: int, end: int) -
     return (0, rows) if repeated else (start, end)
 
 
-def _operand(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: Place) -> FeatureMap:
+def _operand(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: BufferPlace) -> FeatureMap:
     return _rows_of(operand, *_operand_rows(part, operand, start, end), place, part.axis)
 
 
-def _operand_form(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: Place) -> tuple[Hashable, int]:
+def _operand_form(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: BufferPlace) -> tuple[Hashable, int]:
     return _map_form(operand, *_operand_rows(part, operand, start, end), place, part.axis)
 
 
-class Form(NamedTuple):
+class StripeForm(NamedTuple):
     """All that decides what a stripe is but for its place: stripes of one form differ by ``offsets`` of their IFM, OFM and IFM2 alone."""
 
     key: Hashable
@@ -111,40 +111,40 @@ class Form(NamedTuple):
 
 
 def _maps(
-    part: EthosuPart, places: Mapping[str, Place]
-) -> tuple[tuple[FeatureMap, Place], tuple[FeatureMap | None, Place], tuple[FeatureMap, Place]]:
+    part: EthosuPart, places: Mapping[str, BufferPlace]
+) -> tuple[tuple[FeatureMap, BufferPlace], tuple[FeatureMap | None, BufferPlace], tuple[FeatureMap, BufferPlace]]:
     """IFM, IFM2 and OFM of the part's operation, each with its tensor's place."""
     operation, second = part.operation, part.operation.ifm2
 
-    def place(feature_map: FeatureMap, tensor: str) -> Place:
+    def place(feature_map: FeatureMap, tensor: str) -> BufferPlace:
         return _HOME if feature_map.region == CONSTANTS else places[tensor]
 
     source2 = place(second, part.ifm2) if second is not None and part.ifm2 is not None else _HOME
     return (operation.ifm, place(operation.ifm, part.ifm)), (second, source2), (operation.ofm, places[part.ofm])
 
 
-def form(part: EthosuPart, start: int, end: int, places: Mapping[str, Place]) -> Form:
+def form(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlace]) -> StripeForm:
     """The form of rows ``start`` to ``end`` (exclusive) of the part's OFM, wherever its tensors lie."""
     operation, axis = part.operation, part.axis
     maps = _maps(part, places)
     (first, source), (second, source2), (ofm, target) = maps
     if start == 0 and end == axis.extent(ofm.shape) and not any(m and p.rolls(m) for m, p in maps):
-        return Form(None, (0, 0, 0))
+        return StripeForm(None, (0, 0, 0))
     names = [name for name in (part.ifm, part.ofm, part.ifm2) if name is not None]
     if len(set(names)) < len(names):
         # Of two maps of one tensor both would lie at its offset.
-        return Form((start, end, *(size for one in (source, target, source2) for size in one[1:])), (0, 0, 0))
+        return StripeForm((start, end, *(size for one in (source, target, source2) for size in one[1:])), (0, 0, 0))
     written, to = _map_form(ofm, start, end, target, axis)
     if operation.kind is OperationKind.ELEMENTWISE:
         read, at = _operand_form(part, first, start, end, source)
         read2, at2 = _operand_form(part, second, start, end, source2) if second is not None else (None, 0)
-        return Form((read, written, read2), (at, to, at2))
+        return StripeForm((read, written, read2), (at, to, at2))
     low, high, *padding = _window(operation, start, end, axis)
     read, at = _map_form(first, low, high, source, axis)
-    return Form((end - start, read, written, *padding), (at, to, 0))
+    return StripeForm((end - start, read, written, *padding), (at, to, 0))
 
 
-def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, Place]) -> KernelOperation:
+def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlace]) -> KernelOperation:
     """Rows ``start`` to ``end`` (exclusive) of the part's OFM, on the places of its tensors."""
     operation, axis = part.operation, part.axis
     maps = _maps(part, places)
@@ -163,7 +163,7 @@ def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, Place]) 
     return operation.having(ifm=ifm, ofm=ofm, kernel=kernel, padding=axis.padding(operation.padding, before, after))
 
 
-def whole(part: EthosuPart, places: Mapping[str, Place]) -> KernelOperation:
+def whole(part: EthosuPart, places: Mapping[str, BufferPlace]) -> KernelOperation:
     """The part's operation uncut, on the places of its tensors; constants are where they are."""
 
     def moved(tensor: str | None, feature_map: FeatureMap) -> FeatureMap:

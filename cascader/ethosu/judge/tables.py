@@ -14,7 +14,7 @@ from msgspec import Struct
 from cascader.ethosu.cost.blockdep import block_distance
 from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
-from cascader.ethosu.job.stripes import Place, form, in_block, stripe
+from cascader.ethosu.job.stripes import BufferPlace, form, in_block, stripe
 from cascader.ethosu.judge.flat_draft import JOB, PLACE, FlatDraft
 from cascader.ethosu.judge.numbers import Numbers
 from cascader.ethosu.judge.replay import FlatReplay
@@ -133,7 +133,7 @@ class Tables:
         return found
 
     def _answered(self, core: Callable[..., bytes], draft: FlatDraft, works: Works | None) -> memoryview | None:
-        """What the core says once nothing is missing, behind the first number of its answer."""
+        """The core's words once nothing is missing, behind the first number of its answer."""
         if len(self._known) > MOST:
             self._forget()
         if works is not None:
@@ -163,12 +163,12 @@ class Tables:
         payload = self._payloads[part]
         assert payload is not None  # noqa: S101  # the core asks for kernels alone
         rolls: list[int] = []
-        places: dict[str, Place] = {}
+        places: dict[str, BufferPlace] = {}
         for tensor in self._parts[_PART * part : _PART * part + 3]:
             _, rows, row_bytes = draft.places[PLACE * tensor : PLACE * tensor + PLACE] if tensor >= 0 else (0, 0, 0)
             rolls += (rows, row_bytes)
             if tensor >= 0:
-                places[self._names[tensor]] = Place(0, rows or 1, row_bytes if rows else self._sizes[tensor])
+                places[self._names[tensor]] = BufferPlace(0, rows or 1, row_bytes if rows else self._sizes[tensor])
         key = array("q", (*job, *rolls))
         if key not in self._by_kernel:
             first, last = (start, end) if end >= 0 else (0, payload.axis.extent(payload.operation.ofm.shape))
@@ -177,7 +177,7 @@ class Tables:
             self._by_kernel.add(key, number)
 
     def _kernel(
-        self, number: int, part: EthosuPart, rows: tuple[int, int], block: Shape3D | None, places: dict[str, Place]
+        self, number: int, part: EthosuPart, rows: tuple[int, int], block: Shape3D | None, places: dict[str, BufferPlace]
     ) -> tuple[int, int, int, int]:
         """Where a kernel's template is, which others share that differ by the offsets of IFM, OFM and IFM2 alone, and these offsets."""
         key, offsets = form(part, *rows, places)

@@ -15,7 +15,7 @@ from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ethosu_part
-from cascader.ethosu.proof.spans import Span, spans_of
+from cascader.ethosu.proof.spans import WordSpan, spans_of
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
 from npu_model.program import KernelOperation
@@ -108,7 +108,7 @@ class ChosenBlocks:
         return not any(_may_interleave(a, b) for a in written for b in read)
 
 
-def _may_interleave(one: Span, two: Span) -> bool:
+def _may_interleave(one: WordSpan, two: WordSpan) -> bool:
     """Whether two maps may share no byte although the bytes from the first to the last of each meet, as one's lie in gaps of the other."""
     together = min(one.end, two.end) - max(one.start, two.start)
     return together > 0 and (min(one.gap, two.gap) > 0 or together <= max(one.gap, two.gap))

@@ -14,7 +14,7 @@ from cascader.plan.depth_first import Group
 from cascader.plan.group_bytes import Steps, group_live
 
 
-class CopyRoom:
+class ProofRoom:
     """Room for the copies of one form's groups in an arena of ``budget`` bytes (None: any number)."""
 
     def __init__(self, plans: Cascader, budget: int | None) -> None:

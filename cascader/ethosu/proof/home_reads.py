@@ -12,13 +12,13 @@ from itertools import accumulate, chain
 from typing import NamedTuple
 
 from cascader.ethosu.proof.home_port import ENDS, HomePort, Issued
-from cascader.ethosu.proof.least_flow import Begun, LeastFlow, Run, Times
+from cascader.ethosu.proof.least_flow import Begun, FlowRun, FlowTimes, LeastFlow
 from cascader.ethosu.proof.least_step import with_least
 from cascader.ethosu.proof.least_work import Reads
 from npu_model.native import native
 
 _NATIVE = native("cascader.ethosu")
-_ROW = len(Times._fields)
+_ROW = len(FlowTimes._fields)
 
 Held = tuple[int, int]
 """A block that waits for the kernel before, and for how many cycles more."""
@@ -52,10 +52,10 @@ def _step(reads: Reads, home: HomePort, issued: Issued, request: int) -> Issued:
     return row[-1]
 
 
-def _read(flow: LeastFlow, held: Held, home: HomePort, before: Before) -> tuple[Times, Issued]:
+def _read(flow: LeastFlow, held: Held, home: HomePort, before: Before) -> tuple[FlowTimes, Issued]:
     """The times behind a kernel in one block, and its transactions with those before."""
     at, drained = held
-    run = Run(flow.slots, Begun(before.load, max(before.load, before.gate), before.mac, before.output, before.store))
+    run = FlowRun(flow.slots, Begun(before.load, max(before.load, before.gate), before.mac, before.output, before.store))
     issued = before.issued
 
     def decode(reads: Reads, request: int) -> int:

@@ -8,14 +8,14 @@ from itertools import chain
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, Dependency, shares_tables
 from cascader.ethosu.job.constants import constant_ranges
-from cascader.ethosu.job.stripes import Place, stripe
+from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.proof.chosen_blocks import KernelJob
 from cascader.ethosu.proof.command_words import least_words
 from cascader.ethosu.proof.home_reads import HomeReads
 from cascader.ethosu.proof.least_flow import LeastFlow
 from cascader.ethosu.proof.least_work import WorkModel
-from cascader.ethosu.proof.state import Kernel, Kernels
+from cascader.ethosu.proof.state import BlockKernel, Kernels
 from cascader.plan.depth_first import StripeJob
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
@@ -34,7 +34,7 @@ NEVER = (1 << 40, 0)
 """No block waits for the kernel before."""
 
 
-class JobKernels:
+class ProofKernels:
     """Makes the kernels of one form's jobs, each once: those of a job in its blocks are known by their identity, and so are links.
 
     The constants of the parts ``uncopied`` are never copied. ``home`` is the port that reads constants; ``places`` say where tensors lie.
@@ -48,9 +48,9 @@ class JobKernels:
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
         self._model = WorkModel(self._device, system, self._timing, self._even(system))
         self.home = self._model.home
-        self.places = {t.name: Place(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
+        self.places = {t.name: BufferPlace(index * _APART, 1, _APART) for index, t in enumerate(plans.graph.tensors)}
         self._response = system.ports[system.port_of(ARENA)].write_latency
-        self._kernels: dict[tuple[StripeJob, bool], tuple[Kernel, ...]] = {}
+        self._kernels: dict[tuple[StripeJob, bool], tuple[BlockKernel, ...]] = {}
         self._both: dict[StripeJob, Kernels] = {}
         self._jobs: dict[tuple[StripeJob, bool], KernelJob] = {}
         self._flows: dict[tuple[object, ...], LeastFlow] = {}
@@ -83,7 +83,7 @@ class JobKernels:
             self._both[job] = home if home is copied else home + copied
         return self._both[job]
 
-    def options(self, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
+    def options(self, job: StripeJob, *, staged: bool) -> tuple[BlockKernel, ...]:
         """The job in each block that it may be made in; none for a transfer or a part on the CPU."""
         key = job, staged and self._plans.cost.constant_bytes(job.part) > 0
         if key not in self._kernels:
@@ -92,20 +92,20 @@ class JobKernels:
             self._kernels[key] = found
         return self._kernels[key]
 
-    def _made(self, payload: EthosuPart, job: StripeJob, *, staged: bool) -> tuple[Kernel, ...]:
+    def _made(self, payload: EthosuPart, job: StripeJob, *, staged: bool) -> tuple[BlockKernel, ...]:
         operation, options = stripe(payload, job.start, job.end, self.places), self._plans.cost.options(*job, staged=staged)
         self._jobs[job, staged] = KernelJob(job, options, operation)
         blocks = [option.block for option in options]
         return tuple(self._kernel(_in_block(operation, block, self._device), job.part, staged=staged) for block in blocks)
 
-    def _kernel(self, operation: KernelOperation, part: int, *, staged: bool) -> Kernel:
+    def _kernel(self, operation: KernelOperation, part: int, *, staged: bool) -> BlockKernel:
         decoding = self._plans.cost.decoder_work(part)
         row = flat_operation(operation, self._device, self._timing, is_known=bool(decoding), modulus=256)
         key = row.tobytes(), part, staged
         if key not in self._flows:
             work = self._model.of(operation, decoding, ARENA if staged else CONSTANTS)
             self._flows[key] = LeastFlow(work, self._timing)
-        return Kernel(operation, self._flows[key])
+        return BlockKernel(operation, self._flows[key])
 
     def link(self, before: Kernels, kernels: Kernels) -> array[int]:
         """Link from a kernel to another one, as a step needs it."""
@@ -115,7 +115,7 @@ class JobKernels:
             self._links[key] = array("q", [*chain.from_iterable(kernel.flow.flat for kernel in kernels), *chain.from_iterable(released)])
         return self._links[key]
 
-    def _released(self, before: Kernel | None, kernel: Kernel) -> tuple[int, ...]:
+    def _released(self, before: BlockKernel | None, kernel: BlockKernel) -> tuple[int, ...]:
         """Cycles from the end of the kernel before, which may be waited for, until a kernel's units are done."""
         if before is None:
             return kernel.flow.released(None)
@@ -133,7 +133,7 @@ class JobKernels:
             self._at_home[key] = HomeReads([kernel.flow for kernel in kernels], held, self.home)
         return self._at_home[key]
 
-    def _hold(self, before: Kernel, kernel: Kernel) -> tuple[int, int]:
+    def _hold(self, before: BlockKernel, kernel: BlockKernel) -> tuple[int, int]:
         repartitions = self._timing.shram_drains and before.operation.shram != kernel.operation.shram
         distance = self._distance(before.operation, kernel.operation)
         if distance is None:

@@ -21,7 +21,7 @@ FLOW, RELEASED = 17, 4
 """Numbers of :attr:`LeastFlow.flat` and of :meth:`LeastFlow.released`."""
 
 
-class Times(NamedTuple):
+class FlowTimes(NamedTuple):
     """Cycles at which the units are done with a kernel at the earliest: its input load, MACs, output, stores, and the last response."""
 
     load: int
@@ -31,7 +31,7 @@ class Times(NamedTuple):
     finish: int
 
 
-START = Times(0, 0, 0, 0, 0)
+START = FlowTimes(0, 0, 0, 0, 0)
 """Before the first kernel."""
 
 
@@ -56,7 +56,7 @@ _FREE = (
     Begun(LONG_AGO, LONG_AGO, LONG_AGO, 0, 0),
     Begun(LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO, 0),
 )
-"""One unit free at cycle 0, in the order of :class:`Times`; those behind it are not free earlier, those before it long ago."""
+"""One unit free at cycle 0, in the order of :class:`FlowTimes`; those behind it are not free earlier, those before it long ago."""
 
 _RELEASED = Begun(0, LONG_AGO, LONG_AGO, LONG_AGO, LONG_AGO)
 """The input load free at cycle 0, the other units long ago: the decoder goes on while a kernel waits."""
@@ -66,7 +66,7 @@ Decode = Callable[[int, int], int]
 """Cycle at which the constants of a block's step are there, from the step's number and the cycle from which on they may be asked for."""
 
 
-class Run:
+class FlowRun:
     """Some blocks through the units."""
 
     def __init__(self, slots: int, begun: Begun) -> None:
@@ -112,20 +112,20 @@ class LeastFlow:
         self.response = 0 if timing.posted_writes else work.response
         self.rest = work.response if timing.posted_writes else 0
         self._drain = timing.drain_responses * work.response
-        self._released: dict[int, Times | None] = {}
+        self._released: dict[int, FlowTimes | None] = {}
         start = timing.kernel_start_cycles
         self._free = tuple(self._flow(0, free) for free in (_FREE[0]._replace(load=start), *_FREE[1:]))
 
-    def _flow(self, first: int, begun: Begun) -> Times:
-        run = Run(self.slots, begun)
+    def _flow(self, first: int, begun: Begun) -> FlowTimes:
+        run = FlowRun(self.slots, begun)
         run.passed += self.work.latency
         for block in self.work.blocks[first:]:
             run.block(block, self.response, lambda step, time: time + block.steps[step][1])  # noqa: B023  # called at once
         return self.ended(run)
 
-    def ended(self, run: Run) -> Times:
+    def ended(self, run: FlowRun) -> FlowTimes:
         """The times behind all blocks."""
-        return Times(run.load, run.mac, run.output, run.store, run.store + self.rest)
+        return FlowTimes(run.load, run.mac, run.output, run.store, run.store + self.rest)
 
     @property
     def stream(self) -> tuple[int, ...]:
@@ -143,14 +143,14 @@ class LeastFlow:
             self._stream = tuple(numbers)
         return self._stream
 
-    def _from(self, first: int) -> Times | None:
+    def _from(self, first: int) -> FlowTimes | None:
         """The flow of the blocks from ``first`` on, of which the first ones' constants may be there; None if there are none."""
         if first not in self._released:
             few, start = first >= len(self.work.blocks), 0 if first else self._timing.kernel_start_cycles
             self._released[first] = None if few else self._flow(first, _RELEASED._replace(load=start))
         return self._released[first]
 
-    def behind(self, before: Times, distance: int | None, drained: int = 0) -> Times:
+    def behind(self, before: FlowTimes, distance: int | None, drained: int = 0) -> FlowTimes:
         """The times behind a kernel's, of which all blocks are stored when block ``distance`` of this one is loaded (None: it never waits).
 
         ``drained`` cycles pass from there on before the first block is loaded.
@@ -161,7 +161,7 @@ class LeastFlow:
         for unit, late in enumerate(self.released(distance, drained)):
             found[unit] = max(found[unit], finish + late)
         load, mac, output, store = found
-        return Times(load, mac, output, store, store + self.rest)
+        return FlowTimes(load, mac, output, store, store + self.rest)
 
     @property
     def flat(self) -> tuple[int, ...]:

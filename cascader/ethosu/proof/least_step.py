@@ -8,11 +8,11 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 
-from cascader.ethosu.proof.least_flow import FLOW, RELEASED, Times
+from cascader.ethosu.proof.least_flow import FLOW, RELEASED, FlowTimes
 from npu_model.native import native
 
 _NATIVE = native("cascader.ethosu")
-_ROW = len(Times._fields)
+_ROW = len(FlowTimes._fields)
 
 
 def with_least(rows: Sequence[int]) -> array[int]:

@@ -10,26 +10,26 @@ from cascader.ethosu.network.network import ARENA, ethosu_part
 from cascader.ethosu.proof.arena_gate import UNPHASED, ArenaGate
 from cascader.ethosu.proof.chosen_blocks import ANY, FIRST, UNKNOWN, ChosenBlocks
 from cascader.ethosu.proof.command_words import COPY_WORDS
-from cascader.ethosu.proof.copy_room import CopyRoom
+from cascader.ethosu.proof.copy_room import ProofRoom
 from cascader.ethosu.proof.home_port import NOT_ISSUED
 from cascader.ethosu.proof.home_reads import Before
-from cascader.ethosu.proof.job_kernels import JobKernels
-from cascader.ethosu.proof.least_flow import LONG_AGO, START, Times
+from cascader.ethosu.proof.job_kernels import ProofKernels
+from cascader.ethosu.proof.least_flow import LONG_AGO, START, FlowTimes
 from cascader.ethosu.proof.least_step import step
 from cascader.ethosu.proof.state import (
     FINISH,
     MOVED,
     NO_REST,
     After,
+    BlockKernel,
     Done,
-    Kernel,
     Kernels,
     Past,
+    PortTraffic,
+    ProofState,
     Rest,
     Sent,
     Staged,
-    State,
-    Traffic,
     made_at,
 )
 from cascader.ethosu.proof.transfer_times import TransferTimes
@@ -50,12 +50,12 @@ class LeastTimes:
     Each job is made in one of the blocks that the search chooses from. Copies have the given ``room`` (None: any).
     """
 
-    def __init__(self, plans: Cascader, system: MemorySystem, room: CopyRoom | None = None) -> None:
+    def __init__(self, plans: Cascader, system: MemorySystem, room: ProofRoom | None = None) -> None:
         self._plans, self._constants = plans, plans.cost.constant_bytes
         self._uncopied = frozenset[int]() if room is None else room.never()
         self._device = find_accelerator(plans.accelerator)
         self._payloads = [ethosu_part(part) for part in plans.network.graph.parts]
-        self._kernels = JobKernels(plans, system, self._uncopied)
+        self._kernels = ProofKernels(plans, system, self._uncopied)
         self._transfers = TransferTimes(plans, system, self._kernels.places)
         # What is copied otherwise may be no kernel's, and a copy may take its place.
         self._budget = room.budget if room is not None and self._transfers.all_known else None
@@ -68,7 +68,7 @@ class LeastTimes:
         self._constants_left = constants_left(plans)
         self._transfers_left = transfers_left(plans, self._transfers, self._gate)
 
-    def whole(self, state: State, part: int, rest: Rest) -> int:
+    def whole(self, state: ProofState, part: int, rest: Rest) -> int:
         """Cycles of all jobs at least, those of the parts from ``part`` on made in any way behind a state.
 
         ``rest`` are the cycles that these parts take at least from the moment on at which each unit is free.
@@ -91,7 +91,7 @@ class LeastTimes:
         words = self._moved(state.traffic) + state.traffic.spared + self._constants_left[part]
         return max(cycles, state.begin + self._home.passed_anyhow(words))
 
-    def read(self, state: State, job: StripeJob) -> int:
+    def read(self, state: ProofState, job: StripeJob) -> int:
         """The cycle at which the constants of a job that reads them at home have passed at the earliest: it ends later."""
         traffic = state.traffic
         if traffic is None or not self._constants(job.part) or self._plans.graph.parts[job.part].segment != state.segment:
@@ -117,14 +117,14 @@ class LeastTimes:
                 words = min(state.gated.behind + rest.words if state.segment == segment else 0 for state, _, rest in made)
         return Rest._make((*found, words))
 
-    def _begun(self, part: int, before: StripeJob | None) -> Iterator[State]:
+    def _begun(self, part: int, before: StripeJob | None) -> Iterator[ProofState]:
         """Before a part, one unit free at cycle 0 and the others long ago."""
         begun = self.begin(part)
         for free in range(MOVED + 1):
             times = [LONG_AGO] * len(START)
             if free < MOVED:
                 times[free if free < FINISH else -1] = 0
-            state = State(made_at(times), 0, None, begun.segment)
+            state = ProofState(made_at(times), 0, None, begun.segment)
             state.earlier = (Done(0, 0),) if free == FINISH else ()
             state.moved, state.issued = 0 if free == MOVED else LONG_AGO, LONG_AGO
             state.gated = UNPHASED
@@ -132,7 +132,7 @@ class LeastTimes:
                 self._seed(state, before, free)
             yield state
 
-    def _seed(self, state: State, before: StripeJob, free: int) -> None:
+    def _seed(self, state: ProofState, before: StripeJob, free: int) -> None:
         """Tell a state of the job before it, if that is what is done at cycle 0."""
         payload = self._payloads[before.part]
         if free == MOVED and before.part in self._transfers.moved:
@@ -140,17 +140,19 @@ class LeastTimes:
         elif free == FINISH and payload is not None and not payload.transfer:
             state.past = Past(before, 0, 0, None, None)
 
-    def _moved(self, traffic: Traffic) -> int:
+    def _moved(self, traffic: PortTraffic) -> int:
         """Words that have passed in all."""
         return traffic.words + self._home.beats(traffic.commands)
 
-    def begin(self, part: int = 0) -> State:
+    def begin(self, part: int = 0) -> ProofState:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        state = State(made_at(START), 0, None if part else Traffic(), self._plans.graph.parts[part].segment)
+        state = ProofState(made_at(START), 0, None if part else PortTraffic(), self._plans.graph.parts[part].segment)
         state.chain = UNKNOWN if part else FIRST
         return state
 
-    def after(self, state: State, jobs: Iterable[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
+    def after(
+        self, state: ProofState, jobs: Iterable[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)
+    ) -> ProofState:
         """The state behind some jobs; ``staged`` are the parts whose constants are copied (None: any).
 
         Bytes of tensors that are ``live`` at each job say when copies have room, if these are told of all jobs.
@@ -159,7 +161,7 @@ class LeastTimes:
             state = self._after(state, job, staged, size)
         return state
 
-    def _after(self, state: State, job: StripeJob, staged: Staged | None, live: int) -> State:
+    def _after(self, state: ProofState, job: StripeJob, staged: Staged | None, live: int) -> ProofState:
         segment = self._plans.graph.parts[job.part].segment
         kernels = self._kernels.either(job) if staged is None else self._kernels.options(job, staged=job.part in staged)
         if not kernels and state.chain.is_known:
@@ -170,7 +172,7 @@ class LeastTimes:
             # Each Program begins when the one before it has ended.
             end = state.cycles
             chain = state.chain
-            state = State(made_at([end] * len(START)), end, Traffic(), segment)
+            state = ProofState(made_at([end] * len(START)), end, PortTraffic(), segment)
             state.chain = chain if not kernels and chain.is_known else UNKNOWN
         if not kernels:
             return self._moved_by(state, job, live) if job.part in self._transfers.moved else state
@@ -182,7 +184,7 @@ class LeastTimes:
         made.earlier = newest[-self._device.max_outstanding_kernels :]
         return made
 
-    def _moved_by(self, state: State, job: StripeJob, live: int) -> State:
+    def _moved_by(self, state: ProofState, job: StripeJob, live: int) -> ProofState:
         """The state behind a transfer within the arena: issued behind all before it and the kernels that it waits for."""
         traffic, issued = state.traffic, max(state.issued, self._transfers.made(state.past, job))
         if traffic is not None:
@@ -192,7 +194,7 @@ class LeastTimes:
             issued = max(issued, state.moved)
         begin, size = max(issued, state.moved), self._transfers.size(job)
         passed, gated = self._gate.passed(state.gated, begin, ceil_div(size, BEAT_BYTES), state.begin)
-        made = State((state.kernels, state.rows), state.begin, traffic, state.segment)
+        made = ProofState((state.kernels, state.rows), state.begin, traffic, state.segment)
         made.moved = max(begin + self._transfers.cycles(size), passed + self._response)
         made.issued, made.gated, made.earlier, made.chain = issued, gated, state.earlier, state.chain
         made.sent = Sent(job, begin, made.moved, state.sent, state.sent.number + 1 if state.sent else 1)
@@ -200,7 +202,7 @@ class LeastTimes:
         made.past = Past(job, made.moved, live, None, state.past)
         return made
 
-    def _one_way(self, state: State, job: StripeJob, kernels: Kernels, staged: bool | None) -> State:  # noqa: FBT001  # one of three
+    def _one_way(self, state: ProofState, job: StripeJob, kernels: Kernels, staged: bool | None) -> ProofState:  # noqa: FBT001  # one of three
         """The state behind a job with its part's constants copied, not copied, or either: then nobody counts the traffic."""
         part = job.part
         home, traffic = self._home, None if staged is None else state.traffic
@@ -221,14 +223,14 @@ class LeastTimes:
             # All constants of the kernels before and all copies have passed when this one's MACs begin.
             macs = state.begin + home.passed(max(traffic.turns, self._moved(traffic)))
         load, mac, *others = state.rows[-len(START) :]
-        least = Times(max(load, start), max(mac, macs), *others)
+        least = FlowTimes(max(load, start), max(mac, macs), *others)
         if traffic is not None and not staged and self._constants(part):
             before = max(traffic.turns, self._moved(traffic), home.turn(least.load - state.begin))
             reading = Before(*least, state.begin + home.begun(before), state.begin, traffic.issued)
             traffic = traffic.read(before, *self._kernels.words_read(kernels))
         elif staged is None and part in self._uncopied:
             # Wherever in a period a kernel begins: one that begins at its beginning, less than a period earlier, ends no later.
-            shifted = Times(*(time - max(home.period - 1, 0) for time in least))
+            shifted = FlowTimes(*(time - max(home.period - 1, 0) for time in least))
             reading = Before(*shifted, LONG_AGO, shifted.load, NOT_ISSUED)
         last = None if staged is None else self._kernels.job(job, staged=staged)
         chain, origins = (UNKNOWN, ANY) if last is None else self._blocks.behind(state.chain, state.last, last)
@@ -236,7 +238,7 @@ class LeastTimes:
         if reading is not None:
             rows, issued = self._kernels.reads(state.kernels, kernels, origins).behind(reading, rows)
             traffic = traffic and traffic._replace(issued=issued)
-        made = State((kernels, rows), state.begin, traffic, state.segment)
+        made = ProofState((kernels, rows), state.begin, traffic, state.segment)
         made.issued, made.chain, made.last = start, chain, last
         made.moved, made.mixed, made.sent, made.gated = moved, mixed, state.sent, state.gated
         return made
@@ -261,12 +263,12 @@ class LeastTimes:
             past = past.before
         return 0
 
-    def _mixed(self, state: State, part: int) -> tuple[int, ...]:
+    def _mixed(self, state: ProofState, part: int) -> tuple[int, ...]:
         """When the DMA is done with a part's copy, too, and with none of the transfers so far, with one, and so on.
 
         One comes after the other, those before in their order, the copy behind whichever transfer is best.
         """
-        traffic, home, source = state.traffic or Traffic(), self._home, self._plans.cost.same_constants(part)
+        traffic, home, source = state.traffic or PortTraffic(), self._home, self._plans.cost.same_constants(part)
         size, room = ceil_div(self._constants(part), BEAT_BYTES), self._room_from(state.past, source) - state.begin
         copied = [state.begin + home.copy(max(traffic.copies, home.turn(max(0, at - state.begin, room))) + size) for at in state.mixed]
         sent, transfers = state.sent, list[Sent]()
@@ -278,7 +280,9 @@ class LeastTimes:
             found.append(min(at, max(found[-1], one.begin) + self._transfers.cycles(self._transfers.size(one.job))))
         return tuple(found)
 
-    def _issued(self, state: State, traffic: Traffic, after: tuple[Kernel, int], words: int, *, staged: bool) -> tuple[Traffic, int]:
+    def _issued(
+        self, state: ProofState, traffic: PortTraffic, after: tuple[BlockKernel, int], words: int, *, staged: bool
+    ) -> tuple[PortTraffic, int]:
         """The traffic of a part's kernel with its commands and its copy, and cycles until it is issued, behind ``words`` of constants."""
         home, before, (kernel, part) = self._home, state.kernels, after
         commands = traffic.commands + self._kernels.commands(before[0].operation if before else None, kernel.operation)

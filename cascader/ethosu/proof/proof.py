@@ -18,9 +18,9 @@ from msgspec import Struct
 from cascader.ethosu.cascade import Candidate, Cascader
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replay
-from cascader.ethosu.proof.copy_room import CopyRoom
+from cascader.ethosu.proof.copy_room import ProofRoom
 from cascader.ethosu.proof.least_times import LeastTimes
-from cascader.ethosu.proof.state import NO_REST, NO_WAY, Rest, Staged, State
+from cascader.ethosu.proof.state import NO_REST, NO_WAY, ProofState, Rest, Staged
 from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.proven import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
 from cascader.plan.depth_first import Group, StripeJob
@@ -67,7 +67,7 @@ class _Search:
     judge: Judge
     limits: Limits
     cycles: int
-    room: CopyRoom
+    room: ProofRoom
     found: tuple[Candidate, int] | None = None
     steps: int = 0
     replayed: int = 0
@@ -93,7 +93,9 @@ class _Search:
             self.rest[first] = Rest._make(map(min, *(self.left[group, 0] for group in self.divisions.groups(first)), NO_WAY))
         return self.rest[0].load
 
-    def _after(self, state: State, jobs: Sequence[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)) -> State:
+    def _after(
+        self, state: ProofState, jobs: Sequence[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)
+    ) -> ProofState:
         if self.steps + len(jobs) > self.limits.steps:
             raise _OutOfSteps
         self.steps += len(jobs)
@@ -106,7 +108,7 @@ class _Search:
         bound is one of all that is left, too. Then what is yielded has no groups.
         """
         count, number = len(self.plans.graph.parts), 0
-        heap: list[tuple[int, int, int, State, Member]] = []
+        heap: list[tuple[int, int, int, ProofState, Member]] = []
         for shares in (False, True) if self.plans.copy_sets.shares else (False,):
             heap.append((self.rest[0].load, count, len(heap), self.times.begin(), Member((), (), shares)))
         number = len(heap)
@@ -130,7 +132,7 @@ class _Search:
                         # Of equal bounds the division of fewest parts left comes first.
                         heappush(heap, (whole, count - end, number, after, grown))
 
-    def _ways(self, group: Group, begin: int, state: State, chosen: Chosen, *, shares: bool) -> Iterator[tuple[State, Chosen]]:
+    def _ways(self, group: Group, begin: int, state: ProofState, chosen: Chosen, *, shares: bool) -> Iterator[tuple[ProofState, Chosen]]:
         """The states behind a group's jobs, those from ``begin`` on made with their parts' constants copied or not.
 
         ``chosen`` says of the parts so far whether they are. What is copied has room beside the tensors.
@@ -217,7 +219,7 @@ def prove(plans: Cascader, system: MemorySystem, budget: int | None, cycles: int
 
     Divisions whose jobs take least are replayed first, so that the others are compared with what these have shown.
     """
-    room, judged = CopyRoom(plans, budget), Judge(plans.network, plans.accelerator, judge)
+    room, judged = ProofRoom(plans, budget), Judge(plans.network, plans.accelerator, judge)
     search = _Search(plans, LeastTimes(plans, system, room), Divisions(plans), budget, judged, limits, cycles, room)
     least, complete = 0, False
     try:

@@ -10,7 +10,7 @@ from cascader.ethosu.network.network import ARENA
 from npu_model.program import ByteRange, FeatureMap
 
 
-class Span(NamedTuple):
+class WordSpan(NamedTuple):
     """First byte of a map in the arena, the one behind its last, and the longest gap between two of its rows."""
 
     start: int
@@ -18,16 +18,16 @@ class Span(NamedTuple):
     gap: int
 
 
-def spans_of(feature_map: FeatureMap | None, axis: Axis) -> Iterator[Span]:
+def spans_of(feature_map: FeatureMap | None, axis: Axis) -> Iterator[WordSpan]:
     """The bytes of a map; a rolling buffer may part them between two rows."""
     if feature_map is not None and feature_map.region == ARENA:
         (row,) = feature_map.at(0, axis.cut(feature_map.shape, 1)).byte_ranges()
         gap = max(0, axis.step(feature_map) - (row.end - row.start)) if axis.extent(feature_map.shape) > 1 else 0
         for span in feature_map.byte_ranges():
-            yield Span(span.start, span.end, gap)
+            yield WordSpan(span.start, span.end, gap)
 
 
-def shared(span: Span, other: ByteRange) -> int | None:
+def shared(span: WordSpan, other: ByteRange) -> int | None:
     """The end of the bytes that a map shares with others that have no gaps, at the least; None if these may lie in a gap of it."""
     start, end = max(span.start, other.start), min(span.end, other.end)
     return end - span.gap if end - start > span.gap else None

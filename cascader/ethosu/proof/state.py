@@ -11,7 +11,7 @@ from msgspec import Struct
 from cascader.ethosu.proof.arena_gate import OPEN
 from cascader.ethosu.proof.chosen_blocks import CUT, UNKNOWN, KernelJob
 from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
-from cascader.ethosu.proof.least_flow import START, LeastFlow, Times
+from cascader.ethosu.proof.least_flow import START, FlowTimes, LeastFlow
 from cascader.ethosu.proof.least_step import with_least
 from cascader.plan.depth_first import StripeJob
 from npu_model.program import KernelOperation
@@ -43,18 +43,18 @@ NO_REST = Rest(0, 0, 0, 0, 0, 0)
 NO_WAY = Rest._make([1 << 60] * len(Rest._fields))
 """No way leads on."""
 
-After = Callable[["State", Sequence[StripeJob]], "State"]
+After = Callable[["ProofState", Sequence[StripeJob]], "ProofState"]
 """Puts jobs behind a state."""
 
 
-class Kernel(Struct, frozen=True, eq=False):
+class BlockKernel(Struct, frozen=True, eq=False):
     """A job in one of its blocks, with the flow of its work."""
 
     operation: KernelOperation
     flow: LeastFlow
 
 
-Kernels = tuple[Kernel, ...]
+Kernels = tuple[BlockKernel, ...]
 """A job in each of its blocks; none before the first job."""
 
 Made = tuple[Kernels, "array[int]"]
@@ -70,7 +70,7 @@ NEWEST = 8
 """Copies and reads of kernels of which it is known when they may come first."""
 
 
-class Traffic(NamedTuple):
+class PortTraffic(NamedTuple):
     """Traffic that has passed the port of the constants when the MACs of some jobs are done.
 
     These are so many ``words`` of constants at least, in so many ``turns`` of the port, beside ``spared`` ones of odd transactions that do
@@ -88,13 +88,13 @@ class Traffic(NamedTuple):
     newest: tuple[tuple[int, int], ...] = ()
     spared: int = 0
 
-    def read(self, before: int, words: int, spared: int) -> Traffic:
+    def read(self, before: int, words: int, spared: int) -> PortTraffic:
         """The traffic with that of a kernel that takes no turn ``before`` one; of its words some are ``spared``."""
         words -= spared
         newest = (*self.newest[1 - NEWEST :], (before, words))
         return self._replace(words=self.words + words, turns=before + words, newest=newest, spared=self.spared + spared)
 
-    def copy(self, first: int, size: int, source: int) -> Traffic:
+    def copy(self, first: int, size: int, source: int) -> PortTraffic:
         """The traffic with that of a copy, no word of which takes a turn before ``first``.
 
         All that takes no turn before some one ends as many turns later at least as there are words.
@@ -132,7 +132,7 @@ class Sent(NamedTuple):
     number: int = 1
 
 
-class State:
+class ProofState:
     """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
 
     The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
@@ -160,7 +160,7 @@ class State:
         "traffic",
     )
 
-    def __init__(self, made: Made, begin: int, traffic: Traffic | None, segment: int) -> None:
+    def __init__(self, made: Made, begin: int, traffic: PortTraffic | None, segment: int) -> None:
         self.kernels, self.rows = made
         self.begin = begin
         self.traffic = traffic
@@ -175,9 +175,9 @@ class State:
         self.last: KernelJob | None = None
         self.issued = begin
 
-    def behind_kernels(self) -> State:
+    def behind_kernels(self) -> ProofState:
         """The state before a job that is no kernel: the last kernel is made in the block that is chosen if none comes right behind it."""
-        costs, made = self.chain.costs, State((self.kernels, self.rows), self.begin, self.traffic, self.segment)
+        costs, made = self.chain.costs, ProofState((self.kernels, self.rows), self.begin, self.traffic, self.segment)
         made.past, made.earlier = self.past, self.earlier
         made.sent, made.moved, made.gated, made.issued, made.mixed = self.sent, self.moved, self.gated, self.issued, self.mixed
         made.chain = CUT if self.chain.is_known else UNKNOWN
@@ -190,9 +190,9 @@ class State:
         return made
 
     @property
-    def least(self) -> Times:
+    def least(self) -> FlowTimes:
         """The least of each time."""
-        return Times(*self.rows[-len(START) :])
+        return FlowTimes(*self.rows[-len(START) :])
 
     @property
     def cycles(self) -> int:

@@ -9,7 +9,7 @@ from functools import cache
 from math import ceil
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.job.stripes import Place, stripe
+from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, ethosu_part
@@ -28,7 +28,7 @@ from npu_model.shapes import ceil_div
 class TransferTimes:
     """Transfers of one form on tensors at ``places``, each with room for all of its rows."""
 
-    def __init__(self, plans: Cascader, system: MemorySystem, places: dict[str, Place]) -> None:
+    def __init__(self, plans: Cascader, system: MemorySystem, places: dict[str, BufferPlace]) -> None:
         self._graph = plans.graph
         found = enumerate(map(ethosu_part, plans.network.graph.parts))
         self._payloads = {number: payload for number, payload in found if payload is not None}

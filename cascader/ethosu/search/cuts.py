@@ -48,7 +48,7 @@ _DOWN = 1 - 2.0**-40
 
 _ACCUMULATOR_BYTES = 4
 _BANK_BYTES = 1024
-"""Of the shared buffer (Vela)."""
+"""Bytes of a bank of the shared buffer (Vela)."""
 
 
 class Repeated(Struct, frozen=True):

@@ -39,7 +39,7 @@ _WIDEST = 1 << 16
 """Elements along an axis that the registers of a feature map can count."""
 
 
-class Cut(NamedTuple):
+class CarriedCut(NamedTuple):
     """A tensor of a network, and the first part that reads it from what a transfer brings back; so do all readers behind that part."""
 
     tensor: str
@@ -57,7 +57,7 @@ class Carried(Struct, frozen=True):
     outside: Mapping[str, str]
     brought: Mapping[str, str] = field(default_factory=dict)
     moved: int = 0
-    cuts: tuple[Cut, ...] = ()
+    cuts: tuple[CarriedCut, ...] = ()
     ahead: int = 0
 
     def root(self, tensor: str) -> str:
@@ -65,7 +65,7 @@ class Carried(Struct, frozen=True):
         return self.brought.get(tensor, tensor)
 
     def moves(self, tensor: str) -> int:
-        """How often transfers move the bytes of a tensor for one cut more: out and in, or in alone if it is there already."""
+        """Number of times that transfers move the bytes of a tensor for one cut more: out and in, or in alone if it is there already."""
         return 1 if self.root(tensor) in self.outside else 2
 
 
@@ -117,7 +117,7 @@ def _reading(part: Part, old: str, new: str) -> Part:
     return replace(part, inputs=tuple(new if name == old else name for name in part.inputs), payload=replace(kernel, ifm=ifm, ifm2=ifm2))
 
 
-def carried(before: Carried, cut: Cut, device: Accelerator, ahead: int = 0) -> Carried | None:
+def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 0) -> Carried | None:
     """``before`` with one cut more, whose transfers run ``ahead`` by so many rows.
 
     None if the rows of the tensor do not begin at multiples of 16, or the reader comes before all of the tensor's bytes are made.

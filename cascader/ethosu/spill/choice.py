@@ -14,7 +14,7 @@ from cascader.ethosu.network.homes import Outer, Wanted, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.spill.alone import Alone, GroupsAlone
-from cascader.ethosu.spill.carried import Carried, Cut, carried, movable
+from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
 from cascader.plan.plans import PlanOptions
 from npu_model.accelerator import Accelerator
 
@@ -80,15 +80,15 @@ class Spiller:
             found.insert(0, group[1])
         return found
 
-    def _cuts(self, groups: Sequence[Alone]) -> list[Cut]:
+    def _cuts(self, groups: Sequence[Alone]) -> list[CarriedCut]:
         """The cuts of all tensors that groups share."""
-        graph, found, first = self._start.network.graph, list[Cut](), 0
+        graph, found, first = self._start.network.graph, list[CarriedCut](), 0
         for alone in groups:
             for tensor in alone.come:
                 name = self._graph.tensors[tensor].name
                 reader = next(reader for reader in graph.readers(name) if reader >= first)
                 if name not in self._start.outside:
-                    found.append(Cut(name, graph.parts[reader].name))
+                    found.append(CarriedCut(name, graph.parts[reader].name))
             first = alone.end
         return found
 
@@ -103,7 +103,7 @@ class Spiller:
                 high = max(alone.bytes for alone in groups)
         return high
 
-    def _carried(self, cuts: Sequence[Cut], ahead: int = 0) -> Carried | None:
+    def _carried(self, cuts: Sequence[CarriedCut], ahead: int = 0) -> Carried | None:
         """The network with these cuts; None if one of them is not possible."""
         made: Carried | None = self._start
         for cut in cuts:

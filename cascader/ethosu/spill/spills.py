@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from cascader.ethosu.forms.recomputed import planned_bytes
 from cascader.ethosu.network.homes import Outer, Wanted
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.spill.carried import Cut
+from cascader.ethosu.spill.carried import CarriedCut
 from cascader.ethosu.spill.choice import Spiller
 from npu_model.accelerator import Accelerator
 from npu_model.program.alignment import ALIGNMENT
@@ -63,7 +63,7 @@ def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, d
 def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
     """Forms of the one of ``forms`` that can do with fewest bytes, its tensors where ``homes`` want them but for those that are spilled."""
     least, whole, spiller = min(_spillers(forms, homes, spills.outer, device), key=lambda found: (*found[:2], found[2].parts))
-    found = dict[tuple[tuple[Cut, ...], int], Network]()
+    found = dict[tuple[tuple[CarriedCut, ...], int], Network]()
     for target in spills.targets(whole, least):
         made = spiller.fitting(target)
         for one in () if made is None else spiller.possible(made, target, _AHEAD):

@@ -16,7 +16,7 @@ import numpy as np
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
-from cascader.ethosu.verify.byte_owners import Access, ByteOwners
+from cascader.ethosu.verify.byte_owners import ByteAccess, ByteOwners
 from cascader.ethosu.verify.windows import Rows, Span, copied_bytes, element_offsets, row_step, rows_of, rows_read, spans, tensor_operands
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -65,7 +65,7 @@ class _ByteCheck:
 
     # What is touched.
 
-    def _inside(self, buffer: Buffer, access: Access, who: str) -> Access:
+    def _inside(self, buffer: Buffer, access: ByteAccess, who: str) -> ByteAccess:
         if access.span.start < buffer.address or access.span.end > buffer.address + buffer.size:
             raise InputError(
                 f"{who} uses bytes {access.span.start} to {access.span.end} for tensor {access.tensor!r} but its buffer has "
@@ -73,13 +73,13 @@ class _ByteCheck:
             )
         return access
 
-    def _port(self, port: Port, who: str) -> Access:
+    def _port(self, port: Port, who: str) -> ByteAccess:
         buffer = self.buffers[port.tensor]
         if buffer.rows is not None:
             raise InputError(f"{who} needs all of tensor {port.tensor!r} but its buffer holds {buffer.rows} rows: give it a whole buffer.")
-        return self._inside(buffer, Access(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
+        return self._inside(buffer, ByteAccess(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
 
-    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[Access]:
+    def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[ByteAccess]:
         """The accesses of some rows (along the axis) of a feature map, one or two per tile."""
         buffer = self.buffers[tensor]
         if rows[0] >= rows[1]:
@@ -88,11 +88,11 @@ class _ByteCheck:
             )
         if buffer.rows is None:
             for span in spans(feature_map, rows, buffer.address, axis):
-                yield self._inside(buffer, Access(tensor, 0, span), who)
+                yield self._inside(buffer, ByteAccess(tensor, 0, span), who)
             return
         yield from self._rolling(tensor, feature_map, rows, who, axis)
 
-    def _rolling(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[Access]:
+    def _rolling(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[ByteAccess]:
         """The accesses of some rows of a feature map in a rolling buffer: byte b of the tensor lies at b modulo the buffer's bytes."""
         buffer, step = self.buffers[tensor], row_step(feature_map, axis)
         if feature_map.tiles.height0 < feature_map.shape.height or feature_map.tiles.width0 < feature_map.shape.width:
@@ -110,11 +110,11 @@ class _ByteCheck:
 
         for turn, some in _turns(rows, turn_of):
             for span in spans(feature_map, some, buffer.address - turn * buffer.size, axis):
-                yield self._inside(buffer, Access(tensor, turn, span), who)
+                yield self._inside(buffer, ByteAccess(tensor, turn, span), who)
 
     # The run.
 
-    def _require(self, access: Access, who: str, remedy: str, version: int = 0) -> None:
+    def _require(self, access: ByteAccess, who: str, remedy: str, version: int = 0) -> None:
         fault = self.arena.missing(access, version)
         if fault is not None:
             row, address, what = fault
@@ -135,7 +135,7 @@ class _ByteCheck:
                 raise InputError(
                     f"Tensor {tensor.name!r} is there from the start with {tensor.size} bytes but its buffer has {buffer.size}: enlarge it."
                 )
-            filled.append(Access(tensor.name, 0, Span(buffer.address, (1,), (0,), tensor.size, 0)))
+            filled.append(ByteAccess(tensor.name, 0, Span(buffer.address, (1,), (0,), tensor.size, 0)))
             self._use(tensor.name, 0)
         for access in filled:
             self.arena.take(access)
@@ -150,13 +150,13 @@ class _ByteCheck:
         for tensor in self.graph.select(TensorKind.OUTPUT, TensorKind.VARIABLE):
             self._use(tensor.name, last)
         for tensor in self.graph.select(TensorKind.VARIABLE):
-            access = Access(tensor.name, 0, Span(self.buffers[tensor.name].address, (1,), (0,), tensor.size, 0))
+            access = ByteAccess(tensor.name, 0, Span(self.buffers[tensor.name].address, (1,), (0,), tensor.size, 0))
             self._require(access, "The next inference", "keep the variable to the end")
 
     def copy(self, number: int, copy: Copy) -> None:
         """Issue a copy of weights."""
         size = self._copied(copy)
-        self.arena.take(Access(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
+        self.arena.take(ByteAccess(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
         self.staged |= dict.fromkeys(copy.readers, (number, copy))
 
     def job(self, step: int, job: Job) -> None:
@@ -182,10 +182,10 @@ class _ByteCheck:
     def _require_weights(self, job: Job, who: str) -> None:
         if job.part in self.staged:
             number, copy = self.staged[job.part]
-            access = Access(copy.part, None, Span(copy.address, (1,), (0,), self._copied(copy), 0))
+            access = ByteAccess(copy.part, None, Span(copy.address, (1,), (0,), self._copied(copy), 0))
             self._require(access, who, "keep the copy's bytes free until the part's last job", number)
 
-    def _accesses(self, job: Job, who: str) -> tuple[list[Access], list[Access], list[Access]]:
+    def _accesses(self, job: Job, who: str) -> tuple[list[ByteAccess], list[ByteAccess], list[ByteAccess]]:
         """Accesses of a job: its reads, those of them that must outlast its writes, and its writes."""
         payload = self.parts[job.part].payload
         if isinstance(payload, CpuPart):

@@ -8,7 +8,7 @@ from msgspec import Struct
 from cascader.ethosu.verify.windows import Span
 
 
-class Access(Struct, frozen=True):
+class ByteAccess(Struct, frozen=True):
     """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
 
     tensor: str
@@ -29,18 +29,18 @@ class ByteOwners:
         self.owners: list[tuple[str, int | None, int]] = [("", None, 0)]
         self._numbers: dict[tuple[str, int | None, int], int] = {}
 
-    def _label(self, access: Access, version: int) -> int:
+    def _label(self, access: ByteAccess, version: int) -> int:
         key = (access.tensor, access.turn, version)
         if key not in self._numbers:
             self._numbers[key] = len(self.owners)
             self.owners.append(key)
         return self._numbers[key]
 
-    def take(self, access: Access, version: int = 0) -> None:
+    def take(self, access: ByteAccess, version: int = 0) -> None:
         """The bytes are now the access's."""
         access.span.of(self.labels)[...] = self._label(access, version)
 
-    def missing(self, access: Access, version: int = 0) -> tuple[int, int, str] | None:
+    def missing(self, access: ByteAccess, version: int = 0) -> tuple[int, int, str] | None:
         """First row and address of the access that is not its own, and what lies there; None if all are."""
         label = self._label(access, version)
         found = access.span.of(self.labels)
@@ -54,7 +54,7 @@ class ByteOwners:
         # Rows that lie over each other are taken as one piece, gaps included.
         return span.row, *self._found(access, Span(span.start, (), (), span.end - span.start, span.row), label)
 
-    def _found(self, access: Access, one: Span, label: int) -> tuple[int, str]:
+    def _found(self, access: ByteAccess, one: Span, label: int) -> tuple[int, str]:
         """Address of the first byte with another label, and whose it is."""
         view = one.of(self.labels)
         index = tuple(int(i) for i in np.argwhere(view != label)[0])

@@ -15,7 +15,7 @@ from cascader.tensorir.compat import shape_of
 from cascader.tensorir.expressions import Expressions
 from cascader.tensorir.kernel_elementwise import combined
 from cascader.tensorir.kernel_windowed import WindowAxis, WindowSum, axes
-from cascader.tensorir.numerics import OutputUnit, Value, magnitude
+from cascader.tensorir.numerics import LaneValue, OutputUnit, magnitude
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, Padding, PoolKind, Rounding, Upscale
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -181,10 +181,10 @@ def pointwise(made: Attributes, operation: KernelOperation, ifm: Any, ifm2: Any,
     unit = _Unit(made, operation, lut, name)
     shape = operation.ofm.shape
 
-    def element(tensor: Any, zero_point: int, bound: int, at: tuple[Any, ...]) -> Value:
+    def element(tensor: Any, zero_point: int, bound: int, at: tuple[Any, ...]) -> LaneValue:
         extents = (1, shape.height, shape.width, shape.depth)
         index = [i if own == extent else 0 for i, own, extent in zip(at, shape_of(tensor), extents, strict=True)]
-        return Value(tensor[tuple(index)].astype("int64") - unit.constant(zero_point), bound)
+        return LaneValue(tensor[tuple(index)].astype("int64") - unit.constant(zero_point), bound)
 
     bound = magnitude(operation.ifm)
 

@@ -21,7 +21,7 @@ from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.pipeline import schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
-from sim.functional import State, run
+from sim.functional import NetworkState, run
 from validation.litert.judge import litert_installed
 from validation.portfolio import build
 
@@ -34,7 +34,7 @@ def test_an_inference_begins_with_what_the_one_before_has_left(name: str) -> Non
     network = lower(schedule(f"portfolio:{name}", cascade=False))
     first, second = seeded_inputs(network, 2, 0)
     ((output, alone),) = run(network, first).items()
-    state = State(network)
+    state = NetworkState(network)
     run(network, second, state=state)
     assert not np.array_equal(run(network, first, state=state)[output], alone)
     assert np.array_equal(run(network, first)[output], alone)

@@ -23,7 +23,7 @@ from cascader.plan.stripe_trace import StripedGroup, interior
 from cascader.tensorir.apply import apply, uncascaded
 from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.measured import compile_measured
-from cascader.tensorir.prove import Proof, compile_schedule, prove
+from cascader.tensorir.prove import RunProof, compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.errors import InputError
 
@@ -44,7 +44,7 @@ def cascade(
     return plan(graph.affine, StripedGroup(0, last, stripes, modes if isinstance(modes, Mapping) else dict.fromkeys(inside, modes)))
 
 
-def proof(graph: Quantised, output: Any, *plans: StripePlan) -> Proof:
+def proof(graph: Quantised, output: Any, *plans: StripePlan) -> RunProof:
     found = graph_of(graph, output)
     return prove(found, plans, named(graph.inputs), {found.affine.parts[-1].output: graph.value[output]})
 

@@ -22,7 +22,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.tensorir.compat import load
 from cascader.tensorir.kernel_elementwise import leading_zeros
-from cascader.tensorir.numerics import OutputUnit, Value
+from cascader.tensorir.numerics import LaneValue, OutputUnit
 from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
@@ -105,7 +105,7 @@ def test_rescaling_is_that_of_the_executor_for_every_rounding_around_all_powers_
     values = corners()
     for scale, shift in ((1, 0), (1, 1), (1 << 30, 31), (1518500250, 37), ((1 << 31) - 1, 62)):
         factor = Scale(scale, shift)
-        found = on_int64(lambda w, v, f=factor: output_unit(w, rounding).rescaled(Value(v, 1 << 31), f).expression, values)
+        found = on_int64(lambda w, v, f=factor: output_unit(w, rounding).rescaled(LaneValue(v, 1 << 31), f).expression, values)
         np.testing.assert_array_equal(found, rescale(values, scale, shift, rounding))
 
 
@@ -117,7 +117,7 @@ def test_leading_zeros_are_those_of_the_executor() -> None:
 def test_a_product_that_may_leave_64_bits_is_refused() -> None:
     writer = Writer()
     with pytest.raises(InputError, match="TensorIR computes in 64 bits"):
-        output_unit(writer, Rounding.NATURAL).rescaled(Value(writer.constant(0), 1 << 40), Scale(1 << 31, 30))
+        output_unit(writer, Rounding.NATURAL).rescaled(LaneValue(writer.constant(0), 1 << 40), Scale(1 << 31, 30))
 
 
 def damaged(plan: Schedule, **fields: object) -> Schedule:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
-from npu_model.programmer_registers import Access, registers
+from npu_model.programmer_registers import RegisterAccess, registers
 from sim.device import BufferBus, Device
 
 DEVICES = ("ethos-u55-32", "ethos-u55-128", "ethos-u55-256", "ethos-u65-256")
@@ -80,12 +80,12 @@ def test_after_any_writes_a_register_holds_what_its_access_rules_leave(name: str
         if register.name == "RESET":
             held = {one.name: one.reset for one in registers(name)} | {"RESET": value & 3}
             sets = dict.fromkeys(sets, 0)
-        elif register.access in (Access.SET, Access.CLEAR):
+        elif register.access in (RegisterAccess.SET, RegisterAccess.CLEAR):
             bits, group = value & register.mask(register.access), register.name[:-3]
             if group in sets:
-                sets[group] = sets[group] | bits if register.access is Access.SET else sets[group] & ~bits
+                sets[group] = sets[group] | bits if register.access is RegisterAccess.SET else sets[group] & ~bits
         else:
-            kept = register.mask(Access.READ_WRITE)
+            kept = register.mask(RegisterAccess.READ_WRITE)
             held[register.name] = held[register.name] & ~kept | value & kept
     for register in registers(name):
         group = register.name[:-3]

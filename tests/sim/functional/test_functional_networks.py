@@ -18,7 +18,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding
-from sim.functional import FilterCache, Memory, run
+from sim.functional import FilterCache, RegionBytes, run
 
 COMPILATIONS = [
     ("ds_cnn_kws_i8", "Size", False),
@@ -118,7 +118,7 @@ def test_intermediate_feature_maps_are_seen_after_each_operation() -> None:
     network = compiled_network(model("ds_cnn_kws_i8"), "Performance")
     seen: list[np.ndarray] = []
 
-    def look(index: int, op: Operation, memory: Memory) -> None:
+    def look(index: int, op: Operation, memory: RegionBytes) -> None:
         if isinstance(op, KernelOperation):
             seen.append(memory.gather(op.ofm, f"look {index}"))
 

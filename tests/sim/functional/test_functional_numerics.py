@@ -41,7 +41,7 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D
-from sim.functional import Memory, execute, run
+from sim.functional import RegionBytes, execute, run
 from sim.functional.elementwise import leading_zeros
 from sim.functional.pooling import round_half_away, truncated
 from sim.functional.rescale import rescale, shift_right, wrap32
@@ -84,7 +84,7 @@ def program(*operations: object, arena: int = 4096, constants: bytes = b"") -> P
 
 def computed(op: KernelOperation, ifm: np.ndarray, ifm2: np.ndarray | None = None) -> list[int]:
     whole = program(op)
-    memory = Memory(whole)
+    memory = RegionBytes(whole)
     memory.scatter(op.ifm, ifm, "the test")
     if op.ifm2 is not None:
         memory.scatter(op.ifm2, ifm2, "the test")
@@ -191,7 +191,7 @@ def placed_maps(draw: st.DrawFn) -> FeatureMap:
 def test_every_element_lies_where_the_address_formula_says(fm: FeatureMap, seed: int) -> None:
     shape = (fm.shape.height, fm.shape.width, fm.shape.depth)
     values = np.random.default_rng(seed).integers(fm.dtype.minimum, fm.dtype.maximum, shape, np.int64, endpoint=True)
-    memory = Memory(program(arena=32768))
+    memory = RegionBytes(program(arena=32768))
     memory.scatter(fm, values, "the test")
     np.testing.assert_array_equal(memory.gather(fm, "the test"), values)
     for y, x, c in np.ndindex(shape):
@@ -202,7 +202,7 @@ def test_every_element_lies_where_the_address_formula_says(fm: FeatureMap, seed:
 
 def test_a_byte_that_was_never_written_is_named_when_it_is_read() -> None:
     shape = Shape3D(2, 2, 4)
-    memory = Memory(program())
+    memory = RegionBytes(program())
     memory.scatter(feature_map(Shape3D(1, 2, 4), 64), np.zeros((1, 2, 4)), "the test")
     op = operation(OperationKind.POOL, feature_map(shape, 64), feature_map(shape, 256), pool=PoolKind.MAX)
     with pytest.raises(InputError, match=r"Operation 0 \(POOL.MAX\) reads element \(1, 0, 0\) at byte 0x48 of region 1"):
@@ -211,7 +211,7 @@ def test_a_byte_that_was_never_written_is_named_when_it_is_read() -> None:
 
 def test_unused_channels_of_a_brick_are_undefined_after_it_is_written_and_need_not_be_read() -> None:
     fm = feature_map(Shape3D(1, 1, 5), 0, layout=Layout.NHCWB16)
-    memory = Memory(program())
+    memory = RegionBytes(program())
     memory.scatter(feature_map(Shape3D(1, 1, 16), 0), np.zeros((1, 1, 16)), "the test")
     memory.scatter(fm, np.ones((1, 1, 5)), "the test")
     assert memory.gather(fm, "the test").tolist() == [[[1] * 5]]
@@ -220,7 +220,7 @@ def test_unused_channels_of_a_brick_are_undefined_after_it_is_written_and_need_n
 
 
 def test_a_transfer_copies_undefined_bytes_without_complaint_and_leaves_them_undefined() -> None:
-    memory = Memory(program())
+    memory = RegionBytes(program())
     memory.scatter(feature_map(Shape3D(1, 1, 8), 0), np.arange(8).reshape(1, 1, 8), "the test")
     memory.transfer(DmaOperation(ByteRange(1, 0, 16), 32, 1), "the test")
     assert memory.read(ByteRange(1, 32, 40), "the test") == bytes(range(8))
@@ -229,7 +229,7 @@ def test_a_transfer_copies_undefined_bytes_without_complaint_and_leaves_them_und
 
 
 def test_an_access_beyond_its_region_is_refused() -> None:
-    memory = Memory(program(arena=64))
+    memory = RegionBytes(program(arena=64))
     with pytest.raises(InputError, match="reaches byte 0x47 of region 1, which has 64 bytes"):
         memory.gather(feature_map(Shape3D(1, 1, 8), 64), "the test")
 
@@ -238,14 +238,14 @@ def test_a_feature_map_of_damaged_registers_is_refused_before_it_is_made() -> No
     vast = replace(feature_map(Shape3D(1, 1, 8), 0), shape=Shape3D(65536, 65536, 65536), strides=Strides(0, 0, 0))
     op = operation(OperationKind.ELEMENTWISE, vast, replace(vast, zero_point=1), elementwise=ElementwiseKind.ABS)
     with pytest.raises(InputError, match="feature map of 65536x65536x65536 elements"):
-        execute(program(op), Memory(program(op)))
+        execute(program(op), RegionBytes(program(op)))
 
 
 def test_scratch_and_fast_scratch_of_one_size_are_one_memory() -> None:
     regions = (Region(1, RegionRole.ARENA, 64), Region(2, RegionRole.FAST_SCRATCH, 64))
-    memory = Memory(Program("ethos-u55-128", (), (), regions))
+    memory = RegionBytes(Program("ethos-u55-128", (), (), regions))
     assert memory.regions[1] is memory.regions[2]
-    apart = Memory(Program("ethos-u55-128", (), (), (regions[0], replace(regions[1], size=32))))
+    apart = RegionBytes(Program("ethos-u55-128", (), (), (regions[0], replace(regions[1], size=32))))
     assert apart.regions[1] is not apart.regions[2]
 
 
@@ -278,7 +278,7 @@ def test_a_look_up_of_32_bits_takes_four_slots() -> None:
     )
     op = replace(op, ofm=feature_map(shape, 64, INT32), activation=replace(lut, clip=ClipRange.INT8))
     whole = program(DmaOperation(ByteRange(0, 0, 1024), 0x5C00, to_shram=True), op, constants=table.tobytes())
-    memory = Memory(whole)
+    memory = RegionBytes(whole)
     memory.scatter(op.ifm, np.array([[[-128, 0, 127]]]), "the test")
     execute(whole, memory)
     assert memory.gather(op.ofm, "the test").tolist() == [[[-128000, 0, 127000]]]

@@ -33,7 +33,7 @@ class MeasuredBeats(Struct, frozen=True):
     axi1_read: int
 
 
-class Point(Struct, frozen=True):
+class ReferencePoint(Struct, frozen=True):
     """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
 
     ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``, U65: ``u65_high_end``). ``beats`` is None where none
@@ -131,8 +131,8 @@ def _beats(row: dict[str, str]) -> MeasuredBeats | None:
     return MeasuredBeats(*map(int, counts)) if all(counts) else None
 
 
-def _point(row: dict[str, str]) -> Point:
-    return Point(
+def _point(row: dict[str, str]) -> ReferencePoint:
+    return ReferencePoint(
         network=row["network"],
         accelerator=row["accelerator"],
         adapters=row["adapters"] == "on",
@@ -147,19 +147,19 @@ def _point(row: dict[str, str]) -> Point:
 
 
 @cache
-def points() -> tuple[Point, ...]:
+def points() -> tuple[ReferencePoint, ...]:
     """The measured inferences, adapters on first, by network and MACs."""
     return tuple(_point(row) for row in _rows(POINTS))
 
 
 @cache
-def u65_points() -> tuple[Point, ...]:
+def u65_points() -> tuple[ReferencePoint, ...]:
     """The measured inferences of the Ethos-U65, adapters on (profile ``u65_high_end``) first, by network and MACs."""
     return tuple(_point(row) for row in _rows(U65_POINTS))
 
 
 @cache
-def old_points() -> tuple[Point, ...]:
+def old_points() -> tuple[ReferencePoint, ...]:
     """Inferences of Arm's own documentation, adapters on: streams of older Velas on an FVP of 2021 or 2022, by network."""
     return tuple(_point(row) for row in _rows(OLD_POINTS))
 

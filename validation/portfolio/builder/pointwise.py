@@ -15,7 +15,7 @@ from validation.zoo import NetworkBuilder
 from validation.zoo.base import one_of
 from validation.zoo.calibration import quantise, round_scale
 from validation.zoo.kernels import Array
-from validation.zoo.recorder import TensorHandle, Value, precision_of
+from validation.zoo.recorder import RecordedValue, TensorHandle, precision_of
 
 _CURVES: dict[str, Callable[[Array], Array]] = {
     "ABS": np.abs,
@@ -119,7 +119,7 @@ class Pointwise(NetworkBuilder):
         return self._recorder.operator("QUANTIZE", (x.index,), output, "QuantizeOptions")
 
     @staticmethod
-    def _is_wide(value: Value) -> bool:
+    def _is_wide(value: RecordedValue) -> bool:
         return bool(np.abs(value.sample).max() >= 2**8)
 
     def _extreme(

@@ -9,9 +9,9 @@ import tflite
 
 from npu_model.errors import InputError
 from validation.zoo import NetworkBuilder
-from validation.zoo.calibration import Normalisation, Spread, normalise, quantise, round_scale
+from validation.zoo.calibration import Normalisation, WeightSpread, normalise, quantise, round_scale
 from validation.zoo.kernels import Array
-from validation.zoo.recorder import TensorHandle, Value
+from validation.zoo.recorder import RecordedValue, TensorHandle
 
 _GATES = ("input", "forget", "cell", "output")
 _WEIGHT_DECAY = 228
@@ -41,7 +41,7 @@ class Recurrent(NetworkBuilder):
         weights = [self._draw(f"{layer}/{gate}", (units, x.shape[2]), (_WEIGHT_DECAY,)) for gate in _GATES]
         recurrent = [self._draw(f"{layer}/{gate}/recurrent", (units, units), (_WEIGHT_DECAY,)) for gate in _GATES]
         norms = [
-            normalise(self._recorder.key(f"{layer}/{gate}"), value.centred @ w.T, value.scale, Spread(0.0, 1.25), per_channel=False)
+            normalise(self._recorder.key(f"{layer}/{gate}"), value.centred @ w.T, value.scale, WeightSpread(0.0, 1.25), per_channel=False)
             for gate, w in zip(_GATES, weights, strict=True)
         ]
         scale = round_scale(1.0 / (_WEIGHT_DEVIATION * math.sqrt(units)))
@@ -95,7 +95,7 @@ class Recurrent(NetworkBuilder):
             raise InputError(f"{layer} is in a network of {self._recorder.precision.name}: it is made for int8 alone.")
 
     def _lstm_constants(
-        self, layer: str, x: Value, weights: list[Array], recurrent: list[Array], norms: list[Normalisation], scale: float
+        self, layer: str, x: RecordedValue, weights: list[Array], recurrent: list[Array], norms: list[Normalisation], scale: float
     ) -> list[int]:
         """Numbers of the input weights, recurrent weights and biases, gate by gate."""
         found = []
@@ -112,7 +112,7 @@ class Recurrent(NetworkBuilder):
         return found
 
 
-def _hidden_states(x: Value, weights: list[Array], recurrent: list[Array], norms: list[Normalisation], scale: float) -> Array:
+def _hidden_states(x: RecordedValue, weights: list[Array], recurrent: list[Array], norms: list[Normalisation], scale: float) -> Array:
     """The sample of an LSTM's output: quantised at every step, so that products stay sums of integers."""
     hidden = np.zeros((x.sample.shape[0], weights[0].shape[0]))
     cell, steps = hidden.copy(), []

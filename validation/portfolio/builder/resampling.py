@@ -7,7 +7,7 @@ import numpy as np
 from npu_model.errors import InputError
 from validation.zoo import NetworkBuilder, TensorHandle
 from validation.zoo.base import PADDINGS, Weighted, one_of
-from validation.zoo.builder import Grid
+from validation.zoo.builder import ImageGrid
 from validation.zoo.kernels import Array, Pair
 
 _TRANSPOSED_DECAYS = (228, 234)
@@ -21,7 +21,7 @@ class Resampling(NetworkBuilder):
     ) -> TensorHandle:
         """RESIZE_BILINEAR of NHWC ``x``, sized as :meth:`resize_nearest`; Vela takes ``half_pixel`` for factor 2 alone."""
         value, layer = self._image(x), self._recorder.layer_name(name, "resize")
-        grid = Grid(align_corners, half_pixel)
+        grid = ImageGrid(align_corners, half_pixel)
         size, sample = grid.size(layer, x, factor), value.sample
         for axis in (1, 2):
             at = np.clip(grid.positions(x.shape[axis], size[axis - 1]), 0, x.shape[axis] - 1)

@@ -11,7 +11,7 @@ from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAUL
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from validation.vela.estimate.database import Recorded, read_database
-from validation.vela.estimate.estimate import Estimate, estimate_network
+from validation.vela.estimate.estimate import VelaEstimate, estimate_network
 from validation.vela.estimate.memories import shipped_memories
 
 NETWORK = "network"
@@ -65,7 +65,7 @@ class EstimateComparison(Struct, frozen=True):
     rows: tuple[ColumnRow, ...]
 
 
-def estimate_columns(estimate: Estimate) -> dict[str, int]:
+def estimate_columns(estimate: VelaEstimate) -> dict[str, int]:
     """The estimate under the column names of Vela's debug database; a column that is not there is 0 or blank in Vela."""
     cycles, traffic = estimate.cycles, estimate.traffic
     columns = {"ao_cycles": cycles.ao, "cmd_cycles": cycles.command, "mac_count": cycles.macs}
@@ -77,7 +77,7 @@ def estimate_columns(estimate: Estimate) -> dict[str, int]:
     return columns | {f"{memory.name}_ac": value for memory, value in traffic.total_cycles.items()}
 
 
-def _rows(recorded: Recorded, estimate: Estimate | None) -> list[ColumnRow]:
+def _rows(recorded: Recorded, estimate: VelaEstimate | None) -> list[ColumnRow]:
     ours = None if estimate is None else estimate_columns(estimate)
     rows = []
     for column in dict.fromkeys((*recorded.columns, *(ours or {}))):

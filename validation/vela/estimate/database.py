@@ -14,7 +14,7 @@ from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, Kernel, KernelOperation, Layout, Program
 from npu_model.shapes import Shape3D
 from validation.vela.estimate.memories import VelaMemories
-from validation.vela.estimate.operation import ENGINES, EstimatedOperation, Operand, Table, Weights
+from validation.vela.estimate.operation import ENGINES, EstimatedOperation, VelaOperand, VelaTable, Weights
 
 _BITS = {"Int8": 8, "UInt8": 8, "Int16": 16, "UInt16": 16, "Int32": 32, "UInt32": 32}
 _LAYOUTS = {"NHWC": Layout.NHWC, "NHCWB16": Layout.NHCWB16}
@@ -52,9 +52,9 @@ def _is_known(row: Row, name: str) -> bool:
     return row[f"{_used(row, name)}_n"] == "1" and row[f"{name}_dtype"] in _BITS
 
 
-def _operand(row: Row, name: str, memories: VelaMemories) -> Operand:
+def _operand(row: Row, name: str, memories: VelaMemories) -> VelaOperand:
     memory = memories.find(row[f"{name}_memory"])
-    return Operand(_shape(row, _used(row, name)), _BITS[row[f"{name}_dtype"]], _LAYOUTS.get(row[f"{name}_format"]), memory)
+    return VelaOperand(_shape(row, _used(row, name)), _BITS[row[f"{name}_dtype"]], _LAYOUTS.get(row[f"{name}_format"]), memory)
 
 
 def _weights(row: Row, kernel: KernelOperation, memories: VelaMemories) -> Weights | None:
@@ -73,10 +73,10 @@ def _weights(row: Row, kernel: KernelOperation, memories: VelaMemories) -> Weigh
     )
 
 
-def _table(row: Row, operator: str, memories: VelaMemories) -> Table | None:
+def _table(row: Row, operator: str, memories: VelaMemories) -> VelaTable | None:
     if operator != "LUT":
         return None
-    return Table(_TABLE_BYTES[row["ifm_dtype"], row["ofm_dtype"]], memories.constants)
+    return VelaTable(_TABLE_BYTES[row["ifm_dtype"], row["ofm_dtype"]], memories.constants)
 
 
 def _kernel(row: Row) -> Kernel:

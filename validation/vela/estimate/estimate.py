@@ -10,10 +10,10 @@ from npu_model.accelerator import Accelerator
 from validation.vela.estimate.cycles import EstimatedCycles, estimate_cycles, last_slice_cycles
 from validation.vela.estimate.memories import SHRAM, copy_cycles
 from validation.vela.estimate.operation import EstimatedOperation
-from validation.vela.estimate.traffic import Traffic, estimate_traffic
+from validation.vela.estimate.traffic import VelaTraffic, estimate_traffic
 
 
-class Estimate(Struct, frozen=True):
+class VelaEstimate(Struct, frozen=True):
     """An operation's estimate.
 
     ``cycles`` leave DMA out, ``npu_cycles`` have what is visible of it, ``op_cycles`` are the largest of these and every
@@ -21,7 +21,7 @@ class Estimate(Struct, frozen=True):
     """
 
     cycles: EstimatedCycles
-    traffic: Traffic
+    traffic: VelaTraffic
     npu_cycles: int
     op_cycles: int
 
@@ -54,7 +54,7 @@ def with_transfers(op: EstimatedOperation, npu: int, own_slack: int, slack: int)
     return npu + (table if buffered else max(table - slack, 0))
 
 
-def estimate_network(operations: Iterable[EstimatedOperation | None], accelerator: Accelerator) -> Iterator[Estimate | None]:
+def estimate_network(operations: Iterable[EstimatedOperation | None], accelerator: Accelerator) -> Iterator[VelaEstimate | None]:
     """Estimate of each operation in schedule order; None stands for one that Vela runs on the CPU or that is not described."""
     slack = 0
     for op in operations:
@@ -64,5 +64,5 @@ def estimate_network(operations: Iterable[EstimatedOperation | None], accelerato
             continue
         cycles, traffic, own_slack = estimate_cycles(op, accelerator), estimate_traffic(op), slack_cycles(op, accelerator)
         npu = with_transfers(op, cycles.npu, own_slack, slack)
-        yield Estimate(cycles, traffic, npu, max(npu, *traffic.total_cycles.values()))
+        yield VelaEstimate(cycles, traffic, npu, max(npu, *traffic.total_cycles.values()))
         slack = own_slack

@@ -60,7 +60,7 @@ def stored_elements(shape: Shape3D, layout: Layout | None) -> int:
     return shape.height * shape.width * (round_up(shape.depth, 16) if layout is Layout.NHCWB16 else shape.depth)
 
 
-class Operand(Struct, frozen=True):
+class VelaOperand(Struct, frozen=True):
     """A feature map of an operation: the shape it uses, the element's bits, the layout (None: neither of the two) and the memory."""
 
     shape: Shape3D
@@ -102,7 +102,7 @@ class Weights(Struct, frozen=True):
         return self.staging or self.home
 
 
-class Table(Struct, frozen=True):
+class VelaTable(Struct, frozen=True):
     """A look-up table: its bytes and the memory that it is copied from."""
 
     size: int
@@ -118,9 +118,9 @@ class EstimatedOperation(Struct, frozen=True):
 
     operator: str
     engine: Engine
-    ifm: Operand
-    ifm2: Operand | None
-    ofm: Operand
+    ifm: VelaOperand
+    ifm2: VelaOperand | None
+    ofm: VelaOperand
     ifm_block: Shape3D
     ofm_block: Shape3D
     stripe: Shape3D
@@ -130,7 +130,7 @@ class EstimatedOperation(Struct, frozen=True):
     upscale: Upscale = Upscale.NONE
     activation: str = ""
     weights: Weights | None = None
-    lut: Table | None = None
+    lut: VelaTable | None = None
 
     @property
     def clipped_ofm_block(self) -> Shape3D:

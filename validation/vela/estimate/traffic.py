@@ -14,7 +14,7 @@ from validation.vela.estimate.operation import Engine, EstimatedOperation, store
 from validation.vela.estimate.transfers import transferred_bytes
 
 
-class Access(Enum):
+class VelaAccess(Enum):
     """Kinds of data that are moved, in Vela's spelling."""
 
     LUT = "Lut"
@@ -23,12 +23,12 @@ class Access(Enum):
     SCALES = "Scales"
 
 
-class Traffic(Struct, frozen=True):
+class VelaTraffic(Struct, frozen=True):
     """Bytes read and written and cycles of access by memory and kind, and cycles of each memory in all (LUTs left out, as in Vela)."""
 
-    read: dict[tuple[VelaMemory, Access], int]
-    written: dict[tuple[VelaMemory, Access], int]
-    cycles: dict[tuple[VelaMemory, Access], int]
+    read: dict[tuple[VelaMemory, VelaAccess], int]
+    written: dict[tuple[VelaMemory, VelaAccess], int]
+    cycles: dict[tuple[VelaMemory, VelaAccess], int]
     total_cycles: dict[VelaMemory, int]
 
 
@@ -81,60 +81,62 @@ def _feature_map_bytes(op: EstimatedOperation) -> tuple[int, int, int]:
     )
 
 
-def _weight_traffic(op: EstimatedOperation, read: Counter[tuple[VelaMemory, Access]], written: Counter[tuple[VelaMemory, Access]]) -> None:
+def _weight_traffic(
+    op: EstimatedOperation, read: Counter[tuple[VelaMemory, VelaAccess]], written: Counter[tuple[VelaMemory, VelaAccess]]
+) -> None:
     weights = op.weights
     if weights is None:
         return
     passes = weight_passes(op)
     if weights.staging is not None:
         copied = weights.encoded_bytes + weights.scale_bytes
-        read[weights.home, Access.WEIGHTS] += copied
-        written[weights.staging, Access.WEIGHTS] += copied
-    read[weights.source, Access.WEIGHTS] += passes * weights.encoded_bytes
-    read[weights.source, Access.SCALES] += passes * weights.scale_bytes
+        read[weights.home, VelaAccess.WEIGHTS] += copied
+        written[weights.staging, VelaAccess.WEIGHTS] += copied
+    read[weights.source, VelaAccess.WEIGHTS] += passes * weights.encoded_bytes
+    read[weights.source, VelaAccess.SCALES] += passes * weights.scale_bytes
 
 
-def _weight_access(op: EstimatedOperation) -> Counter[tuple[VelaMemory, Access]]:
+def _weight_access(op: EstimatedOperation) -> Counter[tuple[VelaMemory, VelaAccess]]:
     """Bytes that count as weight and scale access, which are not those of the traffic.
 
     What is copied during the previous operation does not count; scales count at home even if they are staged
     (Vela 5.2.0 ``MeasureAccessCycles``).
     """
-    access: Counter[tuple[VelaMemory, Access]] = Counter()
+    access: Counter[tuple[VelaMemory, VelaAccess]] = Counter()
     weights = op.weights
     if weights is None:
         return access
     passes = weight_passes(op)
     if weights.staging is not None:
         copied = max(weights.encoded_bytes - (weights.first_transfer_bytes if weights.pre_buffered else 0), 0)
-        access[weights.home, Access.WEIGHTS] += copied
-        access[weights.staging, Access.WEIGHTS] += copied
-    access[weights.source, Access.WEIGHTS] += passes * weights.encoded_bytes
-    access[weights.home, Access.SCALES] += passes * weights.scale_bytes
+        access[weights.home, VelaAccess.WEIGHTS] += copied
+        access[weights.staging, VelaAccess.WEIGHTS] += copied
+    access[weights.source, VelaAccess.WEIGHTS] += passes * weights.encoded_bytes
+    access[weights.home, VelaAccess.SCALES] += passes * weights.scale_bytes
     return access
 
 
-def estimate_traffic(op: EstimatedOperation) -> Traffic:
+def estimate_traffic(op: EstimatedOperation) -> VelaTraffic:
     """The traffic of the operation, as Vela counts it: reads and writes of a memory share its bandwidth."""
-    read: Counter[tuple[VelaMemory, Access]] = Counter()
-    written: Counter[tuple[VelaMemory, Access]] = Counter()
+    read: Counter[tuple[VelaMemory, VelaAccess]] = Counter()
+    written: Counter[tuple[VelaMemory, VelaAccess]] = Counter()
     ifm, ifm2, ofm = _feature_map_bytes(op)
     access = _weight_access(op)
-    access[op.ifm.memory, Access.FEATURE_MAP] += ifm
-    read[op.ifm.memory, Access.FEATURE_MAP] += ifm
+    access[op.ifm.memory, VelaAccess.FEATURE_MAP] += ifm
+    read[op.ifm.memory, VelaAccess.FEATURE_MAP] += ifm
     if op.ifm2 is not None:
-        access[op.ifm2.memory, Access.FEATURE_MAP] += ifm2
-        read[op.ifm2.memory, Access.FEATURE_MAP] += ifm2
-    access[op.ofm.memory, Access.FEATURE_MAP] += ofm
-    written[op.ofm.memory, Access.FEATURE_MAP] += ofm
+        access[op.ifm2.memory, VelaAccess.FEATURE_MAP] += ifm2
+        read[op.ifm2.memory, VelaAccess.FEATURE_MAP] += ifm2
+    access[op.ofm.memory, VelaAccess.FEATURE_MAP] += ofm
+    written[op.ofm.memory, VelaAccess.FEATURE_MAP] += ofm
     _weight_traffic(op, read, written)
     totals: Counter[VelaMemory] = Counter()
     for (memory, _), size in access.items():
         totals[memory] += size
     cycles = {(memory, kind): memory.cycles(size) for (memory, kind), size in access.items()}
     if op.lut is not None:
-        read[op.lut.home, Access.LUT] += op.lut.size
-        written[SHRAM, Access.LUT] += op.lut.size
-        cycles[op.lut.home, Access.LUT] = op.lut.home.cycles(op.lut.size)
-        cycles[SHRAM, Access.LUT] = SHRAM.cycles(op.lut.size)
-    return Traffic(dict(read), dict(written), cycles, {memory: memory.cycles(size) for memory, size in totals.items()})
+        read[op.lut.home, VelaAccess.LUT] += op.lut.size
+        written[SHRAM, VelaAccess.LUT] += op.lut.size
+        cycles[op.lut.home, VelaAccess.LUT] = op.lut.home.cycles(op.lut.size)
+        cycles[SHRAM, VelaAccess.LUT] = SHRAM.cycles(op.lut.size)
+    return VelaTraffic(dict(read), dict(written), cycles, {memory: memory.cycles(size) for memory, size in totals.items()})

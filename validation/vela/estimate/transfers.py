@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from npu_model.program import Layout
 from npu_model.shapes import Shape3D
-from validation.vela.estimate.operation import EstimatedOperation, Operand, clip
+from validation.vela.estimate.operation import EstimatedOperation, VelaOperand, clip
 
 _BRICK = 16
 _LONGEST_WRITE = 64
 
 
-def burst_bits(operand: Operand, block: Shape3D, *, bits: int, read: bool) -> int:
+def burst_bits(operand: VelaOperand, block: Shape3D, *, bits: int, read: bool) -> int:
     """Bits that are consecutive in memory when ``block`` is moved, as Vela 5.2.0 sees it (``EstimateMemoryTransfer``).
 
     An NHCWB16 block moves rows of bricks. An NHWC block moves rows if it has all channels, else pixels: reads whole
@@ -36,14 +36,14 @@ def burst_bits(operand: Operand, block: Shape3D, *, bits: int, read: bool) -> in
     return 8
 
 
-def transferred_bytes(operand: Operand, block: Shape3D, elements: int, *, bits: int, read: bool) -> int:
+def transferred_bytes(operand: VelaOperand, block: Shape3D, elements: int, *, bits: int, read: bool) -> int:
     """Bytes of ``elements``, scaled up by how much shorter than the memory's burst the consecutive ones are."""
     longest = operand.memory.burst_bytes
     burst = min(longest, burst_bits(operand, block, bits=bits, read=read) // 8)
     return elements * bits // 8 * longest // burst
 
 
-def read_block_cycles(op: EstimatedOperation, ifm: Operand) -> int:
+def read_block_cycles(op: EstimatedOperation, ifm: VelaOperand) -> int:
     """Cycles until one IFM block is read, latency included; the longer of both operands (Vela 5.2.0 ``MinimumIfmCycles``).
 
     ``ifm`` stands for the operation's own IFM, of which a slice may need less.
@@ -58,7 +58,7 @@ def read_block_cycles(op: EstimatedOperation, ifm: Operand) -> int:
     )
 
 
-def write_block_cycles(op: EstimatedOperation, ofm: Operand) -> int:
+def write_block_cycles(op: EstimatedOperation, ofm: VelaOperand) -> int:
     """Cycles until one OFM block is written, latency included (Vela 5.2.0 ``MinimumOfmCycles``)."""
     size = transferred_bytes(ofm, op.ofm_block, clip(op.ofm_block, ofm.shape).elements, bits=ofm.bits, read=False)
     return ofm.memory.write_latency + ofm.memory.cycles(size)

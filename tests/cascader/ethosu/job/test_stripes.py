@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.job.staging import staged_bytes, weight_ranges, with_staged_weights
-from cascader.ethosu.job.stripes import Place, stripe, whole
+from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart
 from cascader.ethosu.verify.windows import rows_read
 from cascader.graph.row_graph import RowPart
@@ -22,7 +22,7 @@ from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Lay
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, ceil_div
 from sim.functional.execute import execute
-from sim.functional.memory import Memory, Store
+from sim.functional.memory import RegionBytes, Store
 
 pytestmark = pytest.mark.law
 
@@ -91,10 +91,10 @@ def test_propagator_check_and_kernel_agree_on_the_rows_that_a_stripe_reads(drawn
         assert extent == made.ifm.shape.height
 
 
-def anywhere(payload: EthosuPart) -> dict[str, Place]:
+def anywhere(payload: EthosuPart) -> dict[str, BufferPlace]:
     """Places in which nothing rolls."""
     names = {payload.ifm, payload.ofm, payload.ifm2 or payload.ifm}
-    return {name: Place(0, 1, 1 << 40) for name in names}
+    return {name: BufferPlace(0, 1, 1 << 40) for name in names}
 
 
 # A stripe run by itself.
@@ -109,7 +109,7 @@ def run_alone(operation: KernelOperation, arena: Store, constants: bytes) -> Sto
     size = len(arena)
     regions = (Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants), Region(ARENA, RegionRole.ARENA, size))
     program = Program(DEFAULT, (operation,), (0,), regions)
-    execute(program, Memory(program, arena), filters=FILTERS)
+    execute(program, RegionBytes(program, arena), filters=FILTERS)
     return arena
 
 
@@ -135,8 +135,8 @@ def test_a_stripe_on_rolling_buffers_makes_the_rows_of_the_whole(drawn: tuple[Et
     address = 0
     for (name, fm), (low, high) in zip(sources.items(), demands, strict=True):
         rows = data.draw(st.integers(high - low, height(fm)))
-        places[name] = Place(address, rows, row_bytes(fm))
-        whole_places[name] = Place(address, height(fm), row_bytes(fm))
+        places[name] = BufferPlace(address, rows, row_bytes(fm))
+        whole_places[name] = BufferPlace(address, height(fm), row_bytes(fm))
         flat.put(address, images[name])
         for y in range(low, high):
             one = images[name][y * row_bytes(fm) : (y + 1) * row_bytes(fm)]
@@ -144,8 +144,8 @@ def test_a_stripe_on_rolling_buffers_makes_the_rows_of_the_whole(drawn: tuple[Et
         address += ceil_div(len(images[name]), 16) * 16 + 16
     ofm = operation.ofm
     rows = data.draw(st.integers(end - start, height(ofm)))
-    places[payload.ofm] = Place(address, rows, row_bytes(ofm))
-    whole_places[payload.ofm] = Place(address, height(ofm), row_bytes(ofm))
+    places[payload.ofm] = BufferPlace(address, rows, row_bytes(ofm))
+    whole_places[payload.ofm] = BufferPlace(address, height(ofm), row_bytes(ofm))
     run_alone(whole(payload, whole_places), flat, constants)
     run_alone(stripe(payload, start, end, places), rolling, constants)
     for y in range(start, end):
@@ -163,7 +163,7 @@ def test_a_stripe_on_rolling_buffers_makes_the_rows_of_the_whole(drawn: tuple[Et
 def test_a_stripe_that_wraps_has_its_later_rows_in_the_lower_tile() -> None:
     payload = payload_of("tiny_residual", 1)
     rows = payload.operation.ifm.strides.y
-    places = {payload.ifm: Place(1024, 5, rows), payload.ofm: Place(0, 1, 1 << 40)}
+    places = {payload.ifm: BufferPlace(1024, 5, rows), payload.ofm: BufferPlace(0, 1, 1 << 40)}
     made = stripe(payload, 4, 6, places).ifm
     assert made.shape.height == 4
     assert made.tiles == Tiles(2, 2, made.shape.width, (1024 + 3 * rows, 0, 1024, 0))
@@ -173,7 +173,7 @@ def test_a_stripe_that_wraps_has_its_later_rows_in_the_lower_tile() -> None:
 def test_a_stripe_that_ends_at_the_end_of_its_buffer_does_not_wrap() -> None:
     payload = payload_of("tiny_residual", 1)
     rows = payload.operation.ifm.strides.y
-    made = stripe(payload, 2, 4, {payload.ifm: Place(0, 5, rows), payload.ofm: Place(0, 1, 1 << 40)}).ifm
+    made = stripe(payload, 2, 4, {payload.ifm: BufferPlace(0, 5, rows), payload.ofm: BufferPlace(0, 1, 1 << 40)}).ifm
     assert made.tiles == Tiles.single(Shape3D(4, made.shape.width, made.shape.depth), rows)
 
 

@@ -16,7 +16,7 @@ KEYS = st.tuples(*[st.integers(0, 3) | st.integers(-(1 << 63), (1 << 63) - 1)] *
 
 
 def lines(numbers: Numbers) -> dict[tuple[int, ...], int]:
-    """What stands in the table that the core reads."""
+    """The rows of the table that the core reads."""
     flat = numbers.table.tolist()
     found = [flat[at : at + WIDTH + 1] for at in range(0, len(flat), WIDTH + 1)]
     return {tuple(key): number for number, *key in found if number >= 0}

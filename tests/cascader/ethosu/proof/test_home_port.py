@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from cascader.ethosu.proof.home_port import ENDS, NOT_ISSUED, HomePort
-from cascader.ethosu.proof.state import Traffic
+from cascader.ethosu.proof.state import PortTraffic
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import MemoryOptions
 
@@ -59,7 +59,7 @@ def last_turn(traffic: list[tuple[int, int]]) -> int:
 @given(st.lists(st.tuples(st.booleans(), st.integers(0, 60), st.integers(1, 40)), min_size=1, max_size=8))
 def test_all_copies_and_reads_take_as_many_turns_as_one_after_the_other(drawn: list[tuple[bool, int, int]]) -> None:
     """A read comes behind all that was before; a copy behind the copies before, not before some turn."""
-    traffic, sent, copied = Traffic(), list[tuple[int, int]](), 0
+    traffic, sent, copied = PortTraffic(), list[tuple[int, int]](), 0
     for is_read, later, words in drawn:
         if is_read:
             sent.append((traffic.turns + later, words))

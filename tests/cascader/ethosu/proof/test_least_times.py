@@ -16,11 +16,11 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.proof.copy_room import CopyRoom
+from cascader.ethosu.proof.copy_room import ProofRoom
 from cascader.ethosu.proof.least_flow import START, LeastFlow
 from cascader.ethosu.proof.least_times import LeastTimes
 from cascader.ethosu.proof.least_work import Block, LeastWork
-from cascader.ethosu.proof.state import NO_REST, State
+from cascader.ethosu.proof.state import NO_REST, ProofState
 from cascader.ethosu.search.divisions import Divisions
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import StripeJob
@@ -102,7 +102,7 @@ def blocks(times: LeastTimes, jobs: list[StripeJob], chosen: frozenset[int]) -> 
 
 def with_room(plans: Cascader, system: MemorySystem, groups: Groups, chosen: frozenset[int], budget: int) -> int:
     """The least cycles of a division with a set of copies, each of which comes when it has room."""
-    room, divisions = CopyRoom(plans, budget), Divisions(plans)
+    room, divisions = ProofRoom(plans, budget), Divisions(plans)
     times, jobs = LeastTimes(plans, system, room), [job for group in groups for job in divisions.jobs(group)]
     return times.after(times.begin(), jobs, chosen, [int(live) for group in groups for live in room.live(group)]).cycles
 
@@ -148,7 +148,7 @@ def test_no_schedule_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(
     group, done = groups[holding], cut - sum(len(divisions.jobs(group)) for group in groups[:holding])
     last = divisions.jobs(group)[done - 1] if done else divisions.last_job(group.first)
     left = times.rest(group.first, [(divisions.jobs(group)[done:], group.last + 1, rest)], times.after, last)
-    before: State = times.after(times.begin(), jobs[:cut], chosen)
+    before: ProofState = times.after(times.begin(), jobs[:cut], chosen)
     if jobs[cut].part not in chosen:
         assert times.read(before, jobs[cut]) <= times.after(before, jobs[cut : cut + 1], chosen).cycles
     for draft in plans.copy_sets.drafts(groups, chosen, plans.copy_sets.room(groups), shares=False):

@@ -25,7 +25,7 @@ from npu_model.program import DataType, KernelOperation
 from npu_model.tflite.model import read_tflite
 from npu_testbed.pipeline import schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
-from sim.functional import State, run
+from sim.functional import NetworkState, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import litert_installed, reference_outputs
 
@@ -144,7 +144,7 @@ def test_a_state_that_nobody_keeps_is_read_before_it_is_written() -> None:
 def test_only_the_state_goes_into_the_next_inference() -> None:
     network = lower(planned())
     (inputs,) = seeded_inputs(network, 1, seed=0)
-    state = State(network)
+    state = NetworkState(network)
     run(network, inputs, state=state)
     (program,) = network.programs
     last = max(index for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))

@@ -186,7 +186,6 @@ def test_the_verbs_find_what_the_command_finds() -> None:
     seen: list[Choice] = []
     how = How(options=CascadeOptions(rungs=4, drafts=DraftOptions(moves=60)), seen=seen.append)
     memory, replay = SYSTEM, quick_cycles
-    memory, replay = SYSTEM, Replayer(quick_cycles, SYSTEM)
     found = schedule(network("tiny_residual"), DEFAULT, memory, 8192, replay, how)
     assert found.point.memory <= 8192
     assert found.least_cycles

@@ -19,7 +19,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.ethosu.spill.carried import Carried, Cut, carried, movable
+from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
 from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.buffers import buffers
@@ -36,12 +36,12 @@ OUTER = Outer("ext", 1)
 NAMES = ("tiny_residual", "ds_cnn")
 
 
-def possible(before: Network) -> list[Cut]:
+def possible(before: Network) -> list[CarriedCut]:
     graph = before.graph
-    return [Cut(name, part.name) for name in sorted(movable(before)) for part in graph.consumers(name)]
+    return [CarriedCut(name, part.name) for name in sorted(movable(before)) for part in graph.consumers(name)]
 
 
-def placed(before: Network, chosen: list[Cut], ahead: int = 0) -> tuple[Carried, Network]:
+def placed(before: Network, chosen: list[CarriedCut], ahead: int = 0) -> tuple[Carried, Network]:
     made = Carried(before, {})
     for cut in chosen:
         made = carried(made, cut, DEVICE, ahead) or made
@@ -88,7 +88,7 @@ def test_a_tensor_leaves_once_and_comes_back_for_each_reader_that_asks() -> None
     before = network("tiny_residual")
     name, readers = next((name, readers) for name in sorted(movable(before)) if len(readers := before.graph.consumers(name)) == 2)
     size = before.graph.tensor(name).size
-    once, twice = ([Cut(name, reader.name) for reader in some] for some in (readers[1:], readers))
+    once, twice = ([CarriedCut(name, reader.name) for reader in some] for some in (readers[1:], readers))
     assert placed(before, once)[0].moved == 2 * size
     made, form = placed(before, twice)
     assert made.moved == 3 * size
@@ -101,7 +101,7 @@ def test_a_tensor_leaves_once_and_comes_back_for_each_reader_that_asks() -> None
 def test_rows_leave_while_the_next_parts_read_them() -> None:
     before = network("tiny_residual")
     name = next(name for name in sorted(movable(before)) if len(before.graph.consumers(name)) == 2)
-    _, form = placed(before, [Cut(name, before.graph.consumers(name)[1].name)])
+    _, form = placed(before, [CarriedCut(name, before.graph.consumers(name)[1].name)])
     scheduler = DepthFirstScheduler(row_graph(form))
     jobs = [form.graph.parts[job.part].name for job in stripe_jobs(group_table(scheduler, (Group(0, len(form.graph.parts) - 1, 1),)))]
     away, reader = f"{name}/outside/away", before.graph.consumers(name)[0].name

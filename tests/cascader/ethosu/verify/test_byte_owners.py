@@ -7,7 +7,7 @@ from itertools import product
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascader.ethosu.verify.byte_owners import Access, ByteOwners
+from cascader.ethosu.verify.byte_owners import ByteAccess, ByteOwners
 from cascader.ethosu.verify.windows import Span
 
 SIZE = 64
@@ -30,12 +30,12 @@ def spans(draw: st.DrawFn) -> Span:
     return Span(draw(st.integers(0, SIZE - reach)), counts, (outer, inner), width, 0)
 
 
-ACCESSES = st.builds(Access, st.sampled_from("ab"), st.sampled_from([None, 0, 1]), spans())
+ACCESSES = st.builds(ByteAccess, st.sampled_from("ab"), st.sampled_from([None, 0, 1]), spans())
 STEPS = st.lists(st.tuples(st.booleans(), ACCESSES, st.integers(0, 1)), max_size=12)
 
 
 @given(STEPS)
-def test_bytes_are_there_as_long_as_nobody_else_has_taken_one(steps: list[tuple[bool, Access, int]]) -> None:
+def test_bytes_are_there_as_long_as_nobody_else_has_taken_one(steps: list[tuple[bool, ByteAccess, int]]) -> None:
     owners, held = ByteOwners(SIZE), dict[int, tuple[str, int | None, int]]()
     for takes, access, version in steps:
         key = access.tensor, access.turn, version

@@ -8,7 +8,7 @@ import pytest
 from msgspec.structs import replace
 
 from cascader.ethosu.job.feature_maps import rebase
-from cascader.ethosu.job.stripes import Place, stripe
+from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, ethosu_part
 from cascader.ethosu.verify.emitted import require_own_constants
 from cascader.frontends.vela import import_network
@@ -29,7 +29,7 @@ def border() -> tuple[str, EthosuPart]:
 
 def cut(start: int, end: int) -> KernelOperation:
     payload = border()[1]
-    return stripe(payload, start, end, {payload.ofm: Place(0, 1, 1 << 30)})
+    return stripe(payload, start, end, {payload.ofm: BufferPlace(0, 1, 1 << 30)})
 
 
 def test_every_stripe_reads_the_constants_of_its_own_rows() -> None:

@@ -1,0 +1,54 @@
+"""One meaning a word: a public class has a name of its own, and the glossary lists the few names that two still share."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections import defaultdict
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
+NOBODYS = re.compile(r"errand|luggage|wish|\bhow\b|kept", re.IGNORECASE)
+"""Words of nobody's: names of classes and files that no engineer would look for."""
+
+
+def glossary() -> str:
+    return (ROOT / "docs" / "glossary.md").read_text(encoding="utf-8")
+
+
+def classes() -> dict[str, list[str]]:
+    """The modules of each public class name."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for package in PACKAGES:
+        for path in sorted((ROOT / package).rglob("*.py")):
+            for node in ast.parse(path.read_text(encoding="utf-8")).body:
+                if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                    found[node.name].append(path.relative_to(ROOT).with_suffix("").as_posix())
+    return found
+
+
+def listed() -> dict[str, list[str]]:
+    """The names of the glossary's second table, each with its modules."""
+    table = glossary().partition("## Names that two classes share")[2].partition("## ")[0]
+    rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.splitlines() if line.startswith("| `")]
+    return {name.strip("`"): sorted(re.findall(r"`([^`]+)`", places)) for name, places in rows}
+
+
+def test_a_name_of_a_class_has_one_meaning_or_stands_in_the_glossary() -> None:
+    shared = {name: sorted(places) for name, places in classes().items() if len(places) > 1}
+    known = listed()
+    assert {name: places for name, places in shared.items() if not set(places) <= set(known.get(name, []))} == {}
+
+
+def test_words_of_nobodys_are_no_more_than_the_glossary_lists_as_going() -> None:
+    going = set(re.findall(r"`([^`]+)`", glossary().partition("## Words that go")[2].partition("## ")[0]))
+    modules = {path.stem for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
+    names = {name for name in (*classes(), *modules) if NOBODYS.search(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))}
+    assert names <= going
+
+
+def test_each_word_of_the_glossary_has_one_row() -> None:
+    table = glossary().partition("## ")[0]
+    words = [word for line in table.splitlines() if line.startswith("| ") for word in re.split(r",\s*", line.split("|")[1].strip())]
+    assert len(words) == len(set(words))
