@@ -30,7 +30,7 @@ from npu_testbed.models import load_model
 ROOT = Path(__file__).parents[1]
 OURS = (sys.executable, "-m", "npu_testbed")
 COMPARE, WITHOUT_VELA = "compare", "compare, without Vela's"
-VELA = (sys.executable, "-m", "ethosu.vela.vela", "--accelerator-config", "ethos-u55-128")
+VELA = (sys.executable, "-m", "ethosu.vela", "--accelerator-config", "ethos-u55-128")
 
 
 def seconds(words: tuple[str, ...], folder: str) -> tuple[float, float]:
