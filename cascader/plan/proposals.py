@@ -149,6 +149,7 @@ def ladder(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], rungs: int) -> tup
     table = _table(plans)
     sizes = table.sizes
     low, high = smallest_limit(table), sizes[-1]
-    step = (high / low) ** (1 / max(1, rungs - 1))
-    wanted = (low * step**i for i in range(rungs))
+    first = max(1, low)  # plans of tensors that all live outside the arena take no byte of it
+    step = (max(1, high) / first) ** (1 / max(1, rungs - 1))
+    wanted = (first * step**i for i in range(rungs))
     return tuple(sorted({low, high} | {sizes[min(len(sizes) - 1, bisect_left(sizes, value))] for value in wanted}))

@@ -14,7 +14,7 @@ from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.kernel_estimate import ranked
-from cascader.ethosu.cost.memory_path import IN_ARENA, Where
+from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Where
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.job.staging import staged_bytes, staged_content
 from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
@@ -69,6 +69,7 @@ class StripeCost:
         self._accelerator = accelerator
         self._terms_where = cache(lambda where: Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where))
         self._terms = self._terms_where(IN_ARENA)
+        self._bursts = [Source.of(system.ports[port]) for port in system.region_ports]
         self._own_terms = [self._terms_where(Where.of(one.operation)) if one else self._terms for one in self._payloads]
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
@@ -105,9 +106,13 @@ class StripeCost:
         return NOTHING if estimate is None else estimate.facts
 
     def _moving(self, part: int, size: int) -> Facts:
-        """A transfer of so many bytes, as if nothing ran beside it."""
-        terms = self._own_terms[part]
-        cycles = max(terms.staged.maps.moving(size), terms.staged.target.moving(size)) + terms.overhead
+        """A transfer of so many bytes, as if nothing ran beside it; one to or from a home has whole bursts, as the DMA's are."""
+        terms, payload = self._own_terms[part], self._payloads[part]
+        where = Where.of(payload.operation) if payload is not None else IN_ARENA
+        if where == IN_ARENA:
+            cycles = max(terms.staged.maps.moving(size), terms.staged.target.moving(size)) + terms.overhead
+        else:
+            cycles = max(self._bursts[region].moving(size) for region in (*where.reads, where.writes)) + terms.overhead
         return Facts(cycles, 0, 0, cycles, 0)
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:

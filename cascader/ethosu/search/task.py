@@ -21,6 +21,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.proven import Proof
 from cascader.ethosu.spill.spills import Spills, spilled_forms
+from cascader.ethosu.spill.staged_ends import staged_ends
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.brief import Brief
 from npu_model.memory.system import MemorySystem
@@ -127,6 +128,10 @@ class Task(Brief, frozen=True):
         if not always and origin.network is self.network:
             always = [self.network]  # each rewrite has lost a tensor that is named
         yield from (replace(origin, network=form) for form in always)
+        plain = next((form.network for form in made if not form.smaller), None)
+        if self.homes and plain is not None and always:
+            ends = staged_ends(plain, self.homes, self.system, find_accelerator(self.accelerator))
+            yield from (replace(origin, network=form) for form in ends)
         placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed)

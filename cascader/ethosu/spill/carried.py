@@ -117,6 +117,17 @@ def _reading(part: Part, old: str, new: str) -> Part:
     return replace(part, inputs=tuple(new if name == old else name for name in part.inputs), payload=replace(kernel, ifm=ifm, ifm2=ifm2))
 
 
+def _on(part: Part, old: str, new: str) -> Part:
+    """The part with another tensor, wherever it reads or writes it."""
+    reading, kernel = _reading(part, old, new), part.payload
+    assert isinstance(kernel, EthosuPart)  # noqa: S101  # as above
+    if kernel.ofm != old:
+        return reading
+    payload = reading.payload
+    assert isinstance(payload, EthosuPart)  # noqa: S101  # as above
+    return replace(reading, outputs=(new,), payload=replace(payload, ofm=new))
+
+
 def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 0) -> Carried | None:
     """``before`` with one cut more, whose transfers run ``ahead`` by so many rows.
 
@@ -150,3 +161,20 @@ def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 
             made[part.name] = [*brings, *(_reading(one, tensor, back) if one is part else one for one in own)]
     brought = {**before.brought, back: cut.tensor}
     return Carried(network.with_parts(made, tensors), outside, brought, moved, (*before.cuts, cut), ahead)
+
+
+def taken(before: Carried, tensor: str, device: Accelerator, ahead: int = 0) -> Carried | None:
+    """``before`` with an output outside the arena made inside it, from where a transfer takes its rows away; None as :func:`carried`."""
+    network, graph = before.network, before.network.graph
+    old, writers = graph.tensor(tensor), graph.writers(tensor)
+    rows = next(one.rows for one in row_graph(network).tensors if one.name == tensor)
+    bytes_map = _bytes_map(old.size, rows)
+    if bytes_map is None or not writers:
+        return None
+    inside = f"{tensor}/inside"
+    made = {part.name: [_on(part, tensor, inside)] for part in (*graph.producers(tensor), *graph.consumers(tensor))}
+    last = graph.parts[writers[-1]]
+    made[last.name].append(_part(f"{tensor}/away", _layer(last), inside, tensor, _copying(bytes_map, device), ahead))
+    tensors = (*graph.tensors, replace(old, name=inside, kind=TensorKind.INTERMEDIATE))
+    moved = before.moved + old.size
+    return Carried(network.with_parts(made, tensors), before.outside, before.brought, moved, before.cuts, ahead)
