@@ -114,26 +114,16 @@ def replayed(
     return tuple(points)
 
 
-FORMS = 2
-"""Forms, those of the fastest schedules, of which others are made for other costs: one where few replays are affordable."""
-
-BEHIND = 1.03
-"""Largest multiple of the fewest cycles at which a form's fastest schedule may lie for that."""
-
 OTHERS = 12_000_000
-"""Cycles that the replays of these others take at most for each form and limit: a tenth of a second."""
-
-_OF_A_FORM = 15
-"""Replays that the others of one form are expected to take."""
+"""Cycles that replays of schedules for other costs take at most for a form and a limit: a tenth of a second."""
 
 
 def starting_places(points: Iterable[Point], limit: int, forms: Sequence[Form]) -> list[tuple[Form, int]]:
-    """The forms of the fastest ``points`` of at most ``limit`` bytes, with that limit; none whose options have no other costs."""
-    form_of = {id(form.network): form for form in forms if form.options.other_costs}
-    fitting = sorted((point for point in points if point.memory <= limit), key=lambda point: (point.cycles, point.memory))
-    close_by = [point for point in fitting if point.cycles <= BEHIND * fitting[0].cycles and id(point.schedule.network) in form_of]
-    count = FORMS if close_by and _OF_A_FORM * close_by[0].cycles <= OTHERS else 1
-    return [(form, limit) for form in list(dict.fromkeys(form_of[id(point.schedule.network)] for point in close_by))[:count]]
+    """The form of the fastest of some ``points`` of at most ``limit`` bytes, with that limit; none if its options have no other costs."""
+    form_of = {id(form.network): form for form in forms}
+    fastest = min((point for point in points if point.memory <= limit), key=lambda point: (point.cycles, point.memory), default=None)
+    form = None if fastest is None else form_of[id(fastest.schedule.network)]
+    return [(form, limit)] if form is not None and form.options.other_costs else []
 
 
 def made_elsewhere(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Point, ...]:
