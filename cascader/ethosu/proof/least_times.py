@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import repeat
 
+from msgspec.structs import replace
+
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.network import ARENA, ethosu_part
 from cascader.ethosu.proof.arena_gate import UNPHASED, ArenaGate
@@ -124,21 +126,20 @@ class LeastTimes:
             times = [LONG_AGO] * len(START)
             if free < MOVED:
                 times[free if free < FINISH else -1] = 0
-            state = ProofState(made_at(times), 0, None, begun.segment)
-            state.earlier = (Done(0, 0),) if free == FINISH else ()
-            state.moved, state.issued = 0 if free == MOVED else LONG_AGO, LONG_AGO
-            state.gated = UNPHASED
-            if before is not None and self._plans.graph.parts[before.part].segment == begun.segment:
-                self._seed(state, before, free)
-            yield state
+            state = ProofState.begun(made_at(times), 0, None, begun.segment)
+            earlier, moved = (Done(0, 0),) if free == FINISH else (), 0 if free == MOVED else LONG_AGO
+            state = replace(state, earlier=earlier, moved=moved, issued=LONG_AGO, gated=UNPHASED)
+            same = before is not None and self._plans.graph.parts[before.part].segment == begun.segment
+            yield self._seeded(state, before, free) if before is not None and same else state
 
-    def _seed(self, state: ProofState, before: StripeJob, free: int) -> None:
-        """Tell a state of the job before it, if that is what is done at cycle 0."""
+    def _seeded(self, state: ProofState, before: StripeJob, free: int) -> ProofState:
+        """The state told of the job before it, if that is what is done at cycle 0."""
         payload = self._payloads[before.part]
         if free == MOVED and before.part in self._transfers.moved:
-            state.sent = Sent(before, LONG_AGO, 0, None)
-        elif free == FINISH and payload is not None and not payload.transfer:
-            state.past = Past(before, 0, 0, None, None)
+            return replace(state, sent=Sent(before, LONG_AGO, 0, None))
+        if free == FINISH and payload is not None and not payload.transfer:
+            return replace(state, past=Past(before, 0, 0, None, None))
+        return state
 
     def _moved(self, traffic: PortTraffic) -> int:
         """Words that have passed in all."""
@@ -146,9 +147,8 @@ class LeastTimes:
 
     def begin(self, part: int = 0) -> ProofState:
         """Before the first job, or before those of a later part, where it is not known how many words its constants' port has passed."""
-        state = ProofState(made_at(START), 0, None if part else PortTraffic(), self._plans.graph.parts[part].segment)
-        state.chain = UNKNOWN if part else FIRST
-        return state
+        traffic, chain = (None, UNKNOWN) if part else (PortTraffic(), FIRST)
+        return ProofState.begun(made_at(START), 0, traffic, self._plans.graph.parts[part].segment, chain)
 
     def after(
         self, state: ProofState, jobs: Iterable[StripeJob], staged: Staged | None = None, live: Iterable[int] = repeat(0)
@@ -167,22 +167,20 @@ class LeastTimes:
         if not kernels and state.chain.is_known:
             state = state.behind_kernels()
             # One object for each block, by which its links are known.
-            state.kernels = self._alone.setdefault(id(state.kernels[0]), state.kernels) if state.kernels else ()
+            state = replace(state, kernels=self._alone.setdefault(id(state.kernels[0]), state.kernels) if state.kernels else ())
         if segment != state.segment:
             # Each Program begins when the one before it has ended.
             end = state.cycles
-            chain = state.chain
-            state = ProofState(made_at([end] * len(START)), end, PortTraffic(), segment)
-            state.chain = chain if not kernels and chain.is_known else UNKNOWN
+            chain = state.chain if not kernels and state.chain.is_known else UNKNOWN
+            state = ProofState.begun(made_at([end] * len(START)), end, PortTraffic(), segment, chain)
         if not kernels:
             return self._moved_by(state, job, live) if job.part in self._transfers.moved else state
         copied = None if staged is None else job.part in staged
         made = self._one_way(state, job, kernels, copied)
         finish = made.rows[-1]
-        made.past = Past(job, finish, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
+        past = Past(job, finish, live, self._plans.cost.same_constants(job.part) if copied else None, state.past)
         newest = (*state.earlier, Done(finish, 0 if made.traffic is None else made.traffic.words))
-        made.earlier = newest[-self._device.max_outstanding_kernels :]
-        return made
+        return replace(made, past=past, earlier=newest[-self._device.max_outstanding_kernels :])
 
     def _moved_by(self, state: ProofState, job: StripeJob, live: int) -> ProofState:
         """The state behind a transfer within the arena: issued behind all before it and the kernels that it waits for."""
@@ -194,13 +192,11 @@ class LeastTimes:
             issued = max(issued, state.moved)
         begin, size = max(issued, state.moved), self._transfers.size(job)
         passed, gated = self._gate.passed(state.gated, begin, ceil_div(size, BEAT_BYTES), state.begin)
-        made = ProofState((state.kernels, state.rows), state.begin, traffic, state.segment)
-        made.moved = max(begin + self._transfers.cycles(size), passed + self._response)
-        made.issued, made.gated, made.earlier, made.chain = issued, gated, state.earlier, state.chain
-        made.sent = Sent(job, begin, made.moved, state.sent, state.sent.number + 1 if state.sent else 1)
-        made.mixed = state.mixed if traffic is None else (*state.mixed, made.moved)
-        made.past = Past(job, made.moved, live, None, state.past)
-        return made
+        moved = max(begin + self._transfers.cycles(size), passed + self._response)
+        sent = Sent(job, begin, moved, state.sent, state.sent.number + 1 if state.sent else 1)
+        mixed = state.mixed if traffic is None else (*state.mixed, moved)
+        past = Past(job, moved, live, None, state.past)
+        return replace(state, traffic=traffic, moved=moved, issued=issued, gated=gated, sent=sent, mixed=mixed, past=past, last=None)
 
     def _one_way(self, state: ProofState, job: StripeJob, kernels: Kernels, staged: bool | None) -> ProofState:  # noqa: FBT001  # one of three
         """The state behind a job with its part's constants copied, not copied, or either: then nobody counts the traffic."""
@@ -238,10 +234,8 @@ class LeastTimes:
         if reading is not None:
             rows, issued = self._kernels.reads(state.kernels, kernels, origins).behind(reading, rows)
             traffic = traffic and traffic._replace(issued=issued)
-        made = ProofState((kernels, rows), state.begin, traffic, state.segment)
-        made.issued, made.chain, made.last = start, chain, last
-        made.moved, made.mixed, made.sent, made.gated = moved, mixed, state.sent, state.gated
-        return made
+        changed = {"kernels": kernels, "rows": rows, "traffic": traffic, "issued": start, "moved": moved, "mixed": mixed}
+        return replace(state, **changed, chain=chain, last=last)
 
     def _room_from(self, past: Past | None, copy: int) -> int:
         """The cycle from which on there may be room for a copy: no job that is still to end leaves too little.

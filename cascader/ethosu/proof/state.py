@@ -7,9 +7,10 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import NamedTuple
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from cascader.ethosu.proof.arena_gate import OPEN
-from cascader.ethosu.proof.chosen_blocks import CUT, UNKNOWN, KernelJob
+from cascader.ethosu.proof.arena_gate import OPEN, Gated
+from cascader.ethosu.proof.chosen_blocks import CUT, UNKNOWN, Chain, KernelJob
 from cascader.ethosu.proof.home_port import NOT_ISSUED, Issued
 from cascader.ethosu.proof.least_flow import START, FlowTimes, LeastFlow
 from cascader.ethosu.proof.least_step import with_least
@@ -132,7 +133,7 @@ class Sent(NamedTuple):
     number: int = 1
 
 
-class ProofState:
+class ProofState(Struct, frozen=True, eq=False):
     """The least times behind some jobs, one for each block that the last kernel may have been made in, and how they got there.
 
     The jobs are those of the Program that began at cycle ``begin``; what has passed the constants' port since is in ``traffic`` (None:
@@ -143,51 +144,37 @@ class ProofState:
     cycle at which the DMA is done at the earliest with all copies and none of the transfers, with one of these, and so on.
     """
 
-    __slots__ = (
-        "begin",
-        "chain",
-        "earlier",
-        "gated",
-        "issued",
-        "kernels",
-        "last",
-        "mixed",
-        "moved",
-        "past",
-        "rows",
-        "segment",
-        "sent",
-        "traffic",
-    )
+    kernels: Kernels
+    rows: array[int]
+    begin: int
+    traffic: PortTraffic | None
+    segment: int
+    moved: int
+    issued: int
+    mixed: tuple[int, ...]
+    chain: Chain = UNKNOWN
+    last: KernelJob | None = None
+    earlier: tuple[Done, ...] = ()
+    past: Past | None = None
+    sent: Sent | None = None
+    gated: Gated = OPEN
 
-    def __init__(self, made: Made, begin: int, traffic: PortTraffic | None, segment: int) -> None:
-        self.kernels, self.rows = made
-        self.begin = begin
-        self.traffic = traffic
-        self.segment = segment
-        self.earlier: tuple[Done, ...] = ()
-        self.past: Past | None = None
-        self.sent: Sent | None = None
-        self.moved = begin
-        self.gated = OPEN
-        self.mixed: tuple[int, ...] = (begin,)
-        self.chain = UNKNOWN
-        self.last: KernelJob | None = None
-        self.issued = begin
+    @classmethod
+    def begun(cls, made: Made, begin: int, traffic: PortTraffic | None, segment: int, chain: Chain = UNKNOWN) -> ProofState:
+        """The state before the first job of a Program."""
+        return cls(*made, begin, traffic, segment, begin, begin, (begin,), chain)
 
     def behind_kernels(self) -> ProofState:
         """The state before a job that is no kernel: the last kernel is made in the block that is chosen if none comes right behind it."""
-        costs, made = self.chain.costs, ProofState((self.kernels, self.rows), self.begin, self.traffic, self.segment)
-        made.past, made.earlier = self.past, self.earlier
-        made.sent, made.moved, made.gated, made.issued, made.mixed = self.sent, self.moved, self.gated, self.issued, self.mixed
-        made.chain = CUT if self.chain.is_known else UNKNOWN
-        if costs:
-            at = costs.index(min(costs))
-            rows = self.rows[at * len(START) : (at + 1) * len(START)]
-            made.kernels, made.rows = (self.kernels[at],), rows + rows
-            made.past = self.past and self.past._replace(cycle=rows[-1])
-            made.earlier = (*self.earlier[:-1], self.earlier[-1]._replace(cycle=rows[-1]))
-        return made
+        costs = self.chain.costs
+        made = replace(self, chain=CUT if self.chain.is_known else UNKNOWN, last=None)
+        if not costs:
+            return made
+        at = costs.index(min(costs))
+        rows = self.rows[at * len(START) : (at + 1) * len(START)]
+        past = self.past and self.past._replace(cycle=rows[-1])
+        earlier = (*self.earlier[:-1], self.earlier[-1]._replace(cycle=rows[-1]))
+        return replace(made, kernels=(self.kernels[at],), rows=rows + rows, past=past, earlier=earlier)
 
     @property
     def least(self) -> FlowTimes:

@@ -33,4 +33,4 @@ def moved(program: Program, regions: Mapping[int, int], shift: Mapping[int, int]
             return replace(op, source=part(op.source), **target)
         return op
 
-    return replace(program, operations=tuple(map(operation, program.operations)), moved={})
+    return replace(program, operations=tuple(map(operation, program.operations)))

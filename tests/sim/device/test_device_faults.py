@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import struct
 
 import pytest
 from device_driver import ARENA, BUS, CLEAR_IRQ, CONSTANTS, END, IRQ, LIMITS, PARSE, POWER, RUN, STATE, STOP_REQUEST, STREAM, Bound
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from scheduling import schedule
 from test_device_runs import adapter, bound, expected, outputs, place
 
@@ -249,7 +249,7 @@ def test_a_start_at_the_end_of_the_queue_has_nothing_to_do() -> None:
 
 def test_a_stream_for_another_npu_is_a_parse_error() -> None:
     npu = bound(network())
-    small = replace(npu, device=Device("ethos-u55-32", adapter(), npu.bus))
+    small = dataclasses.replace(npu, device=Device("ethos-u55-32", adapter(), npu.bus))
     small.write(BASEP0=CONSTANTS, BASEP2=ARENA, BASEP4=ARENA)
     small.start()
     small.device.wait()
