@@ -36,6 +36,9 @@ from npu_model.weight_stream.work import operation_work
 GAIN = 0.95
 """Largest share of the estimated cycles at which another depth is taken: less gain is not worth a new stream."""
 
+SMALLEST = 2048
+"""Bytes of weights below which a layer is left as it is, unless its blocks are of unlike depths: in low stripes a new one may be slower."""
+
 FOLLOWED = 8
 """Blocks of each depth that are followed, those of the least estimates."""
 
@@ -128,8 +131,10 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
 
     def chosen(operation: KernelOperation, stream: bytes) -> KernelOperation | None:
-        work = operation_work(operation, (stream,), accelerator)
-        found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
+        found = None
+        if len(stream) >= SMALLEST:
+            work = operation_work(operation, (stream,), accelerator)
+            found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
         return _even(operation, accelerator, tuple(sources), stream) if found is None and is_uneven(operation) else found
 
     def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
