@@ -117,13 +117,21 @@ def replayed(
 OTHERS = 12_000_000
 """Cycles that replays of schedules for other costs take at most for a form and a limit: a tenth of a second."""
 
+USUAL_OTHERS = 15
+"""Replays that these are expected to take: where they are not affordable, as of a large network, there are none."""
+
 
 def starting_places(points: Iterable[Point], limit: int, forms: Sequence[Form]) -> list[tuple[Form, int]]:
-    """The form of the fastest of some ``points`` of at most ``limit`` bytes, with that limit; none if its options have no other costs."""
+    """The form of the fastest of some ``points`` of at most ``limit`` bytes, with that limit.
+
+    None if its options have no other costs, or if their replays would take more than :data:`OTHERS`.
+    """
     form_of = {id(form.network): form for form in forms}
     fastest = min((point for point in points if point.memory <= limit), key=lambda point: (point.cycles, point.memory), default=None)
-    form = None if fastest is None else form_of[id(fastest.schedule.network)]
-    return [(form, limit)] if form is not None and form.options.other_costs else []
+    if fastest is None or USUAL_OTHERS * fastest.cycles > OTHERS:
+        return []
+    form = form_of[id(fastest.schedule.network)]
+    return [(form, limit)] if form.options.other_costs else []
 
 
 def made_elsewhere(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Point, ...]:
