@@ -33,6 +33,7 @@ class _Draft:
     """A graph in the making; tensors are INTERMEDIATE until it is known who reads them."""
 
     draw: st.DrawFn
+    max_parts: int
     tensors: list[RowTensor] = field(default_factory=list)
     parts: list[RowPart] = field(default_factory=list)
     pointwise: set[int] = field(default_factory=set)
@@ -115,7 +116,8 @@ class _Draft:
         """A concatenation along the rows: one tensor written by two parts, the upper half first or last."""
         sources = self.source(), self.source()
         rows = [self.tensors[source].rows for source in sources]
-        if sum(rows) <= MAX_ROWS:
+        # One of the two parts alone would leave rows that nobody writes, which no network has.
+        if sum(rows) <= MAX_ROWS and len(self.parts) + 2 <= self.max_parts:
             output = self.tensor(TensorKind.INTERMEDIATE, sum(rows))
             unit = self.tensors[output].row_bytes
             for number in self.draw(st.sampled_from([(0, 1), (1, 0)])):
@@ -212,7 +214,7 @@ class _Draft:
 def row_graphs(draw: st.DrawFn, max_parts: int = 6, max_rows: int = MAX_ROWS) -> RowGraph:
     """Graphs of one to ``max_parts`` parts: windows with strides, taps and pads, joins, upscaling, concatenations, parts
     that cannot be cut, variables; with several outputs, parts nobody needs, overwritable operands and segments."""
-    draft = _Draft(draw)
+    draft = _Draft(draw, max_parts)
     draft.tensor(TensorKind.INPUT, draw(st.integers(1, max_rows)))
     if draw(st.integers(0, 3)) == 0:
         draft.tensor(TensorKind.INPUT, draw(st.integers(1, max_rows)))

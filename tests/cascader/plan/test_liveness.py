@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from naive_rows import KEPT, PRESENT, bytes_held, families, first_writes, lives, span
+from naive_rows import KEPT, PRESENT, bytes_held, families, first_writes, lives, rows_made, span
 from row_graphs import chain, divided_graphs, most_rows, schedule_groups
 
 from cascader.allocate.extents import live_bytes
@@ -120,3 +120,13 @@ def test_the_input_dies_row_by_row_while_the_output_grows() -> None:
     assert found[2].high.tolist() == [2, 2, 4, 4, 6, 6, 8]
     assert found[2].start == 1
     assert most_rows(found[1]) == 2
+
+
+@settings(max_examples=200)
+@given(divided_graphs(max_parts=3))
+def test_every_row_of_a_drawn_graph_is_there_at_first_or_written(divided: Divided) -> None:
+    """The bytes of an output are counted from its first row on: a row that nobody writes would have to be held, too."""
+    graph, _ = divided
+    for index, tensor in enumerate(graph.tensors):
+        made = (rows_made(graph, part, index, 0, part.rows) for part in graph.parts if index in part.outputs)
+        assert tensor.kind in PRESENT or set().union(*made) == set(range(tensor.rows))
