@@ -43,7 +43,7 @@ from npu_testbed.views import svg
 from validation.tables import Table
 
 CONVENTIONS = {"in arena": (), "input off": ("input",), "both ends off": ("input", "output")}
-"""What lives outside the arena, by the name of the convention."""
+"""Tensors outside the arena, by the name of the convention."""
 
 NOTHING_TWICE, DEFAULT = Fraction(1), None
 """Bounds of the multiply-accumulates."""

@@ -165,7 +165,7 @@ class Cascader:
         return tuple(sorted(found, key=lambda candidate: candidate.cycles))
 
     def made_for(self, other: Cascader, limit: int) -> Iterator[Candidate]:
-        """What comes of the drafts for ``limit`` bytes of another cascader of the network, which expects other cycles.
+        """Candidates from the drafts for ``limit`` bytes of another cascader of the network, which expects other cycles.
 
         Each is made in the blocks that are best there, in those that are best here, and with the copies that are best here.
         """

@@ -50,7 +50,7 @@ typedef struct {
     i64 first, length, room;
 } Queue;
 
-/* What has passed a gate. */
+/* Words that passed a gate, and the cycle. */
 typedef struct {
     i64 cycle, words;
 } Passed;

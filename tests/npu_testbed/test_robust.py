@@ -20,7 +20,7 @@ from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.frontiers import FrontierPoint
 from validation.fvp.ablation import AblationScore
-from validation.fvp.undecided import NAMES, Change, is_undecided, score_of, undecided
+from validation.fvp.undecided import EXCLUDED, NAMES, Change, is_undecided, score_of, undecided
 
 ONE, TWO, BOTH = Change.of(NAMES[0]), Change.of(NAMES[1]), Change.of(*NAMES[:2])
 
@@ -34,21 +34,23 @@ def full() -> AblationScore:
     ("change", "stands"),
     [
         (Change.of("weights dealt in proportion, 8 a cycle"), True),
-        (Change.of("IFM reads of 64 bytes, not 32", "reads and writes with a cap each"), True),
+        (Change.of("weights of a step all at once", "reads and writes with a cap each"), True),
+        (Change.of("IFM reads of 64 bytes, not 32", "reads and writes with a cap each"), False),
         (Change.of("no drain at a SHRAM reconfiguration"), False),
         (Change.of("IFM kept in one buffer, not two"), False),
     ],
     ids=lambda value: value.name if isinstance(value, Change) else str(value),
 )
 def test_a_change_stands_if_its_errors_are_within_half_again_the_models_and_its_beats_are_exact(change: Change, stands: bool) -> None:  # noqa: FBT001  # a parameter
-    """The largest of those that stand is 1.47 times the model's, the least that does not 1.53 times."""
+    """The largest of those that stand is 1.47 times the model's, the least of the pairs that do not 1.58 times."""
     assert is_undecided(score_of(change), full()) == stands
     assert (change in undecided()) == stands
 
 
-def test_the_changes_are_the_rows_of_the_ablation_and_all_pairs_of_them() -> None:
+def test_the_changes_are_the_rows_of_the_ablation_and_all_pairs_of_them_that_stand() -> None:
     changes = undecided()
-    assert len(changes) == len(NAMES) + len(NAMES) * (len(NAMES) - 1) // 2 == 78
+    assert len(changes) == len(NAMES) + len(NAMES) * (len(NAMES) - 1) // 2 - len(EXCLUDED) == 89
+    assert {change.names for change in changes}.isdisjoint(EXCLUDED)
     assert all(change.timing() != DEFAULT_TIMING for change in changes)
     assert BOTH.timing(TimingParameters(grant=3)).grant == 3
 
@@ -135,11 +137,11 @@ def test_nothing_is_claimed_of_the_cycles_of_the_smallest_or_of_one_that_is_no_f
 def test_a_comparison_says_ranges_verdicts_and_the_changes_that_were_tried() -> None:
     made = compare("zoo:tiny_conv", rungs=2, sweep=0, processes=1, robust=True)
     document = comparison_json(made)
-    assert len(document["robust"]["changes"]) == 78
+    assert len(document["robust"]["changes"]) == 89
     for one, robust in zip(document["answers"], document["robust"]["answers"], strict=True):
         assert robust is None or robust["low"] <= one["cycles_ratio"] <= robust["high"]
     printed = " ".join(comparison_text(made).split())
-    assert "under 78 changes of the timing model" in printed
+    assert "under 89 changes of the timing model" in printed
     assert "; ".join(NAMES) in printed
     assert any("Wins in bytes at Vela Size's cycles: " in note for note in summary_table((made,)).notes)
     assert "robust" not in comparison_json(replace(made, robust=None))

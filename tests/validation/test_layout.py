@@ -41,11 +41,10 @@ def test_a_ratio_in_a_header_is_broken_before_its_stroke() -> None:
     assert text.isascii()
 
 
-def test_a_long_name_keeps_its_end() -> None:
+def test_a_long_name_keeps_what_tells_it_apart() -> None:
     rows = [(f"functional_1/{kind}_1_1/Relu", "MAC array", "1,204,224") for kind in ("pointwise", "depthwise")]
     text = grid(("layer", "bound by", "cycles"), rows, (True, True, False), 48)
-    assert ".../pointwise_1_1/Relu" in text
-    assert ".../depthwise_1_1/Relu" in text
+    assert [line.split()[0] for line in text.splitlines()[-2:]] == ["pointwise_1_1", "depthwise_1_1"]
 
 
 @pytest.mark.parametrize("limit", [20, 24, 30, 200])

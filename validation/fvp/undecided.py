@@ -30,6 +30,7 @@ NAMES = (
     "transactions cut where they start",
     "IFM reads of 64 bytes, not 32",
     "reads and writes with a cap each",
+    "cap counted anew with each period",
     "command words parsed one a cycle",
     "ports: one transaction a turn, not 8",
     "ports: no issue ahead of the data path",
@@ -37,8 +38,14 @@ NAMES = (
 )
 """The changes within the bound, by their names in the tables of the decision record on the timing model.
 
-Every pair of them is within the bound, too.
+Every pair of them is within the bound, too, but those of :data:`EXCLUDED`.
 """
+
+EXCLUDED = (
+    ("weights wait for the kernel's dependencies", "weights of a step all at once"),
+    ("IFM reads of 64 bytes, not 32", "reads and writes with a cap each"),
+)
+"""The pairs that are not: together they have 1.65 and 1.58 times the full model's mean error."""
 
 
 class Change(Struct, frozen=True):
@@ -81,8 +88,8 @@ def _pairs(names: Sequence[str]) -> Iterator[Change]:
 
 
 def undecided() -> tuple[Change, ...]:
-    """The changes that public data cannot exclude, and all pairs of them."""
-    return (*map(Change.of, NAMES), *_pairs(NAMES))
+    """The changes that public data cannot exclude, and the pairs of them that it cannot exclude either."""
+    return (*map(Change.of, NAMES), *(pair for pair in _pairs(NAMES) if pair.names not in EXCLUDED))
 
 
 def score_of(change: Change) -> AblationScore:

@@ -20,7 +20,7 @@ def _camera_and_pose(net: PortfolioBuilder) -> list[TensorHandle]:
 
 
 def _frames(net: PortfolioBuilder) -> list[TensorHandle]:
-    """What has moved from the frame before, in the arena, to the one that a camera writes elsewhere; the map goes to a display."""
+    """Motion between the frame before, in the arena, and the one that a camera writes elsewhere; the map goes to a display."""
     before, now = (net.conv2d(net.input((1, 40, 56, 3), name), 8, strides=(2, 2), activation="RELU6") for name in ("before", "now"))
     x = net.conv2d(net.concat([before, now]), 16, activation="RELU6")
     return [net.conv2d(net.resize_nearest(x), 2), net.fully_connected(net.mean(x), 3)]

@@ -481,7 +481,7 @@ static int read_terms(Issue *m, PyObject *const *arguments, Flat *flats, Py_ssiz
     return 0;
 }
 
-/* What is found, or if that is not known what is missing; all else is freed. */
+/* The answer: the timeline found, or the costs that are missing for it; all else is freed. */
 static PyObject *answer(Issue *m, Flat *flats, Growing *found)
 {
     free(m->issued);

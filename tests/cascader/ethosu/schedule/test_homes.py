@@ -102,8 +102,12 @@ def test_an_input_behind_the_slower_port_costs_more_cycles() -> None:
     plans = [whole("resnet8", f"input={memory}") for memory in ("sram", "ext")]
     fast, slow = (counted_network(lower(plan), on_ports(SYSTEM, plan.network.homes)) for plan in plans)
     plain = counted_network(lower(whole("resnet8")), SYSTEM)
-    assert fast.cycles == plain.cycles < slow.cycles
-    assert slow.beats.axi0_read < fast.beats.axi0_read
+    # The same memory takes the same time, but for commands: the region of the input is another one, so that other words set regions.
+    words = [sum(replay.replays[0].program.words) for replay in (fast, plain)]
+    assert words[0] != words[1]
+    assert abs(fast.cycles - plain.cycles) <= plain.cycles // 1000
+    assert max(fast.cycles, plain.cycles) < slow.cycles
+    assert fast.beats.axi0_read == plain.beats.axi0_read > slow.beats.axi0_read
 
 
 def test_a_schedule_file_keeps_homes() -> None:
