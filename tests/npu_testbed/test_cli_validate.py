@@ -142,7 +142,9 @@ def test_comparisons_of_several_accelerators_are_the_same_as_those_of_compare(mo
     assert [one["accelerator"] for one in document["comparisons"]] == list(devices)
     assert {one["memory_system"] for one in document["comparisons"]} == {"timing adapter off"}
     alone = call("compare", "zoo:tiny_conv", "--accelerator-config", devices[1], "--timing-adapter", "off", "--json")
-    assert document["comparisons"][1]["networks"] == json.loads(alone.output)["networks"]
+    # An inference with the CPU's operators is what `compare` alone tells: it has a table of the CPU.
+    told = [{key: value for key, value in one.items() if key != "inference"} for one in json.loads(alone.output)["networks"]]
+    assert document["comparisons"][1]["networks"] == told
     assert document["passed"] is (outcome.status == 0) is all(one["passed"] for one in document["comparisons"])
 
 
