@@ -105,7 +105,7 @@ def _run(argv: Sequence[str] | None) -> int:
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
     if arguments.command in _SEARCHES and (slow := slow_sentence()):
         say("note", slow)
-    with vela_timeout(getattr(arguments, "vela_timeout", None)):
+    with vela_timeout(arguments):
         try:
             return int(arguments.run(arguments))
         except KeyboardInterrupt as stop:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from fractions import Fraction
 from importlib import import_module
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.network.network import CpuPart
 from cascader.ethosu.search.effort import QUICK, STANDARD
@@ -70,8 +70,17 @@ def load_task(
     if is_te(source):
         if ignore_ops:
             raise InputError(f"Operators {', '.join(ignore_ops)} cannot stay on the CPU: {source} is a graph of Tensor Expressions alone.")
-        given: dict[str, Any] = {"rungs": rungs, "timing": timing, "recompute": recompute, "homes": homes, "progress": progress}
-        return te_task(source, accelerator_config, system, **given)
+        return te_task(
+            source,
+            accelerator_config,
+            system,
+            rungs=rungs,
+            timing=timing,
+            recompute=recompute,
+            homes=homes,
+            spill=spill,
+            progress=progress,
+        )
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
     found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)

@@ -42,13 +42,14 @@ def network_task(
     timing: TimingParameters = DEFAULT_TIMING,
     recompute: Fraction | None = None,
     homes: tuple[str, ...] = (),
+    spill: str | None = None,
 ) -> Task:
     """The task of scheduling a network, whatever it is made of: ``origin`` is the model's name, its hash and the tools of its front end.
 
     The rest is as :func:`task_of` has it.
     """
     name, digest, tools = origin
-    terms = _terms(rungs, timing, recompute, homes, one_core=True)
+    terms = _terms(rungs, timing, recompute, homes, one_core=True, spill=spill)
 
     def provenance(memories: MemorySystem) -> Provenance:
         return Provenance(name, digest, tool_versions(tools), memories, timing)

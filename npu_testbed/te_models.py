@@ -96,6 +96,7 @@ def te_task(
     timing: TimingParameters,
     recompute: Fraction | None,
     homes: tuple[str, ...],
+    spill: str | None,
     progress: Callable[[str], None],
 ) -> Task:
     """The task of scheduling Tensor Expressions, as :func:`npu_testbed.tasks.task_of` has it for a file."""
@@ -115,6 +116,7 @@ def te_task(
         timing=timing,
         recompute=recompute,
         homes=homes,
+        spill=spill,
     )
 
 

@@ -2,19 +2,30 @@
 
 from __future__ import annotations
 
+import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
+from npu_model.errors import InputError
 
 
 @contextmanager
-def vela_timeout(seconds: float | None) -> Iterator[None]:
-    """Within, a compilation takes at most so many seconds; None leaves it at what it was."""
+def vela_timeout(arguments: argparse.Namespace) -> Iterator[None]:
+    """Within, a compilation takes at most the seconds of ``--vela-timeout``, where that was given.
+
+    InputError if what is given is a graph of Tensor Expressions, which Vela does not compile.
+    """
+    seconds: float | None = getattr(arguments, "vela_timeout", None)
     if seconds is None:
         yield
         return
+    from npu_testbed.te_models import is_te  # noqa: PLC0415  # --help imports no models
+
+    model = getattr(arguments, "model", None)
+    if model is not None and is_te(model):
+        raise InputError(f"--vela-timeout {seconds:g} was given with {model}: Vela compiles no Tensor Expressions; drop the option.")
     before = os.environ.get(TIMEOUT_VARIABLE)
     os.environ[TIMEOUT_VARIABLE] = repr(seconds)
     try:

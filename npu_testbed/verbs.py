@@ -136,7 +136,7 @@ def ask(command: str, *sources: Source, progress: Progress | None = None, beside
         arguments = parser.parse_args([*given, "--", *names])
         vars(arguments).update(beside)
         try:
-            with vela_timeout(getattr(arguments, "vela_timeout", None)):
+            with vela_timeout(arguments):
                 return arguments.run.answer(arguments, silent if progress is None else progress)
         except MemoryError:
             raise Error(memory_sentence()) from None

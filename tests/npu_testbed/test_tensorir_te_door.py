@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
+from command_line import refusal
 from msgspec.structs import replace
 from te_operators import Constants, image, two_convolutions
 
@@ -173,3 +174,18 @@ def test_the_document_of_a_graph_s_schedule_is_that_of_a_model_s(graph: Path) ->
     found = json.loads(npu_testbed.schedule(f"{graph}:make_graph").to_json())
     assert found["model"] == "net.py:make_graph"
     assert found["command"] == "schedule"
+
+
+@pytest.mark.parametrize("command", ["schedule", "frontier"])
+def test_a_time_for_vela_is_refused_where_vela_has_no_work(command: str, graph: Path, tmp_path: Path) -> None:
+    source, out = f"{graph}:make_graph", tmp_path / "net.json"
+    words = f"--vela-timeout 5 was given with {source}: Vela compiles no Tensor Expressions; drop the option."
+    assert refusal(command, source, "-o", out, "--vela-timeout", 5).strip().endswith(words)
+    assert not out.exists()
+    with pytest.raises(InputError, match="Vela compiles no Tensor Expressions"):
+        npu_testbed.verify("net.json", model=source, vela_timeout=5)
+
+
+def test_a_memory_to_spill_a_graph_to_is_one_that_is_there(graph: Path, tmp_path: Path) -> None:
+    source = f"{graph}:make_graph"
+    assert "names no memory of timing adapter u55_high_end" in refusal("schedule", source, "--spill", "tape", "-o", tmp_path / "no.json")
