@@ -77,7 +77,7 @@ class Rounds:
         forms, budget = self.explored.forms, self.explored.useful(self.best.budget)
         judge, begin = self.best.task.replay, self.point.cycles
         asked = [self.executor.submit(self.prover, forms[number], budget, begin, judge, share) for number in numbers]
-        for number, (proof, found) in zip(numbers, answers(asked, "Searching everything: {} of {} layouts", self.show), strict=True):
+        for number, (proof, found) in zip(numbers, answers(asked, "Searching everything: {} of {} forms", self.show), strict=True):
             # What any arena of these bytes asks for is known before.
             least = max(proof.least_cycles, min(self.explored.bounds[number].at(budget), begin))
             before = self.proofs.get(number)

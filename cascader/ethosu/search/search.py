@@ -108,7 +108,7 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
         Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance)
         for place, origin in zip(_places(origins), origins, strict=True)
     )
-    outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} layouts", show))
+    outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} forms", show))
     chosen = _searched(origins, outlines)
     forms, outlines = tuple(forms[number] for number in chosen), tuple(outlines[number] for number in chosen)
     fewest, most = min(one.least_bytes for one in outlines), max(one.most_bytes for one in outlines)
