@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import platform
 import sys
-import tempfile
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -105,6 +104,8 @@ def _report(error: BaseException) -> str:
     """Where the traceback was written to."""
     text = "".join(traceback.format_exception(error))
     about = f"npu-testbed {VERSION}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv!r}\n\n"
+    import tempfile  # noqa: PLC0415  # a mistake of ours is rare, and this takes a while to import
+
     descriptor, path = tempfile.mkstemp(prefix="npu-testbed-error-", suffix=".txt", text=True)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:
         file.write(about + text)

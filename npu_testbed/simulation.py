@@ -22,7 +22,8 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.compiled_homes import homes_of
-from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, Inference, inference_of, load_cpu_table
+from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
+from npu_testbed.cpu_time.estimate import Inference, inference_of
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name

@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
-
 from npu_testbed.commands.options import Parser, add_json_option, example
 from npu_testbed.commands.printing import Printed
 
@@ -136,6 +134,8 @@ def answer_fit(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
 def answer_check(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay; status 1 if the profile does not hold."""
+    from msgspec import to_builtins
+
     from npu_testbed.outcomes import PlainOutcome
     from validation.calibrate import calibrate_check, check_tables, from_toml, reference_profile
     from validation.reading import read_configuration

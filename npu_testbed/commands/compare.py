@@ -6,8 +6,6 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
@@ -93,6 +91,8 @@ def add(commands: Any) -> None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> ComparisonOutcome:
     """Compare, and write what is asked for."""
+    from msgspec.structs import replace
+
     from npu_testbed.commands.choices import arena_bound, home_options, memory_options
     from npu_testbed.comparisons.comparison import compare
     from npu_testbed.cpu_time import load_cpu_table

@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, SupportedOpsReport, Version
 from npu_testbed.commands.options import (
     Parser,
@@ -148,6 +146,8 @@ def _add_vela_options(parser: Parser) -> None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> CompilationOutcome:
     """Compile, and write all files or none."""
+    from msgspec.structs import replace
+
     from npu_testbed.compilation.compiler import compile_model, debug_files, network_name
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import say

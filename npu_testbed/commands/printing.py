@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
-from npu_testbed.outcomes import Outcome
-from npu_testbed.progress import Progress
+if TYPE_CHECKING:
+    from npu_testbed.outcomes import Outcome
+    from npu_testbed.progress import Progress
 
-Answer = Callable[[argparse.Namespace, Progress], Outcome]
+Answer = Callable[[argparse.Namespace, "Progress"], "Outcome"]
 """The work of a command: from its arguments, with progress, to its result. It writes the files that are asked for and prints nothing."""
 
 

@@ -7,8 +7,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_testbed.commands.options import (
@@ -155,6 +153,8 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     """Make the schedule, replay it and write it; Terminated if a signal ended the search, once the best until then is written."""
     from concurrent.futures import ThreadPoolExecutor
 
+    from msgspec.structs import replace
+
     from npu_testbed.commands.choices import arena_bound
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import INTERRUPTED
@@ -240,6 +240,8 @@ def _replayed(
     choice: Choice, arguments: argparse.Namespace, cpu: CpuTable, show: Progress
 ) -> tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes]]:
     """The replay with what it shows a user, and the table and the page that are asked for, by their paths."""
+    from msgspec.structs import replace
+
     from npu_testbed.simulation import simulate_schedule
 
     plan = choice.point.schedule

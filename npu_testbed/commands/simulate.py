@@ -7,8 +7,6 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from msgspec.structs import replace
-
 from npu_model.errors import InputError
 from npu_testbed.commands.options import (
     Parser,
@@ -168,6 +166,8 @@ def _window(text: str) -> tuple[int, int | None]:
 
 def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
     """Replay a schedule: a file, or one that is at hand."""
+    from msgspec.structs import replace
+
     from npu_testbed.pipeline import read_schedule, simulate_schedule
     from npu_testbed.streaming import stream_of, streamed_input
     from npu_testbed.timing import load_timing
@@ -220,6 +220,8 @@ def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
 
 
 def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Simulate, show: Progress) -> ReplayOutcome:
+    from msgspec.structs import replace
+
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.files import write_files
@@ -286,6 +288,8 @@ def _answer(arguments: argparse.Namespace, kind: str, source: str, simulate: Sim
 
 def _explained(simulation: Simulation, arguments: argparse.Namespace, source: str) -> Simulation:
     """The simulation whose operators on the CPU say why they are there, where that is asked for."""
+    from msgspec.structs import replace
+
     from npu_testbed.cpu_reasons import with_reasons_of
 
     if not arguments.show_cpu_operations and arguments.report is None:

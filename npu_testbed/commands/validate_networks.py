@@ -6,8 +6,6 @@ import argparse
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
-
 from npu_testbed.commands.options import (
     Parser,
     add_input_shape_option,
@@ -197,6 +195,8 @@ def answer_estimate(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
 def answer_litert(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Count the differing bytes; status 1 if they are unexplained."""
+    from msgspec import to_builtins
+
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import litert_table, validate_litert
 

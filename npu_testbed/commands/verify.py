@@ -5,9 +5,6 @@ from __future__ import annotations
 import argparse
 from typing import TYPE_CHECKING, Any
 
-from msgspec import to_builtins
-from msgspec.structs import asdict
-
 from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, add_vela_timeout_option, example
 from npu_testbed.commands.printing import Printed
 
@@ -77,6 +74,9 @@ def _seed(text: str) -> int:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
+    from msgspec import to_builtins
+    from msgspec.structs import asdict
+
     from npu_model.printable import printable
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.pipeline import prove, verify

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Iterator
-from typing import Any
-
-from msgspec import Struct
+from typing import Any, NamedTuple
 
 from npu_model.errors import InputError
 
@@ -16,7 +14,7 @@ _ONE_STAGE = "it is no stage of this compilation"
 _NO_SWITCH = "the cascader has no such switch"
 
 
-class VelaOption(Struct, frozen=True):
+class VelaOption(NamedTuple):  # no Struct: --help makes them, and answers before msgspec would be imported
     """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if there is one.
 
     It is refused if ``refused`` and given with another value than ``harmless``; else it is noted. One that is ``alone`` Vela answers

@@ -9,7 +9,8 @@ from typing import Any
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.report import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import summary_table
-from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, Inference, inference_of, load_cpu_table
+from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
+from npu_testbed.cpu_time.estimate import Inference, inference_of
 from npu_testbed.cpu_time.report import inference_json, inference_sentence
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome

@@ -7,7 +7,7 @@ from typing import Any
 from cascader.frontends.vela.remedies import explained, grouped, named, remedy
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
-from npu_testbed.cpu_time import Inference
+from npu_testbed.cpu_time.estimate import Inference
 from npu_testbed.cpu_time.report import cycles_text
 from validation.layout import filled, grid
 

@@ -313,6 +313,25 @@ def test_a_key_word_network_is_replayed_in_about_a_second(tmp_path: Path) -> Non
     assert os.times().children_user - start < 1.5
 
 
+def test_help_imports_no_library() -> None:
+    code = "import sys; from npu_testbed.__main__ import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert "npu_testbed.cli" in done.stderr.split()
+    assert not {"msgspec", "numpy", "tflite", "ethosu", "tvm", "cascader.tensorir"} & set(done.stderr.split())
+
+
+def test_numpy_is_imported_while_vela_runs_not_before(tmp_path: Path) -> None:
+    model, plan = tmp_path / "net.tflite", tmp_path / "plan.json"
+    model.write_bytes(build("tiny_conv"))
+    code = (
+        "import sys; from cascader.frontends.vela import compiler; from npu_testbed.__main__ import main; before = compiler.child\n"
+        "def child(*given, **named):\n    print('numpy' in sys.modules, file=sys.stderr)\n    return before(*given, **named)\n"
+        f"compiler.child = child; main(['schedule', {str(model)!r}, '-o', {str(plan)!r}])"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    assert done.stderr.split()[0] == "False"
+
+
 def test_options_are_not_abbreviated() -> None:
     parser = build_parser()
     assert isinstance(parser, Parser)

@@ -15,7 +15,8 @@ from cpu_networks import cpu_split_network
 from npu_model.errors import InputError
 from npu_model.tflite.macs import MOST, operator_macs
 from npu_model.tflite.model import TfliteOperator, TfliteTensor, read_tflite
-from npu_testbed.cpu_time import DEFAULT_CPU, inference_of, load_cpu_table
+from npu_testbed.cpu_time import DEFAULT_CPU, load_cpu_table
+from npu_testbed.cpu_time.estimate import inference_of
 from npu_testbed.cpu_time.table import SHIPPED, parse_cpu_table
 from npu_testbed.simulation import Simulation, simulate_vela
 from validation.zoo import build
