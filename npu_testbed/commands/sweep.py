@@ -62,7 +62,8 @@ def add(commands: Any) -> None:
         help="schedule networks on every combination of MACs, memories, budgets and parameters",
         description=(
             "Schedule each network on each accelerator with each memory system, each value of each parameter and each budget, as "
-            "`schedule` does, and say what is fastest within each budget. With --results a sweep that was interrupted goes on where it was."
+            "`schedule` does, and say what is fastest within each budget. A larger budget gets what a smaller one found, if that is "
+            "better. With --results a sweep that was interrupted goes on where it was."
         ),
         epilog=example(
             "npu-testbed sweep zoo:ds_cnn --accelerator-config all --arena-cache-size 12000,16000,none --results found",

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import home_bytes
@@ -101,6 +102,30 @@ def _worked_out(points: Sequence[Point], executor: Executor, window: int) -> Ite
         yield running.pop(done), done.result()
 
 
+def _rank(result: Result) -> tuple[int, int]:
+    """Sort key of which the better answer has the less: cycles and then bytes, or with Size bytes and then cycles."""
+    answer = result.answer
+    return (answer.arena_bytes, answer.cycles) if result.point.optimise == "Size" else (answer.cycles, answer.arena_bytes)
+
+
+def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
+    """The results, each with the best answer of all points that differ from its own in a smaller budget alone.
+
+    A schedule for a smaller budget is one for a larger budget, too, and a search with more room goes another way, which may end worse.
+    """
+    alike: dict[Point, list[Result]] = {}
+    for result in results:
+        alike.setdefault(replace(result.point, budget=None), []).append(result)
+    best: dict[Point, Answer] = {}
+    for some in alike.values():
+        kept: Result | None = None
+        for result in sorted(some, key=lambda one: (one.point.budget is None, one.point.budget or 0)):
+            if not result.answer.refused and (kept is None or _rank(result) < _rank(kept)):
+                kept = result
+            best[result.point] = result.answer if kept is None else kept.answer
+    return tuple(Result(result.point, best[result.point]) for result in results)
+
+
 def sweep(
     points: Sequence[Point],
     *,
@@ -111,7 +136,8 @@ def sweep(
 ) -> tuple[Result, ...]:
     """The answers of all points, in their order, from this machine's processes or those of a Dask ``cluster``.
 
-    The folder ``results`` has each answer in a file of its own as soon as it is known, and what it holds is not asked again.
+    A larger budget has what a smaller one of the sweep found, if that is better: :func:`handed_on`. The folder ``results`` has each
+    point's own answer in a file of its own as soon as it is known, and what it holds is not asked again.
     """
     kept = None if results is None else Answers(results, packed=False)
     keys = {point: point.key for point in points}
@@ -122,7 +148,7 @@ def sweep(
     todo = [point for point in keys if point not in found]
     already = f", {len(found)} of them known already" if found else ""
     if not todo:
-        return tuple(Result(point, found[point]) for point in points)
+        return handed_on([Result(point, found[point]) for point in points])
     count = min(default_processes() if processes is None else processes, len(todo))
     with workers(count) if cluster is None else distributed(cluster) as executor:
         progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
@@ -131,4 +157,4 @@ def sweep(
             if kept is not None:
                 kept.keep(keys[point], {"point": point.plain(), "answer": answer.plain()})
             progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
-    return tuple(Result(point, found[point]) for point in points)
+    return handed_on([Result(point, found[point]) for point in points])

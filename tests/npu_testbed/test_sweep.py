@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_testbed.configs import load_timing_adapter
@@ -54,6 +55,18 @@ def test_a_budget_that_cannot_be_met_is_an_answer_with_the_smallest_that_can() -
     below, reached = sweep(points_of(space(100, 2048)), processes=1)
     assert "is below 2048 bytes, which every schedule needs at once for the inputs" in below.answer.refused
     assert "are the smallest arena reached" in reached.answer.refused
+
+
+@pytest.mark.parametrize(("optimise", "expected"), [("Performance", [70, 60, 60, 0, 60]), ("Size", [70, 70, 70, 0, 70])])
+def test_a_larger_budget_is_never_worse_than_a_smaller_one(optimise: str, expected: list[int]) -> None:
+    """Budgets in any order, the last but one too small for any schedule; another accelerator hands nothing on."""
+    points = points_of(replace(space(100, 300, None, 10, 200), optimise=optimise))
+    (other,) = points_of(replace(space(400, accelerators=["ethos-u55-256"]), optimise=optimise))
+    answers = [Answer(90, 70), Answer(250, 80), Answer(260, 65), Answer(refused="It is too small."), Answer(150, 60)]
+    results = run.handed_on([*map(Result, points, answers), Result(other, Answer(350, 90))])
+    assert [result.point for result in results] == [*points, other]
+    assert [result.answer.cycles for result in results] == [*expected, 90]
+    assert all(one.answer.arena_bytes <= (one.point.budget or 1000) for one in results)
 
 
 def test_a_slower_flash_is_never_better() -> None:
