@@ -5,8 +5,6 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeVar
 
-from typing_extensions import Self
-
 __all__ = ["Coded"]
 
 C = TypeVar("C", bound="Coded")
@@ -24,7 +22,7 @@ class Coded(Enum):
 
     code: int
 
-    def __new__(cls, name: str, code: int) -> Self:
+    def __new__(cls: type[C], name: str, code: int) -> C:  # noqa: PYI019  # Self is of Python 3.11
         """The member of that name."""
         member = object.__new__(cls)
         member._value_ = name
@@ -32,7 +30,7 @@ class Coded(Enum):
         return member
 
     @classmethod
-    def of(cls, code: int) -> Self:
+    def of(cls: type[C], code: int) -> C:  # noqa: PYI019  # Self is of Python 3.11
         """The member with this code; ValueError if there is none."""
         for member in cls:
             if member.code == code:

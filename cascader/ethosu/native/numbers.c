@@ -4,7 +4,7 @@
 
 Numbers numbers_of(const Flat *flat, i64 width) { return (Numbers){flat->at, flat->length / (width + 1), width}; }
 
-/* The line of a key, or the empty one where it belongs. There is always one: at most half of the lines are taken. */
+/* The line of a key, or the empty one where it belongs; NULL in a full table. Whoever adds keeps at least half of the lines empty. */
 static i64 *line_of(const Numbers *numbers, const i64 *key)
 {
     uint64_t hash = 0;
@@ -12,13 +12,19 @@ static i64 *line_of(const Numbers *numbers, const i64 *key)
         hash = (hash ^ (uint64_t)key[i]) * 0x9E3779B97F4A7C15u;
         hash ^= hash >> 29;
     }
-    for (i64 at = (i64)(hash & (uint64_t)(numbers->lines - 1));; at = (at + 1) & (numbers->lines - 1)) {
+    i64 at = (i64)(hash & (uint64_t)(numbers->lines - 1));
+    for (i64 tried = 0; tried < numbers->lines; tried++, at = (at + 1) & (numbers->lines - 1)) {
         i64 *line = numbers->at + at * (numbers->width + 1);
         if (line[0] < 0 || !memcmp(line + 1, key, (size_t)numbers->width * sizeof(i64))) return line;
     }
+    return NULL;
 }
 
-i64 number_of(const Numbers *numbers, const i64 *key) { return line_of(numbers, key)[0]; }
+i64 number_of(const Numbers *numbers, const i64 *key)
+{
+    const i64 *line = line_of(numbers, key);
+    return line ? line[0] : -1;
+}
 
 /* The table, a key and its number, which is put into the table. */
 PyObject *number_add(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -36,10 +42,17 @@ PyObject *number_add(PyObject *module, PyObject *const *arguments, Py_ssize_t co
         return NULL;
     }
     Numbers numbers = numbers_of(&table, key.length);
-    i64 *line = line_of(&numbers, key.at);
-    line[0] = number;
-    memcpy(line + 1, key.at, (size_t)key.length * sizeof(i64));
+    int is_power = numbers.lines > 0 && !(numbers.lines & (numbers.lines - 1));
+    i64 *line = is_power ? line_of(&numbers, key.at) : NULL;
+    if (line) {
+        line[0] = number;
+        memcpy(line + 1, key.at, (size_t)key.length * sizeof(i64));
+    }
     flat_release(&key, 1);
     flat_release(&table, 1);
+    if (!line) {
+        PyErr_SetString(PyExc_ValueError, "a table of a power of two lines is needed, of which some are empty");
+        return NULL;
+    }
     Py_RETURN_NONE;
 }

@@ -127,7 +127,7 @@ def test_an_access_to_a_tensor_that_is_not_alive_is_a_fault() -> None:
     result = compiled("Size")
     network, tables = named_network(result), read_tables(result.database)
     assert not list(stray_accesses(network, tables))
-    late = {**tables, "tensors": tuple(row | {"start_time": "1000", "end_time": "1001"} for row in tables["tensors"])}
+    late = {**tables, "tensors": tuple({**row, "start_time": "1000", "end_time": "1001"} for row in tables["tensors"])}
     stray = list(stray_accesses(network, late))
     assert len(stray) >= sum(len(program.kernels) for program in network.programs)
     assert all(clause.endswith("where no tensor lies") for clause in stray)

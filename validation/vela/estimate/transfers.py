@@ -20,7 +20,7 @@ def burst_bits(operand: VelaOperand, block: Shape3D, *, bits: int, read: bool) -
     >>> from fractions import Fraction
     >>> from validation.vela.estimate.memories import VelaMemory
     >>> sram = VelaMemory("Sram", Fraction(8), 32, 32, 32)
-    >>> image = Operand(Shape3D(32, 32, 3), 8, Layout.NHWC, sram)
+    >>> image = VelaOperand(Shape3D(32, 32, 3), 8, Layout.NHWC, sram)
     >>> burst_bits(image, Shape3D(6, 34, 8), bits=8, read=True) // 8
     8
     """
