@@ -25,9 +25,9 @@ from cascader.tensorir.stages import Stage, StageGraph
 class IndexSpan(Struct, frozen=True):
     """Integers from ``floor(row . a + low)`` to before ``ceil(row . b + high)`` for a box whose axes run over [a, b).
 
-    >>> axis, loop, constant = Span((1, 0), 0, 0), Span((0, 0), 0, 3), Span((0, 0), -1, 0)
+    >>> axis, loop, constant = IndexSpan((1, 0), 0, 0), IndexSpan((0, 0), 0, 3), IndexSpan((0, 0), -1, 0)
     >>> axis + loop + constant
-    Span(row=(1, 0), low=-1, high=1)
+    IndexSpan(row=(1, 0), low=-1, high=1)
     """
 
     row: tuple[Rational, ...]

@@ -40,7 +40,7 @@ def all_shortened(names: Sequence[str]) -> list[str]:
     """The names of all layers for a table: up to the first ";" where that is one layer's, and of a path what tells the layer apart.
 
     >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x", "net/conv_3/expand/Relu", "net/conv_3/project/BatchNorm"])
-    ['relu;conv_1', 'relu;conv_2', 'add', 'conv_3/expand', 'conv_3/project']
+    ['relu;conv_1', 'relu;conv_2', 'add', 'expand', 'project']
     """
     heads = [name.partition(";")[0] for name in names]
     wholes: dict[str, set[str]] = {}
