@@ -15,7 +15,6 @@ from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
-from importlib import metadata
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -41,6 +40,8 @@ _TOOLS = ("ethos-u-vela", "ai-edge-litert", "numpy")
 
 
 def _version(package: str) -> str:
+    from importlib import metadata  # noqa: PLC0415  # most commands keep no answers, and its import takes a fortieth of a second
+
     try:
         return metadata.version(package)
     except metadata.PackageNotFoundError:

@@ -20,9 +20,7 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.work import StreamWork
-from sim.engine.engine import run_engine
-from sim.engine.machine import Times
-from sim.engine.transactions import read_transactions
+from sim.engine.terms import Times
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
 
@@ -95,6 +93,8 @@ class Replay(Struct, frozen=True):
 
     def pmu(self) -> dict[str, int]:
         """Counters under the names of Arm's PMU events (core driver ``ethosu55_interface.h``); docs/pmu.md defines each of them."""
+        from sim.engine.transactions import read_transactions  # noqa: PLC0415  # as for the engine below
+
         wait = defaultdict(int, self.waits)
         by_decoder, by_accumulators = self._held_up()
         activity = sum((mac_activity(op, self.accelerator, self.timing) for op in self.program.kernels), NO_ACTIVITY)
@@ -264,6 +264,9 @@ def replay(
     check_work(program)
     for listener in listeners:
         listener.on_start(program)
+    # Compiled replays need neither the engine nor SimPy, whose import takes a fiftieth of a second.
+    from sim.engine.engine import run_engine  # noqa: PLC0415
+
     machine = run_engine(program, device, system, listeners, timing, work)
     reads, writes, recorder = machine.ports.reads, machine.ports.writes, machine.recorder
     moved = {index: operation_beats(op, device, system, machine.jobs.get(index)) for index, op in enumerate(program.operations)}

@@ -11,7 +11,6 @@ import struct
 from collections.abc import Iterator
 from typing import Any
 
-import tflite
 from msgspec import Struct
 
 from npu_model.accelerator import accelerator
@@ -19,6 +18,7 @@ from npu_model.command_stream.payload import ARCHITECTURE, config_word, parse_pa
 from npu_model.compiled.network import CUSTOM_CODE
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
+from npu_model.tflite.schema import tflite
 
 ALIGNMENT = 16
 """Bytes of which the command stream's and the base addresses are a multiple (core driver, MASK_16_BYTE_ALIGN)."""

@@ -9,8 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from math import prod
 
-import tflite
-
 from npu_model.compiled.resource_variable import ASSIGN, COPIES_OF_STATE, READ, ResourceVariable
 from npu_model.errors import InputError, LimitError
 from npu_model.printable import printable
@@ -18,6 +16,7 @@ from npu_model.program import DataType
 from npu_model.tflite.known_values import known_values
 from npu_model.tflite.model import TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
+from npu_model.tflite.schema import tflite
 
 HANDLE, ONCE = "VAR_HANDLE", "CALL_ONCE"
 OPERATORS = (HANDLE, ONCE, *COPIES_OF_STATE)

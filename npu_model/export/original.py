@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tflite
-
 from npu_model.compiled.cpu_operators import OperatorFinder
 from npu_model.compiled.folded import constants
 from npu_model.compiled.network import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
@@ -15,6 +13,7 @@ from npu_model.program import Binding, ConstantOutput, Quantisation
 from npu_model.tflite.model import TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 
 _COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version")
 """Metadata that speaks of one compilation (Vela 5.2.0), not of the network."""

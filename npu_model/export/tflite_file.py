@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import struct
 
-import tflite
 from msgspec.structs import replace
 
 from npu_model.command_stream import COP_FORMATS, build_payload, build_second, encode_operations
@@ -19,6 +18,7 @@ from npu_model.export.original import NoOriginal, Original
 from npu_model.export.regions import ARENA, FAST_SCRATCH, check_handed, check_network, constants_of, has_own_fast_scratch, size_of
 from npu_model.program import Binding, Program, RegionRole, in_order
 from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 from npu_model.tflite.writer import write_tflite
 
 DESCRIPTION = "npu-testbed"

@@ -8,12 +8,12 @@ from functools import lru_cache
 from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]  # the package ships no type information
-import tflite
 from msgspec import Struct
 
 from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.tflite.identifiers import is_tflite
+from npu_model.tflite.schema import tflite
 
 _TYPE_NAMES = {value: name for name, value in vars(tflite.TensorType).items() if not name.startswith("_")}
 _BUILTIN_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).items() if not name.startswith("_")}

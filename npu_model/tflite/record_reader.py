@@ -6,14 +6,15 @@ import struct
 from collections.abc import Iterator
 from contextlib import contextmanager
 from copy import copy
+from importlib import import_module
 from typing import Any
 
-import tflite
 from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel, builtin_code, read_tflite
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 
 SUBGRAPH = "Subgraph"
 """Ending of the names of fields that say which subgraph an operator runs."""
@@ -28,7 +29,8 @@ def option_fields(options: str) -> tuple[str, ...]:
     ('BlockSize',)
     """
     prefix = f"{options}Add"
-    return tuple(sorted(name.removeprefix(prefix) for name in vars(tflite) if name.startswith(prefix)))
+    names = vars(import_module(f"{tflite.__name__}.{options}"))
+    return tuple(sorted(name.removeprefix(prefix) for name in names if name.startswith(prefix)))
 
 
 def _text(value: bytes | None) -> str:

@@ -7,10 +7,10 @@ from typing import Any
 
 import flatbuffers  # type: ignore[import-untyped]  # the package ships no type information
 import numpy as np
-import tflite
 
 from npu_model.tflite.identifiers import TFLITE_IDENTIFIER
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 
 _CONSTANT_ALIGNMENT = 16  # The TFLite schema: Buffer.data is (force_align: 16).
 _SCHEMA_VERSION = 3

@@ -8,34 +8,13 @@ from typing import Any
 
 import simpy
 
-from npu_model.accelerator import Accelerator
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from sim.engine.machine import KernelRun, Machine, Threshold, Times
-from sim.engine.ports import Channel
+from sim.engine.machine import KernelRun, Machine, Threshold
+from sim.engine.terms import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, Channel, Times, fetch_words
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]
-
-COMMAND_BUFFER_WORDS = 64
-"""Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
-
-FETCH_BEATS = 8
-"""Beats of one command fetch: the 64 bytes of the core driver's default burst on the U55, 128 on the U65."""
-
-DMA_CHUNK_BEATS = 32
-"""Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
-
-DMA_CHUNKS_AHEAD = 8
-"""Chunks that the DMA has asked for before the oldest has arrived: the reads that the AXI_LIMIT registers allow (32 of 64 bytes, U65: 64).
-
-The U65's published runs, whose memory answers after 500 cycles, decide against two; those of the U55 do not depend on it.
-"""
-
-
-def fetch_words(accelerator: Accelerator) -> int:
-    """Words of one command fetch."""
-    return FETCH_BEATS * accelerator.port_bytes_per_cycle // WORD_BYTES
 
 
 def command_fetch(machine: Machine) -> Process:

@@ -10,7 +10,7 @@ from typing import Any
 import simpy
 
 from sim.engine.machine import Machine, Work
-from sim.engine.ports import Channel
+from sim.engine.terms import Channel
 from sim.events import Cause, Unit
 
 

@@ -18,6 +18,7 @@ from npu_model.timing import BlockdepRule, TimingParameters
 from sim.engine.clock import Clock
 from sim.engine.ports import Ports
 from sim.engine.recorder import Recorder
+from sim.engine.terms import Times
 from sim.events import Listener
 
 
@@ -166,13 +167,6 @@ class Work(Struct, frozen=True):
     def is_last_block(self) -> bool:
         """Whether this is the kernel's last block."""
         return self.block == len(self.run.jobs) - 1
-
-
-class Times(Struct, frozen=True):
-    """When an operation was issued to its queue and when it was finished, in cycles."""
-
-    issued: int
-    finished: int
 
 
 class Machine:

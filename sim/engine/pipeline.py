@@ -13,8 +13,9 @@ from typing import Any
 import simpy
 
 from sim.engine.loads import Loads
-from sim.engine.machine import KernelRun, Machine, Times, Work
-from sim.engine.ports import Channel, Completion
+from sim.engine.machine import KernelRun, Machine, Work
+from sim.engine.ports import Completion
+from sim.engine.terms import Channel, Times
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from bisect import insort
 from collections import deque
 from collections.abc import Callable, Generator
-from enum import IntEnum
 from fractions import Fraction
 from operator import itemgetter
 from typing import Any
@@ -15,31 +14,13 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.traffic import Runs
-from npu_model.memory.system import DRIVER_BURST_BEATS, Memory, MemorySystem
+from npu_model.memory.system import Memory, MemorySystem
 from npu_model.timing import TimingParameters
 from sim.engine.clock import Clock
+from sim.engine.terms import Channel, burst_beats
 
 _NO_CAP = 1 << 62
 """More words than any replay moves."""
-
-
-class Channel(IntEnum):
-    """The DMA channels of the NPU, in arbitration order (PMCAXI_CHAN of the core driver)."""
-
-    COMMANDS = 0
-    IFM = 1
-    WEIGHTS = 2
-    SCALES = 3
-    MEM2MEM = 4
-    OFM = 5
-
-
-def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: TimingParameters) -> int:
-    """Beats of a channel's longest transaction: the memory's burst, for the IFM a part of the driver's default one."""
-    word = device.port_bytes_per_cycle
-    if channel is Channel.IFM:
-        return max(1, min(memory.burst_bytes // word, DRIVER_BURST_BEATS) // timing.ifm_burst_divisor)
-    return max(1, memory.burst_bytes // word)
 
 
 class Completion(simpy.Event):

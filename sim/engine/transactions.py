@@ -12,8 +12,9 @@ from npu_model.memory.system import DRIVER_BURST_BEATS, MemorySystem
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
-from sim.engine.commands import copy_chunks, fetch_words
-from sim.engine.ports import Channel, burst_beats, transactions
+from sim.engine.commands import copy_chunks
+from sim.engine.ports import transactions
+from sim.engine.terms import Channel, burst_beats, fetch_words
 
 
 def pieces(start: int, words: int, burst: int, line: int) -> int:

@@ -14,7 +14,8 @@ from npu_model.cost.block_jobs import Read
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from sim.engine.machine import Machine, Work
-from sim.engine.ports import Channel, burst_beats, transactions
+from sim.engine.ports import transactions
+from sim.engine.terms import Channel, burst_beats
 from sim.events import Cause, Unit
 
 Process = Generator[simpy.Event, Any, None]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
-from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, fetch_words
-from sim.engine.machine import Times
-from sim.engine.ports import Channel
+from sim.engine.terms import COMMAND_BUFFER_WORDS, DMA_CHUNKS_AHEAD, Channel, Times, fetch_words
 from sim.fast.clock import Resume, Unit
 from sim.fast.machine import Count, KernelRun, Machine
 

@@ -18,9 +18,7 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
-from sim.engine.commands import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, fetch_words
-from sim.engine.machine import Times
-from sim.engine.ports import Channel, burst_beats
+from sim.engine.terms import COMMAND_BUFFER_WORDS, DMA_CHUNK_BEATS, DMA_CHUNKS_AHEAD, Channel, Times, burst_beats, fetch_words
 from sim.events import Cause, Unit
 from sim.replay import Beats
 

@@ -19,7 +19,8 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from sim.engine.commands import copy_chunks
-from sim.engine.ports import Channel, burst_beats, transactions
+from sim.engine.ports import transactions
+from sim.engine.terms import Channel, burst_beats
 from sim.engine.weights import weight_bursts
 from sim.fast.lane import Lane, Transfer, Turn
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from npu_model.program import DmaOperation, KernelOperation, Program
-from sim.engine.machine import Times
+from sim.engine.terms import Times
 from sim.fast.clock import Agenda, Resume
 from sim.fast.jobs import FlatBlock, FlatKernel, FlatStep, ReplayCache
 from sim.fast.ports import make_ports

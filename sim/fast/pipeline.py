@@ -6,8 +6,7 @@ from collections import deque
 from functools import partial
 
 from npu_model.timing import BlockdepRule
-from sim.engine.machine import Times
-from sim.engine.ports import Channel
+from sim.engine.terms import Channel, Times
 from sim.fast.clock import Resume, Unit
 from sim.fast.jobs import FlatBlock, Request
 from sim.fast.machine import KernelRun, Machine, StepWork

@@ -7,7 +7,7 @@ from heapq import heappush
 
 from npu_model.memory.system import Memory
 from npu_model.timing import TimingParameters
-from sim.engine.ports import Channel
+from sim.engine.terms import Channel
 from sim.fast.clock import NEVER, Agenda, Resume, Unit
 from sim.fast.gate import Gate
 from sim.fast.lane import Lane, Transfer

@@ -6,17 +6,12 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.memory.system import MemorySystem
-from npu_model.program import WORD_BYTES, KernelOperation, Program
+from npu_model.program import WORD_BYTES, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.work import StreamWork, stream_work
-from sim.engine.machine import Times
-from sim.fast.commands import command_fetch, command_processor, dma
+from sim.engine.terms import Times
 from sim.fast.compiled import compiled_cache
-from sim.fast.jobs import replay_cache
-from sim.fast.machine import Machine
-from sim.fast.pipeline import input_load, mac_array, output_unit, write_back
-from sim.fast.weights import weight_decoder
 from sim.replay import Beats, check_work
 
 
@@ -53,25 +48,10 @@ def quick_replay(
     if compiled.is_usable:
         found = compiled.replay(program, known)
         return QuickReplay(found.cycles, found.beats + rest, found.times)
-    cycles, beats, times = _recurrence(program, device, system, timing, known)
+    from sim.fast.recurrence import recurrence  # noqa: PLC0415  # where the core is built nobody asks for it
+
+    cycles, beats, times = recurrence(program, device, system, timing, known)
     return QuickReplay(cycles, beats + rest, times)
-
-
-def _recurrence(
-    program: Program, device: Accelerator, system: MemorySystem, timing: TimingParameters, known: StreamWork
-) -> tuple[int, Beats, dict[int, Times]]:
-    """Cycles, data beats of kernels alone, and times, without the compiled core."""
-    cache = replay_cache(device, system, timing)
-    operations = enumerate(program.operations)
-    flat = {index: cache.kernel(op, known.get(index, ())) for index, op in operations if isinstance(op, KernelOperation)}
-    machine = Machine(program, cache, flat)
-    agenda = machine.agenda
-    # The engine starts its units in this order.
-    for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back, command_processor):
-        agenda.start(unit(machine))
-    agenda.walk()
-    moved = [flat.words for flat in machine.flat.values()]
-    return machine.end, Beats(*(sum(column) for column in zip(*moved, strict=True))), machine.times
 
 
 def command_and_copy_beats(program: Program, device: Accelerator, system: MemorySystem) -> Beats:

@@ -22,7 +22,8 @@ from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING
 from sim import Beats, Unit, operation_beats, replay
 from sim.engine.clock import Clock
-from sim.engine.ports import Channel, Ports
+from sim.engine.ports import Ports
+from sim.engine.terms import Channel
 
 pytestmark = pytest.mark.law
 

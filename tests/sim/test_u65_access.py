@@ -11,8 +11,8 @@ from npu_model.cost.block_jobs import block_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import Kernel, Program
 from npu_model.shapes import Shape3D
-from sim.engine.commands import fetch_words
 from sim.engine.engine import run_engine
+from sim.engine.terms import fetch_words
 
 ONE, TWO = accelerator("ethos-u65-256"), accelerator("ethos-u65-512")
 

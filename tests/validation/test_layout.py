@@ -7,6 +7,9 @@ from pathlib import Path
 
 import pytest
 from command_line import call
+from hypothesis import given
+from hypothesis import strategies as st
+from tabulate import tabulate
 
 from validation.layout import WIDTH, grid, width
 from validation.tables import Table
@@ -74,3 +77,16 @@ def test_without_a_terminal_the_width_is_fixed_unless_columns_says_otherwise(
 ) -> None:
     monkeypatch.setenv("COLUMNS", columns)
     assert width() == expected
+
+
+_CELLS = st.lists(st.sampled_from(["", "a", "bc d", "1,000", "-0.5", "wide text"]), min_size=1, max_size=3).map(
+    lambda lines: "\n".join(lines).strip()
+)
+
+
+@given(st.data(), st.lists(st.booleans(), min_size=1, max_size=4), st.integers(0, 4))
+def test_a_table_that_fits_is_laid_out_as_tabulate_does(data: st.DataObject, left: list[bool], count: int) -> None:
+    row = st.lists(_CELLS, min_size=len(left), max_size=len(left))
+    headers, rows = data.draw(row), data.draw(st.lists(row, min_size=count, max_size=count))
+    align = ["left" if text else "right" for text in left] if rows else None
+    assert grid(headers, rows, left, 1000) == tabulate(rows, headers, disable_numparse=True, colalign=align)

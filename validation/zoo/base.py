@@ -6,10 +6,10 @@ import math
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import tflite
 from msgspec import Struct
 
 from npu_model.errors import InputError
+from npu_model.tflite.schema import tflite
 from validation.zoo import calibration
 from validation.zoo.calibration import CALIBRATION_IMAGES, Normalisation
 from validation.zoo.kernels import Array, Pair, paddings

@@ -10,10 +10,10 @@ import math
 from collections.abc import Callable, Sequence
 
 import numpy as np
-import tflite
 from msgspec import Struct
 
 from npu_model.errors import InputError
+from npu_model.tflite.schema import tflite
 from validation.zoo import kernels
 from validation.zoo.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
 from validation.zoo.calibration import CALIBRATION_IMAGES

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-import tflite
 from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_model.errors import InputError
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 from npu_model.tflite.writer import write_tflite
 from validation.zoo.calibration import CALIBRATION_IMAGES
 from validation.zoo.kernels import Array

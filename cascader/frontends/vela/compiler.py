@@ -11,7 +11,6 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Sequence
-from importlib import metadata
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,6 +21,7 @@ from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
 from cascader.frontends.vela.direct import DirectCall, direct_call
+from cascader.frontends.vela.installed import installed_version
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.brief import Noted
 from npu_model.errors import InputError, UnfinishedError
@@ -152,10 +152,10 @@ _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
 
 def vela_version() -> str:
     """Version of the installed Vela; InputError if there is none."""
-    try:
-        return metadata.version("ethos-u-vela")
-    except metadata.PackageNotFoundError:
-        raise InputError("Vela is not installed: pip install 'ethos-u-vela>=5.2,<6'.") from None
+    version = installed_version()
+    if version is None:
+        raise InputError("Vela is not installed: pip install 'ethos-u-vela>=5.2,<6'.")
+    return version
 
 
 def read_model(model: bytes) -> TfliteModel:

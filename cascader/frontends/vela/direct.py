@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Mapping
-from importlib.metadata import version
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -16,6 +15,7 @@ from msgspec import Struct
 
 from cascader.frontends.children import GUARD, LIMITS
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
+from cascader.frontends.vela.installed import installed_version
 from npu_model.accelerator import accelerator
 
 _FAMILY = "ethos-u55-"
@@ -105,7 +105,7 @@ def direct_call(options: CompilerOptions) -> DirectCall | None:
     ):
         return None
     device = accelerator(options.accelerator)
-    core = find_spec(_CORE) if device.name.startswith(_FAMILY) and version("ethos-u-vela").startswith(_VERSION) else None
+    core = find_spec(_CORE) if device.name.startswith(_FAMILY) and (installed_version() or "").startswith(_VERSION) else None
     if core is None or core.origin is None or not 0 < (options.arena_cache_size or ARENA_LIMIT) <= ARENA_LIMIT:
         return None
     configuration = Path(core.origin).parent / "config_files" / "Arm" / "vela.ini"

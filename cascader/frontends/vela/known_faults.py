@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import tflite
-
 from cascader.frontends.vela.compiler import CORES
 from cascader.frontends.vela.model_changes import integers, is_of_single_elements, keeps_values
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import RecordReader
+from npu_model.tflite.schema import tflite
 
 _VERSION = "5.2"
 """The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.

@@ -16,7 +16,6 @@ from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
 
-import tflite
 from msgspec.structs import replace
 
 from npu_model.compiled.network import constant_outputs
@@ -25,6 +24,7 @@ from npu_model.program import LONGEST_STRIDE, ConstantOutput
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.records import FieldValue, OperatorRecord, SignatureRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 from npu_model.tflite.tosa import model_of
 from npu_model.tflite.writer import write_tflite
 

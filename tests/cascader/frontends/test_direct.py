@@ -84,7 +84,7 @@ def test_no_direct_call_is_made_of_another_vela_or_for_another_device(monkeypatc
     assert called(arena=ARENA_LIMIT) is not None
     assert called(arena=ARENA_LIMIT + 1) is None
     with monkeypatch.context() as patch:
-        patch.setattr(direct, "version", lambda _: "5.3.0")
+        patch.setattr(direct, "installed_version", lambda: "5.3.0")
         assert called() is None
     monkeypatch.setattr(direct, "find_spec", lambda _: None)
     assert called() is None

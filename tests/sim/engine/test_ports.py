@@ -17,8 +17,9 @@ from npu_model.program import ByteRange, DmaOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim.engine.clock import Clock
-from sim.engine.commands import DMA_CHUNK_BEATS, copy_chunks
-from sim.engine.ports import Channel, Ports, PulseGate, transactions
+from sim.engine.commands import copy_chunks
+from sim.engine.ports import Ports, PulseGate, transactions
+from sim.engine.terms import DMA_CHUNK_BEATS, Channel
 
 EXT_PULSE = Pulse(on=320, off=80, cap_words=50)
 BURST = 8

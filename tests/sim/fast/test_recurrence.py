@@ -50,7 +50,8 @@ from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 from npu_testbed.memory_options import MemoryOptions
 from sim import counted_replay, quick_cycles, quick_replay, replay, replay_network
 from sim.engine.clock import Clock
-from sim.engine.ports import Channel, Ports
+from sim.engine.ports import Ports
+from sim.engine.terms import Channel
 from sim.fast.clock import Agenda, Unit
 from sim.fast.jobs import ReplayCache
 from sim.fast.ports import make_ports

@@ -5,9 +5,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import tflite
 
 from npu_model.errors import InputError
+from npu_model.tflite.schema import tflite
 from validation.zoo import NetworkBuilder
 from validation.zoo.calibration import Normalisation, WeightSpread, normalise, quantise, round_scale
 from validation.zoo.kernels import Array

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import tflite
 
 from npu_model.errors import InputError
+from npu_model.tflite.schema import tflite
 from validation.zoo import NetworkBuilder
 from validation.zoo.base import per_image
 from validation.zoo.kernels import Array

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
-import tflite
 
 from npu_model.errors import InputError
+from npu_model.tflite.schema import tflite
 from validation.portfolio.builder.moves import Moves
 from validation.portfolio.builder.pieces import Pieces
 from validation.zoo import TensorHandle

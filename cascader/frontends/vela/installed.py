@@ -1,0 +1,33 @@
+"""The version of the installed Vela, read where its distribution says it."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+_DISTRIBUTION = "ethos-u-vela"
+_PACKAGE = "ethosu"
+
+
+def beside(folders: list[str]) -> str | None:
+    """The version in the name of the one ``ethos_u_vela-VERSION.dist-info`` beside a package's folders; None if not one is there."""
+    stem = f"{_DISTRIBUTION.replace('-', '_')}-"
+    found = {path.name[len(stem) : -len(".dist-info")] for folder in folders for path in Path(folder).parent.glob(f"{stem}*.dist-info")}
+    return found.pop() if len(found) == 1 else None
+
+
+def installed_version() -> str | None:
+    """The version, None if Vela is not installed.
+
+    Python's own look-up of metadata is asked where no folder says it, or several do: its import takes a fortieth of a second.
+    """
+    spec = find_spec(_PACKAGE)
+    version = None if spec is None else beside(list(spec.submodule_search_locations or ()))
+    if version is not None:
+        return version
+    from importlib import metadata  # noqa: PLC0415  # as above
+
+    try:
+        return metadata.version(_DISTRIBUTION)
+    except metadata.PackageNotFoundError:
+        return None

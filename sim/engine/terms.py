@@ -1,0 +1,58 @@
+"""Numbers that the engine and its fast twin share: channels, bursts, the command buffer, the DMA's chunks, an operation's times."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+
+from msgspec import Struct
+
+from npu_model.accelerator import Accelerator
+from npu_model.memory.system import DRIVER_BURST_BEATS, Memory
+from npu_model.program import WORD_BYTES
+from npu_model.timing import TimingParameters
+
+COMMAND_BUFFER_WORDS = 64
+"""Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
+
+FETCH_BEATS = 8
+"""Beats of one command fetch: the 64 bytes of the core driver's default burst on the U55, 128 on the U65."""
+
+DMA_CHUNK_BEATS = 32
+"""Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
+
+DMA_CHUNKS_AHEAD = 8
+"""Chunks that the DMA has asked for before the oldest has arrived: the reads that the AXI_LIMIT registers allow (32 of 64 bytes, U65: 64).
+
+The U65's published runs, whose memory answers after 500 cycles, decide against two; those of the U55 do not depend on it.
+"""
+
+
+def fetch_words(accelerator: Accelerator) -> int:
+    """Words of one command fetch."""
+    return FETCH_BEATS * accelerator.port_bytes_per_cycle // WORD_BYTES
+
+
+class Channel(IntEnum):
+    """The DMA channels of the NPU, in arbitration order (PMCAXI_CHAN of the core driver)."""
+
+    COMMANDS = 0
+    IFM = 1
+    WEIGHTS = 2
+    SCALES = 3
+    MEM2MEM = 4
+    OFM = 5
+
+
+def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: TimingParameters) -> int:
+    """Beats of a channel's longest transaction: the memory's burst, for the IFM a part of the driver's default one."""
+    word = device.port_bytes_per_cycle
+    if channel is Channel.IFM:
+        return max(1, min(memory.burst_bytes // word, DRIVER_BURST_BEATS) // timing.ifm_burst_divisor)
+    return max(1, memory.burst_bytes // word)
+
+
+class Times(Struct, frozen=True):
+    """When an operation was issued to its queue and when it was finished, in cycles."""
+
+    issued: int
+    finished: int
