@@ -16,6 +16,7 @@ import os
 import random
 import resource
 import signal
+import struct
 import sys
 import tempfile
 import time
@@ -33,6 +34,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import damage
 from cpu_networks import cpu_split_network
 from delegates import raw_network, stream
+from plan_files import edited_plan
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
@@ -93,6 +95,44 @@ def _text(rng: random.Random, data: bytes) -> bytes:
     return data
 
 
+ODD = (
+    *("-1", "0", "1", "true", "nan", "-inf", "1e300", "0.1", "4096", "4294967296", "9223372036854775807", str(10**30)),
+    *('""', '"x"', r'"a\nb\u001b[2J"', r'"a\u0000b"', '"../x"', "[]", "[[]]", "[0, 0]", '["x", 1]', "{}", "{x = 1}", "2026-01-01"),
+)
+"""Values of TOML that a key may not have."""
+
+
+def _toml(rng: random.Random, data: bytes) -> bytes:
+    """One or two lines of a TOML text with another value, another key, or another heading; sometimes other edits."""
+    if rng.randrange(4) == 0:
+        return _text(rng, data)
+    lines = data.decode().split("\n")
+    keys = [at for at, line in enumerate(lines) if "=" in line and not line.startswith("#")]
+    for at in rng.sample(keys, min(len(keys), rng.choice((1, 1, 2)))):
+        key, _, value = lines[at].partition("=")
+        lines[at] = rng.choice((f"{key}= {rng.choice(ODD)}", f"{key}= {rng.choice(ODD)}", f"x{key}={value}", f"{key}.x ={value}", ""))
+    if rng.randrange(8) == 0:
+        at = rng.randrange(len(lines))
+        lines[at] = rng.choice((f"[{lines[at]}]", lines[at].replace("[[", "[").replace("]]", "]"), "[x]", "[[core]]"))
+    return "\n".join(lines).encode()
+
+
+def _firmware() -> bytes:
+    """An ELF file by hand: it writes a letter to the UART, and ends by semihosting."""
+    code = struct.pack("<4HI", 0x4801, 0x2141, 0x6001, 0xBEAB, 0x4930_3000)
+    content = struct.pack("<II", 0x2001_0000, 0x41).ljust(0x40, b"\0") + code
+    segment = struct.pack("<8I", 1, 84, 0, 0, len(content), len(content), 7, 4)
+    ident = b"\x7fELF\x01\x01\x01".ljust(16, b"\0")
+    return struct.pack("<16sHHIIIIIHHHHHH", ident, 2, 40, 1, 0x41, 52, 0, 0, 52, 32, 1, 40, 0, 0) + segment + content
+
+
+def _chips() -> tuple[bytes, ...]:
+    """The shipped chips, each as a file of its own."""
+    folder = ROOT / "npu_testbed" / "chips"
+    text = (folder / "chips.toml").read_text(encoding="utf-8").replace("chips.ini", str(folder / "chips.ini"))
+    return tuple(one.partition("]\n")[2].encode() for one in text.split("\n[")[1:])
+
+
 def _delegate() -> bytes:
     """A vela_bin_stream."""
     with tempfile.TemporaryDirectory() as folder:
@@ -137,6 +177,11 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
         "measured": _measurements(),
         "trace": tuple(gzip.compress(one, mtime=0) for one in _measurements() if one.startswith(b"{")),
         "energy": ((ROOT / "npu_testbed" / "energy" / "illustrative.toml").read_bytes(),),
+        "chip": _chips(),
+        "board": ((ROOT / "npu_testbed" / "firmware" / "chips" / "corstone-300.toml").read_bytes(),),
+        "elf": (_firmware(),),
+        "cpu": ((ROOT / "npu_testbed" / "cpu_time" / "cortex-m55.toml").read_bytes(),),
+        "homes": (b'input = "ext"\noutput = "axi1"\n', b'image = "sram"\nafter = "ext"\n'),
         "csv": (b"model,NPU_ACTIVE,timing_adapter,network,use\n{model},15000,off,a,\n{model},16000,u55_high_end,b,test\n",),
     }
 
@@ -153,6 +198,23 @@ COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "measured": ("m.csv", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
     "trace": ("t.json.gz", (("simulate", "vela", "{model}", "--no-advice", "--measured", "{}"),)),
     "energy": ("e.toml", (("diff", "{model}", "--timing-adapter", "u55_high_end,off", "--energy", "{}"),)),
+    "chip": ("c.toml", (("simulate", "vela", "{small}", "--chip", "{}"),)),
+    "board": ("b.toml", (("device", "run", "{elf}", "--chip", "{}", "--time-limit", "0.001"),)),
+    "elf": ("f.elf", (("device", "run", "{}", "--time-limit", "0.001"),)),
+    "cpu": ("c.toml", (("simulate", "vela", "{split}", "--cpu", "{}"),)),
+    "homes": ("h.toml", (("schedule", "{split}", "--home", "{}", "--no-cascade", "-o", "s.json"),)),
+    "plan": (
+        "p.json",
+        (
+            ("simulate", "schedule", "{}", "--stalls", "--no-advice"),
+            ("simulate", "schedule", "{}", "--no-advice", "--stream", "input=100"),
+            ("inspect", "{}"),
+            ("export", "{}", "-o", "x.tflite"),
+            ("export", "{}", "-o", "x.c", "--format", "c"),
+            ("diff", "{}", "--timing-adapter", "u55_high_end,off"),
+        ),
+    ),
+    "decided": ("p.json", (("verify", "{}", "--inferences", "1"),)),
     "csv": ("c.csv", (("calibrate", "check", "{profile}", "{}"), ("calibrate", "fit", "{}", "-o", "f.toml"))),
 }
 """The file and the command lines of each kind."""
@@ -166,8 +228,13 @@ def case_of(kind: str, seed: int) -> Case:
         return Case(kind, seed)
     rng = random.Random(f"{kind} {seed}")
     name, commands = COMMANDS[kind]
+    if kind in ("plan", "decided"):
+        data = edited_plan(rng, decisions=kind == "decided")
+        return Case(kind, seed, rng.choice(commands), name, base64.b64encode(data).decode())
     data = rng.choice(_seeds()[kind])
-    if kind in ("network", "compiled", "executorch", "trace"):
+    if kind in ("chip", "board", "cpu", "homes", "toml", "energy", "profile"):
+        data = _toml(rng, data)
+    elif kind in ("network", "compiled", "executorch", "trace", "elf"):
         copy = bytearray(data)
         damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)
@@ -180,10 +247,14 @@ def _run_command(case: Case, folder: Path) -> int:
     """Run the command line in ``folder``; its status, or WRONG if what it says is no sentence."""
     model, table = folder / "model_vela.tflite", folder / "table.csv"
     model.write_bytes(_seeds()["compiled"][0])
+    (folder / "split.tflite").write_bytes(_seeds()["network"][2])
+    (folder / "small.tflite").write_bytes(_seeds()["network"][0])
+    (folder / "a.elf").write_bytes(_seeds()["elf"][0])
     table.write_text(f"model,NPU_ACTIVE,timing_adapter\n{model.name},15000,off\n")
     file = folder / case.name
     file.write_bytes(case.data.replace(b"{model}", model.name.encode()))
     places = {"{}": str(file), "{model}": str(model), "{csv}": str(table), "{profile}": str(PROFILE)}
+    places |= {"{split}": str(folder / "split.tflite"), "{small}": str(folder / "small.tflite"), "{elf}": str(folder / "a.elf")}
     argv = [places.get(word, str(folder / word) if word.startswith(("s.", "x.", "f.")) else word) for word in case.argv]
     status = main(argv)
     sys.stderr.flush()
@@ -191,6 +262,9 @@ def _run_command(case: Case, folder: Path) -> int:
     if status == 2:
         fine = said.startswith(b"npu-testbed: error: ") and said.rstrip().endswith((b".", b").")) and said.count(b"\n") == 1
         return 2 if fine and len(said) < 3000 else WRONG
+    if case.kind == "decided" and status == 1:
+        # What a schedule decides changes no byte of its network's outputs.
+        return WRONG
     return status if b"Traceback" not in said else WRONG
 
 

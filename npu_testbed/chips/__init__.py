@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from importlib import resources
 from pathlib import Path
 from typing import Any
@@ -12,12 +11,8 @@ from msgspec import Struct
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import printable
+from npu_model.toml_text import parse_toml
 from validation.reading import read_configuration
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 _OPTIONS = ("timing_adapter", "config", "system_config", "memory_mode")
 _REQUIRED = ("title", "accelerator", "source", "unknown")
@@ -52,15 +47,11 @@ def _folder() -> Path:
     return Path(str(resources.files(__name__)))
 
 
-def _table(text: str, where: str) -> dict[str, Any]:
-    try:
-        return tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"{where} is no TOML ({error}): correct it.") from None
+_REMEDY = "write key = value lines"
 
 
 def _shipped() -> dict[str, Any]:
-    return _table((_folder() / "chips.toml").read_text(encoding="utf-8"), "chips.toml")
+    return parse_toml((_folder() / "chips.toml").read_text(encoding="utf-8"), "chips.toml", _REMEDY)
 
 
 def chip_names() -> tuple[str, ...]:
@@ -112,7 +103,7 @@ def load_chip(name_or_path: str) -> Chip:
     if path.suffix != ".toml":
         near = did_you_mean(name_or_path, shipped)
         raise InputError(f"Chip {name_or_path!r} is unknown{near}: choose {', '.join(shipped)}, or give a .toml file.")
-    values = _table(read_configuration(path, "Chip"), f"Chip {name_or_path!r}")
+    values = parse_toml(read_configuration(path, "Chip"), f"Chip {name_or_path!r}", _REMEDY)
     return _chip(path.stem, values, path.parent)
 
 

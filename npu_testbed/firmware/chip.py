@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from importlib import resources
 from itertools import pairwise
 from pathlib import Path
@@ -15,15 +14,12 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.printable import printable, shown
 from npu_model.programmer_registers import REGISTER_BYTES
+from npu_model.toml_text import parse_toml
 from npu_testbed.chips import load_chip as load_named_chip
 from npu_testbed.configs import load_memory_system, load_timing_adapter
 from validation.reading import read_configuration
-
-if sys.version_info >= (3, 11):
-    import tomllib
-else:
-    import tomli as tomllib
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 EMULATORS = ("unicorn", "qemu")
@@ -35,6 +31,8 @@ _SYSTEM_SPACE = 0xE000_0000
 _MOST_MEMORY = 1 << 29
 _MOST_INTERRUPTS = 480
 _MOST_HZ = 100_000_000_000
+_MOST_CHARACTERS = 60
+"""Characters of a name."""
 
 
 class MemoryBlock(Struct, frozen=True):
@@ -105,34 +103,34 @@ class _Table:
     def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
         found = self._get(key, default)
         if not isinstance(found, int) or isinstance(found, bool) or not low <= found <= high:
-            raise InputError(f"{key} in {self._where} of the chip is {str(found)[:40]}: give an integer from {low:#x} to {high:#x}.")
+            raise InputError(f"{key} in {self._where} of the chip is {shown(found)}: give an integer from {low:#x} to {high:#x}.")
         return found
 
     def text(self, key: str, choices: tuple[str, ...] | None = None, default: str | None = None) -> str:
         found = self._get(key, default)
         if not isinstance(found, str) or (choices is not None and found not in choices):
             allowed = f"one of {', '.join(choices)}" if choices else "a string"
-            raise InputError(f"{key} in {self._where} of the chip is {str(found)[:40]!r}: give {allowed}.")
+            raise InputError(f"{key} in {self._where} of the chip is {shown(found)}: give {allowed}.")
         return found
 
     def switch(self, key: str, *, default: bool) -> bool:
         found = self._get(key, default)
         if not isinstance(found, bool):
-            raise InputError(f"{key} in {self._where} of the chip is {str(found)[:40]!r}: give true or false.")
+            raise InputError(f"{key} in {self._where} of the chip is {shown(found)}: give true or false.")
         return found
 
     def addresses(self, size: int) -> tuple[int, ...]:
         found = self._get("addresses", None)
         good = isinstance(found, list) and found and all(isinstance(one, int) and 0 <= one <= _SPACE - size for one in found)
         if not good or any(one % PAGE for one in found):
-            raise InputError(f"addresses in {self._where} of the chip are {str(found)[:60]}: give a list of multiples of {PAGE:#x}.")
+            raise InputError(f"addresses in {self._where} of the chip are {shown(found)}: give a list of multiples of {PAGE:#x}.")
         return tuple(found)
 
     def done(self) -> None:
         unknown = sorted(set(self._values) - self._asked)
         if unknown:
             known = ", ".join(sorted(self._asked))
-            raise InputError(f"{self._where} of the chip has the key {unknown[0][:40]!r}: {known} are known; remove it.")
+            raise InputError(f"{self._where} of the chip has the key {shown(unknown[0])}: {known} are known; remove it.")
 
 
 def _tables(document: dict[str, Any], key: str) -> list[tuple[str, Any]]:
@@ -147,7 +145,7 @@ def _memory(where: str, values: Any) -> MemoryBlock:
     if size % PAGE:
         raise InputError(f"size in {where} of the chip is {size:#x}: give a multiple of {PAGE:#x}.")
     block = MemoryBlock(
-        table.text("name", default="memory"),
+        printable(table.text("name", default="memory"), _MOST_CHARACTERS),
         table.addresses(size),
         size,
         writable=table.switch("writable", default=True),
@@ -200,7 +198,7 @@ def _core(where: str, values: Any) -> ChipCore:
     if table.text("emulator", EMULATORS, "unicorn") == "qemu":
         machine = table.text("machine")
         if not re.fullmatch(r"[a-z0-9-]{1,40}", machine):
-            raise InputError(f"machine in [core] of the chip is {machine[:40]!r}: give a machine of QEMU, such as mps3-an547.")
+            raise InputError(f"machine in [core] of the chip is {shown(machine)}: give a machine of QEMU, such as mps3-an547.")
         core = ChipCore(table.text("cpu", QEMU_CORES), table.number("clock_hz", 1, _MOST_HZ), 1, 0, machine)
     else:
         core = ChipCore(
@@ -229,15 +227,12 @@ def _require_apart(chip: FirmwareChip) -> None:
 
 def parse_chip(name: str, text: str) -> FirmwareChip:
     """A chip from its TOML; InputError names the key, the value and what is allowed."""
-    try:
-        document = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        raise InputError(f"The chip {name!r} is no TOML: {str(error)[:200]}.") from None
+    document = parse_toml(text, f"The chip {name!r}", "write key = value lines; see docs/device.md")
     unknown = sorted(set(document) - {"name", "core", "npu", "uart", "memory"})
     if unknown:
-        raise InputError(f"The chip has the key {unknown[0][:40]!r}: name, core, npu, uart and memory are known; remove it.")
+        raise InputError(f"The chip has the key {shown(unknown[0])}: name, core, npu, uart and memory are known; remove it.")
     chip = FirmwareChip(
-        str(document.get("name", name))[:60],
+        printable(str(document.get("name", name)), _MOST_CHARACTERS),
         _core("[core]", document.get("core")),
         tuple(_npu(*one) for one in _tables(document, "npu")),
         tuple(_uart(*one) for one in _tables(document, "uart")),

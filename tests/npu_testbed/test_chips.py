@@ -97,6 +97,14 @@ def test_a_wrong_chip_is_refused(words: tuple[str, ...], sentence: str) -> None:
     assert sentence in refusal("simulate", "vela", MODEL, *words)
 
 
+@pytest.mark.parametrize(
+    "text", ["sram_bytes = " + "9" * 6000, "title = " + "[" * 5000 + "]" * 5000, "a" + ".a" * 3000 + " = 1", "title = 'a"]
+)
+def test_a_chip_file_that_no_toml_reader_promises_to_read_is_refused(text: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.toml").write_text(text)
+    assert "is not TOML" in refusal("simulate", "vela", MODEL, "--chip", tmp_path / "odd.toml")
+
+
 def test_a_schedule_is_not_replayed_on_a_chip_with_another_npu(tmp_path: Path) -> None:
     assert call("schedule", MODEL, "--no-cascade", "-o", tmp_path / "made.json").status == 0
     assert "has an ethos-u55-64" in refusal("simulate", "schedule", tmp_path / "made.json", "--chip", "himax-we2")
