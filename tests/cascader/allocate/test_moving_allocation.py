@@ -97,15 +97,29 @@ def test_two_buffers_never_pass_each_other_though_that_could_save_bytes() -> Non
     assert allocate([first, second], alignment=1)[0] > top([first, second], (0, 0))
 
 
+EXACT = 6
+"""Buffers of which the exact search places every order in some milliseconds."""
+
+
 @settings(max_examples=100)
 @given(divided_graphs())
-def test_buffers_of_schedules_are_placed_within_a_third_of_the_bytes_that_are_live(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
+def test_buffers_of_schedules_are_placed_in_the_fewest_bytes_of_any_placement(divided: tuple[RowGraph, tuple[Group, ...]]) -> None:
     graph, groups = divided
     jobs = schedule_groups(DepthFirstScheduler(graph), groups)
     found = [store.extent for store in storages(DepthFirstScheduler(graph), jobs, groups)]
-    peak, addresses = allocate(found, alignment=1, moves=40)
+    peak, addresses = allocate(found, alignment=1)
     assert is_valid(found, addresses)
-    assert max(bytes_held(graph, jobs, groups, in_place=True)) <= peak <= max(bytes_held(graph, jobs, groups, in_place=True)) * 4 / 3
+    held = max(bytes_held(graph, jobs, groups, in_place=True))
+    assert held == max(live_bytes(found, max(e.end for e in found)))
+    assert max(held, *(int(e.high.max()) for e in found)) <= peak
+    assert len(found) > EXACT or peak == exact_allocation(found)[0]
+
+
+def test_a_buffer_that_slides_takes_its_whole_height_however_few_of_its_bytes_are_live() -> None:
+    """Of schedules the search for the worst case finds 42 bytes where 9 are live: a tensor that is written, and read, from end to end."""
+    sliding = extent(0, *((3 * step, 3 * step + 3) for step in range(12)))
+    assert allocate([sliding], alignment=1)[0] == 36 == exact_allocation([sliding])[0]
+    assert max(live_bytes([sliding], sliding.end)) == 3
 
 
 @settings(max_examples=60)
