@@ -4,7 +4,10 @@
 
 copies the checkout into FOLDER, makes one edit after the other there and runs the tests that mirror the module: of a module
 ``cascader/plan/plans.py`` those in ``tests/cascader/plan``, ``test_plans*.py`` first. Prints a line for each edit, and the edits that no
-test notices. Status 1 if more than a fifth survive: some change nothing, as a bound that is never met.
+test notices. Status 1 if more than a fifth survive.
+
+Edits that change nothing that can be seen stand in ``tests/equivalent_edits.toml``, each with its reason, and are not drawn. An edit's turn
+is a hash of its text and of the seed, so that a change of one module leaves the draw of all others.
 """
 
 from __future__ import annotations
@@ -12,14 +15,16 @@ from __future__ import annotations
 import argparse
 import ast
 import os
-import random
 import shutil
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 from msgspec import Struct
 
 ROOT = Path(__file__).parents[1]
@@ -117,12 +122,41 @@ def own_tests(path: Path, root: Path) -> list[str]:
     return [str(file) for file in sorted(files, key=lambda file: (path.stem not in file.stem, file.name))]
 
 
+class Equivalent(Struct, frozen=True):
+    """An edit that changes nothing which can be seen: the file, the line as it stands there, the expression and the reason."""
+
+    path: str
+    line: str
+    before: str
+    reason: str
+
+
+def equivalents() -> list[Equivalent]:
+    """Every edit that is known to change nothing."""
+    return msgspec.toml.decode((ROOT / "tests" / "equivalent_edits.toml").read_bytes(), type=dict[str, list[Equivalent]]).get("edit", [])
+
+
+def is_listed(edit: Edit, lines: list[str], known: Iterable[Equivalent]) -> bool:
+    """Whether an edit of a file with these lines is one of those known to change nothing."""
+    return any((one.path, one.line, one.before) == (edit.path, lines[edit.line - 1].strip(), edit.before) for one in known)
+
+
+def effective(path: Path, known: Iterable[Equivalent]) -> list[Edit]:
+    """The edits of a file that change something."""
+    lines = path.read_text(encoding="utf-8").split("\n")
+    return [edit for edit in edits(path) if not is_listed(edit, lines, known)]
+
+
 def sample(count: int, seed: int, only: str) -> list[Edit]:
-    """So many edits, drawn from all modules that have tests of their own."""
+    """So many edits, drawn from all modules that have tests of their own: those of the least hashes."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     named = [path for path in paths if only in path.as_posix() and own_tests(path.relative_to(ROOT), ROOT)]
-    known = [edit for path in named for edit in edits(path)]
-    return random.Random(seed).sample(known, min(count, len(known)))
+    listed, drawn, seen = equivalents(), [], Counter[tuple[str, str, str]]()
+    for edit in (edit for path in named for edit in effective(path, listed)):
+        text = edit.path, edit.before, edit.after
+        seen[text] += 1
+        drawn.append((sha256(repr((seed, text, seen[text])).encode()).hexdigest(), edit))
+    return [edit for _, edit in sorted(drawn, key=lambda turn: turn[0])[:count]]
 
 
 def survives(edit: Edit, root: Path) -> bool:
