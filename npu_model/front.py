@@ -1,4 +1,8 @@
-"""Fronts of packages: names that are imported from their modules when they are first asked for."""
+"""Names that are imported from their modules when they are asked for: fronts of packages, and stand-ins of single modules.
+
+This is the one way in which an import is put off. The import itself stands beside it under ``TYPE_CHECKING``, where the type checker and
+the contracts of imports see it.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from importlib import import_module
 from typing import Any
 
-__all__ = ["front"]
+__all__ = ["front", "later"]
 
 
 def front(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str], Any]:
@@ -23,3 +27,31 @@ def front(package: str, modules: Mapping[str, Sequence[str]]) -> Callable[[str],
         return getattr(import_module(place[name]), name)
 
     return found
+
+
+class _Later:
+    """The stand-in of a module, which is imported at the first of its names; several threads may ask at once."""
+
+    __slots__ = ("_module",)
+
+    def __init__(self, module: str) -> None:
+        self._module = module
+
+    def __getattr__(self, name: str) -> Any:
+        # Who looks at all objects of a module asks for such names, and imports nothing by it.
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(import_module(self._module), name)
+
+    def __repr__(self) -> str:
+        return f"later({self._module!r})"
+
+
+def later(module: str) -> Any:
+    """A stand-in of a module (its name in full), for one that most runs have no use for, or that is imported while Vela runs.
+
+    >>> shapes = later("npu_model.shapes")
+    >>> shapes.ceil_div(7, 2)
+    4
+    """
+    return _Later(module)

@@ -8,12 +8,16 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_testbed.endings import INTERRUPTED
 from npu_testbed.progress import Progress
 from npu_testbed.termination import Terminated, TimeIsUp, time_limit
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, Seen
+    from cascader.ethosu.verify import check
+else:
+    check = later("cascader.ethosu.verify.check")  # imported by the search that was left
 
 
 class Ending(Struct, frozen=True):
@@ -70,9 +74,8 @@ def best_in_time(search: Callable[[Progress, Seen], Choice], show: Progress, sec
             if isinstance(stop, TimeIsUp):
                 raise InputError(f"--time-limit {seconds:g} was over before a schedule was found that fits: allow more.") from None
             raise
-        from cascader.ethosu.verify.check import check_schedule  # noqa: PLC0415  # imported by the search that was left
 
-        check_schedule(watched.best.point.schedule)
+        check.check_schedule(watched.best.point.schedule)
         if isinstance(stop, TimeIsUp):
             return Ending(watched.best, f"the time limit of {seconds:g} s")
         if isinstance(stop, Terminated):

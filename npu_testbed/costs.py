@@ -7,9 +7,22 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from npu_model.front import later
+
 if TYPE_CHECKING:
+    import sim
+    from cascader.ethosu.codegen import lowering
+    from cascader.ethosu.job import staging
     from cascader.ethosu.job.schedule import Schedule
+    from cascader.ethosu.network import network
     from cascader.ethosu.search.task import Point, Price, Task
+    from npu_model import accelerator as accelerators
+else:
+    lowering = later("cascader.ethosu.codegen.lowering")  # a verb that is not called loads nothing
+    staging = later("cascader.ethosu.job.staging")  # the same
+    network = later("cascader.ethosu.network.network")  # the same
+    accelerators = later("npu_model.accelerator")  # the same
+    sim = later("sim")  # the same
 
 
 class Figures(Struct, frozen=True):
@@ -43,16 +56,10 @@ Cost = Callable[[Figures], float]
 
 def figures_of(point: Point, task: Task) -> Figures:
     """The figures of a schedule that the search of a task has replayed."""
-    from cascader.ethosu.codegen.lowering import lower  # noqa: PLC0415  # a verb that is not called loads nothing
-    from cascader.ethosu.job.staging import staged_bytes  # noqa: PLC0415  # the same
-    from cascader.ethosu.network.network import ethosu_part  # noqa: PLC0415  # the same
-    from npu_model.accelerator import accelerator  # noqa: PLC0415  # the same
-    from sim import counted_network  # noqa: PLC0415  # the same
-
     plan = point.schedule
-    beats = counted_network(lower(plan), task.system, task.provenance.timing).beats
-    size = accelerator(task.accelerator).port_bytes_per_cycle
-    parts = {part.name: ethosu_part(part) for part in plan.network.graph.parts}
+    beats = sim.counted_network(lowering.lower(plan), task.system, task.provenance.timing).beats
+    size = accelerators.accelerator(task.accelerator).port_bytes_per_cycle
+    parts = {part.name: network.ethosu_part(part) for part in plan.network.graph.parts}
     copied = (parts[copy.part] for copy in plan.copies)
     return Figures(
         arena_bytes=point.memory,
@@ -61,7 +68,7 @@ def figures_of(point: Point, task: Task) -> Figures:
         axi0_write_bytes=beats.axi0_write * size,
         axi1_read_bytes=beats.axi1_read * size,
         axi1_write_bytes=beats.axi1_write * size,
-        copied_bytes=sum(staged_bytes(part.operation) for part in copied if part is not None),
+        copied_bytes=sum(staging.staged_bytes(part.operation) for part in copied if part is not None),
         macs=plan.network.macs,
         clock_hz=task.system.clock_hz,
         schedule=plan,

@@ -3,16 +3,25 @@
 from __future__ import annotations
 
 from contextlib import suppress
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from npu_model.compiled.containers import is_delegate, unpacked
 from npu_model.compiled.network import CUSTOM_CODE, CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.tflite.identifiers import is_tflite
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.models import load_model
+
+if TYPE_CHECKING:
+    from cascader.frontends.vela import compiler, compiler_options, cpu_reasons
+else:
+    compiler = later("cascader.frontends.vela.compiler")  # most files have no operator on the CPU
+    compiler_options = later("cascader.frontends.vela.compiler_options")  # the same
+    cpu_reasons = later("cascader.frontends.vela.cpu_reasons")  # the same
 
 _COMPILERS_OWN = "OfflineMemoryAllocation"
 
@@ -42,16 +51,13 @@ def with_reasons(network: CompiledNetwork, compiled: bytes) -> CompiledNetwork:
     missing = [step for step in network.steps if isinstance(step, CpuOperator) and step.reason is None]
     if not missing or is_delegate(compiled) or not is_tflite(compiled):
         return network
-    from cascader.frontends.vela.compiler import reasons_text  # noqa: PLC0415  # most files have no operator on the CPU
-    from cascader.frontends.vela.compiler_options import CompilerOptions  # noqa: PLC0415  # the same
-    from cascader.frontends.vela.cpu_reasons import said_reasons, with_reasons  # noqa: PLC0415  # the same
 
     # A file that Vela cannot be asked about is told without reasons.
     with suppress(InputError):
         model = cpu_model(compiled)
         if model is not None:
-            options = CompilerOptions(network.programs[0].accelerator, debug_database=False)
-            return with_reasons(network, said_reasons(reasons_text(model, options)))
+            options = compiler_options.CompilerOptions(network.programs[0].accelerator, debug_database=False)
+            return cpu_reasons.with_reasons(network, cpu_reasons.said_reasons(compiler.reasons_text(model, options)))
     return network
 
 

@@ -8,11 +8,18 @@ import sys
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from typing import TYPE_CHECKING
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed import VERSION
 from npu_testbed.output import Output, OutputError
+
+if TYPE_CHECKING:
+    import tempfile
+else:
+    tempfile = later("tempfile")  # a mistake of ours is rare, and this takes a while to import
 
 AS_VELA = 1
 """Status with which Vela ends where it fails, and `compile` in its place."""
@@ -104,7 +111,6 @@ def _report(error: BaseException) -> str:
     """Where the traceback was written to."""
     text = "".join(traceback.format_exception(error))
     about = f"npu-testbed {VERSION}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv!r}\n\n"
-    import tempfile  # noqa: PLC0415  # a mistake of ours is rare, and this takes a while to import
 
     descriptor, path = tempfile.mkstemp(prefix="npu-testbed-error-", suffix=".txt", text=True)
     with os.fdopen(descriptor, "w", encoding="utf-8", errors="backslashreplace") as file:

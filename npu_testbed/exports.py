@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
@@ -12,9 +13,15 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
 from npu_model.export.c_source import StreamedRows
+from npu_model.front import later
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.fast_scratch import in_fast_scratch
 from npu_testbed.streaming import cut_in_pace
+
+if TYPE_CHECKING:
+    from cascader.tensorir import c_source
+else:
+    c_source = later("cascader.tensorir.c_source")  # the other formats have no use for TVM
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:
@@ -98,9 +105,7 @@ def export(
         if model is not None:
             _check_model(source, model)
         if file_format == TIR_C:
-            from cascader.tensorir.c_source import schedule_c  # noqa: PLC0415  # the other formats have no use for TVM
-
-            return schedule_c(source, c_identifier(name))
+            return c_source.schedule_c(source, c_identifier(name))
         if stream:
             cut = cut_in_pace(source, stream)
             rows = StreamedRows(cut.until, cut.freed, cut.ring)

@@ -11,15 +11,21 @@ from cascader.ethosu.search.effort import QUICK, STANDARD
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
 from npu_testbed.progress import Progress, silent
-from npu_testbed.te_models import is_te, te_task
+from npu_testbed.te_models import is_te
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Task
+    from npu_testbed import tasks
+    from npu_testbed import te_task as te_tasks
+else:
+    tasks = later("npu_testbed.tasks")  # imported while Vela ran
+    te_tasks = later("npu_testbed.te_task")  # TVM is for who gives Tensor Expressions
 
 _SEARCH = (
     "cascader.frontends.vela.lift",
@@ -70,7 +76,7 @@ def load_task(
     if is_te(source):
         if ignore_ops:
             raise InputError(f"Operators {', '.join(ignore_ops)} cannot stay on the CPU: {source} is a graph of Tensor Expressions alone.")
-        return te_task(
+        return te_tasks.te_task(
             source,
             accelerator_config,
             system,
@@ -86,10 +92,9 @@ def load_task(
     found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)
     if found.note:
         progress(found.note)
-    from npu_testbed.tasks import task_of  # noqa: PLC0415  # imported while Vela ran
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    task = task_of(
+    task = tasks.task_of(
         model,
         found,
         accelerator_config,

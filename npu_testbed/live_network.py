@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.job.schedule import Schedule
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.models import BUILT, load_model
+
+if TYPE_CHECKING:
+    from cascader.ethosu.codegen import lowering
+    from npu_testbed import exports, scheduling
+else:
+    scheduling = later("npu_testbed.scheduling")  # a compiled network does not need the scheduler
+    lowering = later("cascader.ethosu.codegen.lowering")  # the same
+    exports = later("npu_testbed.exports")  # the same
 
 
 class LiveNetwork(Brief, frozen=True):
@@ -36,21 +46,18 @@ def live_network(source: str) -> LiveNetwork:
     if source.startswith(BUILT) or path.suffix != ".json":
         model = load_model(source)
         return LiveNetwork(model.name, model.data)
-    from npu_testbed.scheduling import read_schedule  # noqa: PLC0415  # a compiled network does not need the scheduler
 
-    plan = read_schedule(path)
+    plan = scheduling.read_schedule(path)
     return LiveNetwork(path.name, _exported(plan, path.name), plan.accelerator, plan.provenance.timing)
 
 
 def _exported(plan: Schedule, name: str) -> bytes:
-    from cascader.ethosu.codegen.lowering import lower  # noqa: PLC0415  # the same
-    from npu_testbed.exports import export  # noqa: PLC0415  # the same
 
-    network, recorded = lower(plan), plan.provenance.model
+    network, recorded = lowering.lower(plan), plan.provenance.model
     original = load_model(recorded).data if recorded.startswith(BUILT) else None
     if original is None and any(isinstance(step, CpuOperator) for step in network.steps):
         raise InputError(
             f"{name} leaves operators of {recorded} to the CPU, whose options no schedule holds: write the compiled file with "
             "`npu-testbed export --model`, and run that."
         )
-    return export(plan, name="network", model=original)["network.tflite"]
+    return exports.export(plan, name="network", model=original)["network.tflite"]

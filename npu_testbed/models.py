@@ -5,14 +5,24 @@ from __future__ import annotations
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
 from npu_model.brief import Brief
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_testbed.input_shapes import InputShape, Source
 from npu_testbed.te_models import is_te, refuse_te
 from validation.reading import read_file
+
+if TYPE_CHECKING:
+    from npu_testbed import shaped_models
+    from validation import portfolio, zoo
+else:
+    shaped_models = later("npu_testbed.shaped_models")  # few models are read with another shape
+    zoo = later("validation.zoo")  # numpy's start-up is only for those who need it
+    portfolio = later("validation.portfolio")  # the same
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
 """Prefix of the name of a network that the package builds."""
@@ -40,20 +50,15 @@ def load_model(source: str) -> Model:
 
 @lru_cache(maxsize=4)  # LiteRT works it out in a process of its own, and a command may read a model more than once
 def _shaped(data: bytes, shapes: tuple[InputShape, ...]) -> bytes:
-    from npu_testbed.shaped_models import shaped  # noqa: PLC0415  # few models are read with another shape
 
-    return shaped(data, shapes)
+    return shaped_models.shaped(data, shapes)
 
 
 def _load(source: str) -> Model:
     if source.startswith(ZOO):
-        from validation.zoo import build  # noqa: PLC0415  # numpy's start-up is only for those who need it
-
-        return Model(source, build(source.removeprefix(ZOO)))
+        return Model(source, zoo.build(source.removeprefix(ZOO)))
     if source.startswith(PORTFOLIO):
-        from validation.portfolio import build as build_portfolio  # noqa: PLC0415  # the same
-
-        return Model(source, build_portfolio(source.removeprefix(PORTFOLIO)))
+        return Model(source, portfolio.build(source.removeprefix(PORTFOLIO)))
     if is_te(source):
         raise refuse_te(source)
     _require_convertible(source)

@@ -5,9 +5,17 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Sequence
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
+from npu_model.front import later
 from npu_model.printable import printable
+
+if TYPE_CHECKING:
+    from rich import console as consoles
+    from rich import text as texts
+else:
+    consoles = later("rich.console")  # its start-up is paid only where it is seen
+    texts = later("rich.text")  # the same
 
 _UNSAFE = re.compile(r"[^\n\t -~]")
 
@@ -82,13 +90,10 @@ class Output(io.TextIOBase):
 
 def _coloured(text: str, spans: Sequence[Span], stream: TextIO) -> str:
     """The text with the codes of its colours, as many of them as the terminal behind a stream has; none under ``NO_COLOR``."""
-    from rich.console import Console  # noqa: PLC0415  # its start-up is paid only where it is seen
-    from rich.text import Text  # noqa: PLC0415  # the same
-
-    console = Console(file=stream)
+    console = consoles.Console(file=stream)
     if console.no_color or console.color_system is None or console.legacy_windows:
         return text
-    styled = Text(text)
+    styled = texts.Text(text)
     for start, end, style in spans:
         styled.stylize(style, start, end)
     with console.capture() as capture:

@@ -19,6 +19,7 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compil
 from npu_model.errors import InputError
 from npu_model.export.regions import cpu_codes
 from npu_model.export.tflite_file import payload_of
+from npu_model.front import later
 from npu_model.printable import printable
 from npu_model.program.text import to_text
 from npu_model.tflite.identifiers import is_tflite, is_tosa
@@ -28,13 +29,32 @@ from npu_testbed.files import write_files as write_whole
 from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import read_schedule
-from npu_testbed.te_models import HOST, TeModel, host_runs, is_te, load_te
+from npu_testbed.te_models import TeModel, host_runs, is_te, load_te
 from sim.hazards import network_hazards
 from validation.reading import read_file
 
 if TYPE_CHECKING:
+    from cascader.frontends import vela
+    from cascader.frontends.vela import remedies
+    from npu_model.tflite import model as models
+    from npu_testbed import exports, tensorir_proof, undefined
+    from npu_testbed import first_difference as first_differences
+    from npu_testbed import verification as verifications
     from npu_testbed.tensorir_proof import TensorirProof
     from npu_testbed.verification import Arrays, Once, Reference, Verification
+    from validation.litert import cpu_kernels
+    from validation.litert import judge as litert_judge
+else:
+    remedies = later("cascader.frontends.vela.remedies")  # the front of Vela is for those who ask it
+    exports = later("npu_testbed.exports")  # a replay alone does not need the writers
+    vela = later("cascader.frontends.vela")  # a replay alone does not need the compiler
+    models = later("npu_model.tflite.model")  # the same
+    first_differences = later("npu_testbed.first_difference")  # the same
+    undefined = later("npu_testbed.undefined")  # the same
+    verifications = later("npu_testbed.verification")  # nor the functional run
+    cpu_kernels = later("validation.litert.cpu_kernels")  # the same
+    litert_judge = later("validation.litert.judge")  # the same
+    tensorir_proof = later("npu_testbed.tensorir_proof")  # only who asks for the proof pays for TVM
 
 
 _LINE = 2000
@@ -69,14 +89,12 @@ def inspect(path: str | Path) -> str:
 
     Each CPU operator has a line, which says why it is there: as the schedule records it, or as Vela says of a compiled file's.
     """
-    from cascader.frontends.vela.remedies import explained  # noqa: PLC0415  # the front of Vela is for those who ask it
-
     read = _read_network(path)
     network = read.network if read.plan is not None else with_reasons(read.network, unpacked(read_file(path, "File")))
 
     def line(step: CpuOperator) -> str:
         outputs = "".join(f" {binding.name!r}" for binding in step.outputs[:1])
-        return printable(f"cpu {step.code}{outputs}{f': {explained(step.code, step.reason)}' if step.reason else ''}", _LINE)
+        return printable(f"cpu {step.code}{outputs}{f': {remedies.explained(step.code, step.reason)}' if step.reason else ''}", _LINE)
 
     return "\n".join(f"{line(step)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
@@ -98,8 +116,6 @@ def export_files(
     whose name names the others. InputError if its name does not suit the format, the network needs ``model`` and has it not, or it
     cannot be exported.
     """
-    from npu_testbed.exports import export  # noqa: PLC0415  # a replay alone does not need the writers
-
     if model is not None and file_format != "tflite":
         raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
     progress(f"Reading {path}")
@@ -107,7 +123,7 @@ def export_files(
     original = None if model is None else load_model(model).data
     target = Path(output)
     progress(f"Encoding {target.name}")
-    files = export(
+    files = exports.export(
         read.plan or read.network,
         file_format,
         name=target.stem,
@@ -138,21 +154,6 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     CPU operators of all of them, one by one. The orders of its operations that the NPU may choose are checked too. InputError if the
     model is missing or another, or if LiteRT is not installed and an operator on the CPU is not a mere copy.
     """
-    from cascader.frontends.vela import legalised as legalise  # noqa: PLC0415  # a replay alone does not need the compiler
-    from npu_model.tflite.model import read_tflite  # noqa: PLC0415  # the same
-    from npu_testbed.first_difference import Runs, differing_reference, first_difference  # noqa: PLC0415  # the same
-    from npu_testbed.undefined import counted_outputs  # noqa: PLC0415  # the same
-    from npu_testbed.verification import (  # noqa: PLC0415  # nor the functional run
-        MENDED_STREAM,
-        VELA_STREAM,
-        Once,
-        functional_outputs,
-        renamed,
-        seeded_inputs,
-        verification,
-    )
-    from validation.litert.cpu_kernels import CpuKernels, require_kernels  # noqa: PLC0415  # the same
-
     progress(f"Reading {path}")
     read = _read_network(path)
     network = read.network
@@ -165,29 +166,31 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     tosa = is_tosa(original.data)
     if read.delegate and not tosa:
         raise InputError(f"{original.name} is no TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
-    require_kernels(network)
+    cpu_kernels.require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
-    device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
-    with nullcontext() if tosa else closing(CpuKernels(original.data)) as kernels:
-        ours = Once(lambda: functional_outputs(network, inputs, kernels))
-        legalised = legalise(original.data, device, meanwhile=ours.run)
+    device, inputs = network.programs[0].accelerator, verifications.seeded_inputs(network, inferences, seed)
+    with nullcontext() if tosa else closing(cpu_kernels.CpuKernels(original.data)) as kernels:
+        ours = verifications.Once(lambda: verifications.functional_outputs(network, inputs, kernels))
+        legalised = vela.legalised(original.data, device, meanwhile=ours.run)
         mended, expected = legalised.mended, legalised.stream
         _require_constants(network, expected, Path(path).name)
         # A delegate names nothing: its inputs and outputs are those of its TOSA network, in the same order.
-        asked = renamed(inputs, network.inputs, expected.inputs) if read.delegate else inputs
-        found = renamed(ours.outputs(), network.outputs, expected.outputs) if read.delegate else ours.outputs()
+        asked = verifications.renamed(inputs, network.inputs, expected.inputs) if read.delegate else inputs
+        found = verifications.renamed(ours.outputs(), network.outputs, expected.outputs) if read.delegate else ours.outputs()
         progress(f"Running {original.name}")
-        stream = Once(lambda: functional_outputs(expected, asked, kernels))
-        references: list[Reference] = [(VELA_STREAM, lambda _: stream.outputs())]
+        stream = verifications.Once(lambda: verifications.functional_outputs(expected, asked, kernels))
+        references: list[Reference] = [(verifications.VELA_STREAM, lambda _: stream.outputs())]
         if mended.layers:
-            references.append((MENDED_STREAM, lambda inputs: functional_outputs(mended.network, inputs, kernels)))
+            references.append(
+                (verifications.MENDED_STREAM, lambda inputs: verifications.functional_outputs(mended.network, inputs, kernels))
+            )
         judged = _judged(original, inputs, stream)
         references += judged.references
         notes = [legalised.note, judged.note]
-        counts = {} if tosa else counted_outputs(read_tflite(original.data))
+        counts = {} if tosa else undefined.counted_outputs(models.read_tflite(original.data))
         if counts:
             notes.append(f"Entries of {', '.join(counts)} behind the number in {', '.join(dict.fromkeys(counts.values()))} are undefined.")
-        result = verification(
+        result = verifications.verification(
             Path(path).name,
             found,
             asked,
@@ -199,12 +202,12 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
             network_hazards(network),
             counts,
         )
-        reference = differing_reference(result)
+        reference = first_differences.differing_reference(result)
         if reference:
             progress("Looking for the first layer that differs")
             theirs = next(outputs(asked) for name, outputs in references if name == reference)
-            runs = Runs(network, expected, mended.network, inputs, asked, found, theirs, counts)
-            result = replace(result, began=first_difference(result, runs, original.data, kernels))
+            runs = first_differences.Runs(network, expected, mended.network, inputs, asked, found, theirs, counts)
+            result = replace(result, began=first_differences.first_difference(result, runs, original.data, kernels))
         return result
 
 
@@ -219,15 +222,13 @@ def _te_model(read: _Read, source: str, name: str) -> TeModel:
 
 def _verify_te(read: _Read, source: str, name: str, inferences: int, seed: int, progress: Progress) -> Verification:
     """A schedule of Tensor Expressions beside these, as TVM compiles them for the machine that this runs on."""
-    from npu_testbed.verification import functional_outputs, seeded_inputs, verification  # noqa: PLC0415  # as above
-
     model = _te_model(read, source, name)
-    inputs = seeded_inputs(read.network, inferences, seed)
+    inputs = verifications.seeded_inputs(read.network, inferences, seed)
     progress(f"Running {name}")
-    found = functional_outputs(read.network, inputs)
+    found = verifications.functional_outputs(read.network, inputs)
     progress(f"Compiling {model.name} with TVM, and running it")
-    references: list[Reference] = [(HOST, lambda arrays: host_runs(model.graph, arrays))]
-    return verification(name, found, inputs, references, seed, "", hazards=network_hazards(read.network))
+    references: list[Reference] = [(verifications.HOST, lambda arrays: host_runs(model.graph, arrays))]
+    return verifications.verification(name, found, inputs, references, seed, "", hazards=network_hazards(read.network))
 
 
 class _Judged(Struct, frozen=True):
@@ -239,18 +240,17 @@ class _Judged(Struct, frozen=True):
 
 def _judged(original: Model, inputs: Sequence[Arrays], stream: Once) -> _Judged:
     """LiteRT's outputs of a model. Its process works while this one runs Vela's stream; a refusal does not make the answer worse."""
-    from npu_testbed.verification import BUILT_IN, LITERT, VELA_STREAM  # noqa: PLC0415  # a replay alone does not need them
-    from validation.litert.judge import judge, litert_installed  # noqa: PLC0415  # the same
-
     if is_tosa(original.data):
-        return _Judged((), f"{LITERT} read no TOSA.")
-    if not litert_installed():
-        return _Judged((), f"{LITERT} were not asked: install the extra 'numerics'.")
+        return _Judged((), f"{verifications.LITERT} read no TOSA.")
+    if not litert_judge.litert_installed():
+        return _Judged((), f"{verifications.LITERT} were not asked: install the extra 'numerics'.")
     try:
-        judgement = judge(original.data, inputs, stream.run)
+        judgement = litert_judge.judge(original.data, inputs, stream.run)
     except InputError as error:
-        return _Judged((), f"{str(error).removesuffix('check the model.').rstrip(': ')}: {VELA_STREAM} is all that was compared.")
-    name = LITERT if judgement.is_reference else BUILT_IN
+        return _Judged(
+            (), f"{str(error).removesuffix('check the model.').rstrip(': ')}: {verifications.VELA_STREAM} is all that was compared."
+        )
+    name = verifications.LITERT if judgement.is_reference else verifications.BUILT_IN
     return _Judged(((name, lambda _: judgement.outputs),), _built_in(judgement.built_in, is_reference=judgement.is_reference))
 
 
@@ -291,18 +291,18 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
     ``model`` is by default the package's own that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
     is not installed, or a kernel cannot be expressed.
     """
-    from npu_testbed.tensorir_proof import litert_judges, prove_schedule  # noqa: PLC0415  # only who asks for the proof pays for TVM
-
     progress(f"Reading {path}")
     plan = _read_network(path).plan
     if plan is None:
         raise InputError(f"{Path(path).name} is a compiled network: the proof in TensorIR needs a schedule file; make one with `schedule`.")
     if model is not None and is_te(model):
         graph = _te_model(_Read(lower(plan), plan), model, Path(path).name).graph
-        judges = [(HOST, lambda arrays: host_runs(graph, arrays))]
-        return prove_schedule(plan, judges, inferences=inferences, seed=seed, progress=progress)
+        judges = [(verifications.HOST, lambda arrays: host_runs(graph, arrays))]
+        return tensorir_proof.prove_schedule(plan, judges, inferences=inferences, seed=seed, progress=progress)
     original = _original(plan, model, Path(path).name)
-    return prove_schedule(plan, litert_judges(original.data), inferences=inferences, seed=seed, progress=progress)
+    return tensorir_proof.prove_schedule(
+        plan, tensorir_proof.litert_judges(original.data), inferences=inferences, seed=seed, progress=progress
+    )
 
 
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:

@@ -6,8 +6,17 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from time import monotonic
+from typing import TYPE_CHECKING
 
+from npu_model.front import later
 from npu_model.printable import printable
+
+if TYPE_CHECKING:
+    from rich import console
+    from rich import progress as bars
+else:
+    console = later("rich.console")  # its start-up is paid only where it is seen
+    bars = later("rich.progress")  # the same
 
 Progress = Callable[[str], None]
 """Told what is being done now."""
@@ -41,12 +50,9 @@ def progress() -> Iterator[Progress]:
     if sys.stderr is None or not sys.stderr.isatty():
         yield silent if sys.stderr is None else _lines()
         return
-    from rich.console import Console  # noqa: PLC0415  # its start-up is paid only where it is seen
-    from rich.progress import Progress as Bar  # noqa: PLC0415  # the same
-    from rich.progress import SpinnerColumn, TextColumn, TimeElapsedColumn  # noqa: PLC0415  # the same
 
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
-    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
+    columns = (bars.SpinnerColumn(), bars.TextColumn("{task.description}", markup=False), bars.TimeElapsedColumn())
+    with bars.Progress(*columns, console=console.Console(stderr=True), transient=True) as bar:
         task = bar.add_task("Starting", total=None)
 
         def show(doing: str) -> None:

@@ -13,6 +13,7 @@ from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of, require_effort
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -20,7 +21,20 @@ from npu_testbed.progress import Progress, silent
 from validation.reading import read_text
 
 if TYPE_CHECKING:
+    from cascader.ethosu.proof import prover
+    from cascader.ethosu.schedule import layer_by_layer
+    from cascader.ethosu.search import choice
+    from cascader.ethosu.search import task as tasks
     from cascader.ethosu.search.task import Choice, Price, Seen, Task
+    from cascader.search import workers as pools
+    from npu_testbed import legalise
+else:
+    prover = later("cascader.ethosu.proof.prover")  # the same
+    choice = later("cascader.ethosu.search.choice")  # a replay alone does not need the scheduler
+    tasks = later("cascader.ethosu.search.task")  # the same
+    pools = later("cascader.search.workers")  # the same
+    legalise = later("npu_testbed.legalise")  # a replay alone does not need the compiler
+    layer_by_layer = later("cascader.ethosu.schedule.layer_by_layer")  # a replay alone does not need the scheduler
 
 OPTIMISE = ("Performance", "Size")
 """Aims that a schedule can be optimised for, as Vela spells it."""
@@ -52,16 +66,11 @@ def choice_of(
     ``optimise`` and ``effort`` are names of :data:`OPTIMISE` and :data:`EFFORTS`. ``seen`` is told of each schedule that is better than
     those before; what it raises ends the search. With a ``price`` the cheapest is chosen in place of the fastest.
     """
-    from cascader.ethosu.proof.prover import prover_of  # noqa: PLC0415  # the same
-    from cascader.ethosu.search.choice import Aim, choose  # noqa: PLC0415  # a replay alone does not need the scheduler
-    from cascader.ethosu.search.task import unseen  # noqa: PLC0415  # the same
-    from cascader.search.workers import processes_for, workers  # noqa: PLC0415  # the same
-
     task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
-    aim = Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=prover_of(effort), price=price)
-    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
-        return choose(task, aim, executor, progress, seen or unseen)
+    aim = choice.Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=prover.prover_of(effort), price=price)
+    with pools.workers(pools.processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
+        return choice.choose(task, aim, executor, progress, seen or tasks.unseen)
 
 
 def schedule(
@@ -96,13 +105,11 @@ def schedule(
 
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
-    from npu_testbed.legalise import load_task  # noqa: PLC0415  # a replay alone does not need the compiler
-
     check_budget(arena_cache_size)
     arena_cache_size = memory.arena_bound(arena_cache_size)
     if cascade:
         check_names(optimise, effort)
-    task = load_task(
+    task = legalise.load_task(
         source,
         accelerator_config,
         memory,
@@ -117,9 +124,10 @@ def schedule(
     if cascade:
         made = choice_of(task, arena_cache_size=arena_cache_size, optimise=optimise, effort=effort, processes=processes, progress=progress)
         return made.point.schedule
-    from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer  # noqa: PLC0415  # a replay alone does not need the scheduler
 
-    return schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance)
+    return layer_by_layer.schedule_layer_by_layer(
+        task.network, task.accelerator, arena_cache_size=arena_cache_size, provenance=task.provenance
+    )
 
 
 def check_budget(arena_cache_size: int | None) -> None:

@@ -19,6 +19,7 @@ from npu_model.compiled.containers import read_container, unpacked
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.compiled_homes import homes_of
@@ -38,8 +39,15 @@ from sim.functional import require_defined
 from sim.hazards import Hazard, network_hazards
 
 if TYPE_CHECKING:
+    from cascader.frontends import vela
+    from cascader.frontends.vela import model_changes
+    from sim.views import trace
     from sim.views.trace import TraceRecorder
     from sim.views.trace_memory import TraceBuffer
+else:
+    vela = later("cascader.frontends.vela")  # as said above
+    model_changes = later("cascader.frontends.vela.model_changes")  # as said above
+    trace = later("sim.views.trace")  # few replays are traced
 
 ENGINES = ("fast", "simpy")
 """Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""
@@ -268,18 +276,16 @@ class VelaPlan(Struct, frozen=True):
 
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> VelaPlan:
     # A compiled file does not need the compiler.
-    from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, with_own_shapes  # noqa: PLC0415  # as said above
-    from cascader.frontends.vela.model_changes import without_constant_outputs  # noqa: PLC0415  # as said above
 
     optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
     system_config, memory_mode = compiled_for(device, memory)
-    data, _ = without_constant_outputs(with_own_shapes(model.data))
-    asked = CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config)
-    result = compile_network(data, replace(asked, separate_io_regions=bool(options.separate_io_regions)))
+    data, _ = model_changes.without_constant_outputs(vela.with_own_shapes(model.data))
+    asked = vela.CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config)
+    result = vela.compile_network(data, replace(asked, separate_io_regions=bool(options.separate_io_regions)))
     separate = " --separate-io-regions" if options.separate_io_regions else ""
     planner = f"Vela {result.version} --optimise {optimise}{separate}"
-    return VelaPlan(checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
+    return VelaPlan(vela.checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 
 def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> bytes:
@@ -288,10 +294,8 @@ def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path
     They are compressed if the name ends in ``.gz``. ``buffers`` of the arena, as :func:`npu_testbed.views.arena_map.trace_buffers` has
     them, get tracks of their own.
     """
-    from sim.views.trace import compressed, trace_json  # noqa: PLC0415  # few replays are traced
-
-    text = trace_json(simulation.replay, recorder, buffers)
-    return compressed(text) if str(path).endswith(".gz") else text.encode("ascii")
+    text = trace.trace_json(simulation.replay, recorder, buffers)
+    return trace.compressed(text) if str(path).endswith(".gz") else text.encode("ascii")
 
 
 def write_trace(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> None:

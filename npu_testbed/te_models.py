@@ -1,30 +1,31 @@
-"""Tensor Expressions as models: from their source to a task of the search, and what they compute on the machine that this runs on."""
+"""Tensor Expressions as models: their graph by its source, and what they compute on the machine that this runs on."""
 
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
-from fractions import Fraction
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_testbed.input_shapes import Source
 
 if TYPE_CHECKING:
     from typing import TypeGuard
 
-    from cascader.ethosu.search.task import Task
+    from cascader.frontends.te import graph as graphs
+    from cascader.frontends.te import graph_file, host
     from cascader.frontends.te.graph import Graph
     from cascader.tensorir.te_frontend import TeGraph
-    from npu_model.memory.system import MemorySystem
-    from npu_model.timing import TimingParameters
     from npu_testbed.verification import Arrays
-
-HOST = "the Tensor Expressions, compiled by TVM for this machine"
-"""Reference of a command stream that was made of Tensor Expressions."""
+else:
+    # TVM is for who gives Tensor Expressions.
+    graph_file = later("cascader.frontends.te.graph_file")
+    graphs = later("cascader.frontends.te.graph")
+    host = later("cascader.frontends.te.host")
 
 _AT_HAND = "tensor_expressions:"
 """Beginning of the source of a graph that is at hand, of which there is no file; its number follows."""
@@ -72,52 +73,16 @@ def load_graph(source: str) -> tuple[str, Graph]:
         raise InputError(f"--input-shape was given with {source!s}: the shapes of Tensor Expressions are those of their placeholders.")
     if source in _GRAPHS:
         return _AT_HAND.rstrip(":"), _GRAPHS[source]
-    from cascader.frontends.te.graph_file import graph_from_file  # noqa: PLC0415  # TVM is for who gives Tensor Expressions
 
     path, _, function = source.rpartition(":")
-    return f"{Path(path).name}:{function}", graph_from_file(source)
+    return f"{Path(path).name}:{function}", graph_file.graph_from_file(source)
 
 
 def load_te(source: str) -> TeModel:
     """The graph of a source, read as operators of the Ethos-U; InputError if one of its stages is none."""
-    from cascader.frontends.te.graph import digest, operators_of  # noqa: PLC0415  # the same
-
     name, graph = load_graph(source)
-    read = operators_of(graph)
-    return TeModel(name, graph, read, digest(read))
-
-
-def te_task(
-    source: str,
-    accelerator_config: str,
-    system: MemorySystem,
-    *,
-    rungs: int | None,
-    timing: TimingParameters,
-    recompute: Fraction | None,
-    homes: tuple[str, ...],
-    spill: str | None,
-    progress: Callable[[str], None],
-) -> Task:
-    """The task of scheduling Tensor Expressions, as :func:`npu_testbed.tasks.task_of` has it for a file."""
-    from cascader.frontends.te.network import import_graph  # noqa: PLC0415  # the same
-    from cascader.tensorir.compat import load  # noqa: PLC0415  # the same
-    from npu_testbed.tasks import network_task  # noqa: PLC0415  # the same
-
-    model = load_te(source)
-    progress(f"Choosing blocks and encoding weights of {model.name}")
-    network = import_graph(model.read, accelerator_config, system, timing)
-    return network_task(
-        network,
-        (model.name, model.sha256, (("apache-tvm", load().version),)),
-        accelerator_config,
-        system,
-        rungs=rungs,
-        timing=timing,
-        recompute=recompute,
-        homes=homes,
-        spill=spill,
-    )
+    read = graphs.operators_of(graph)
+    return TeModel(name, graph, read, graphs.digest(read))
 
 
 def refuse_te(source: str) -> InputError:
@@ -127,6 +92,4 @@ def refuse_te(source: str) -> InputError:
 
 def host_runs(graph: Graph, inputs: Sequence[Arrays]) -> list[Arrays]:
     """The outputs of inferences of the graph on this machine."""
-    from cascader.frontends.te.host import host_outputs  # noqa: PLC0415  # the same
-
-    return list(host_outputs(graph, inputs))
+    return list(host.host_outputs(graph, inputs))

@@ -4,9 +4,17 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+if TYPE_CHECKING:
+    from validation import reading
+    from validation.calibrate import profile
+else:
+    profile = later("validation.calibrate.profile")
+    reading = later("validation.reading")
 
 
 def load_timing(path: str | Path | None) -> TimingParameters:
@@ -14,10 +22,8 @@ def load_timing(path: str | Path | None) -> TimingParameters:
     if path is None:
         return DEFAULT_TIMING
     # Only who gives a profile pays for the calibration.
-    from validation.calibrate.profile import timing_from_toml  # noqa: PLC0415
-    from validation.reading import read_configuration  # noqa: PLC0415
 
-    return timing_from_toml(read_configuration(path, "Calibration profile"))
+    return profile.timing_from_toml(reading.read_configuration(path, "Calibration profile"))
 
 
 def timing_json(timing: TimingParameters) -> dict[str, Any]:

@@ -6,9 +6,16 @@ import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from typing import TYPE_CHECKING
 
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
 from npu_model.errors import InputError
+from npu_model.front import later
+
+if TYPE_CHECKING:
+    from npu_testbed import te_models
+else:
+    te_models = later("npu_testbed.te_models")  # --help imports no models
 
 
 @contextmanager
@@ -21,10 +28,9 @@ def vela_timeout(arguments: argparse.Namespace) -> Iterator[None]:
     if seconds is None:
         yield
         return
-    from npu_testbed.te_models import is_te  # noqa: PLC0415  # --help imports no models
 
     model = getattr(arguments, "model", None)
-    if model is not None and is_te(model):
+    if model is not None and te_models.is_te(model):
         raise InputError(f"--vela-timeout {seconds:g} was given with {model}: Vela compiles no Tensor Expressions; drop the option.")
     before = os.environ.get(TIMEOUT_VARIABLE)
     os.environ[TIMEOUT_VARIABLE] = repr(seconds)

@@ -13,7 +13,6 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import Binding
 from npu_testbed.divergence import Divergence
-from npu_testbed.te_models import HOST
 from npu_testbed.undefined import defined_part
 from sim.functional import FilterCache, NetworkState, run
 from sim.hazards import Hazard
@@ -22,6 +21,8 @@ from validation.litert.cpu_kernels import CpuKernels
 Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the input or output."""
 
+HOST = "the Tensor Expressions, compiled by TVM for this machine"
+"""Reference of a command stream that was made of Tensor Expressions."""
 VELA_STREAM = "Vela's legalised stream"
 MENDED_STREAM = "Vela's legalised stream, mended"
 LITERT = "LiteRT's reference kernels"

@@ -18,7 +18,7 @@ from cascader.frontends.te.graph import graph_of
 from cascader.frontends.te.graph_file import graph_from_file
 from npu_model.errors import InputError
 from npu_testbed.scheduling import read_schedule
-from npu_testbed.te_models import HOST
+from npu_testbed.verification import HOST
 
 GRAPH = """
 import numpy as np

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from reference_data import shared_data
 
-from cascader.frontends.vela.compiler import VelaResult, compile_network
+from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
+from cascader.frontends.vela.result import VelaResult
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import Kernel, Layout

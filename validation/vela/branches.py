@@ -20,9 +20,7 @@ from msgspec.structs import replace
 from cascader.frontends.children import GUARD, LIMITS
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler import (
-    CORES,
     MEMORY_BYTES,
-    VelaResult,
     child,
     compile_network,
     failure,
@@ -33,6 +31,7 @@ from cascader.frontends.vela.compiler import (
 )
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.direct import ARENA_LIMIT
+from cascader.frontends.vela.result import CORES, VelaResult
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
 from validation.vela import branching

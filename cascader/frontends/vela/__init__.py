@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from npu_model.front import front
 
 if TYPE_CHECKING:
-    from cascader.frontends.vela.compiler import CORES, VelaResult, VelaSummary, compile_network
+    from cascader.frontends.vela.compiler import compile_network
     from cascader.frontends.vela.compiler_options import CompilerOptions
     from cascader.frontends.vela.debug_database import named_network
     from cascader.frontends.vela.known_faults import known_fault
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from cascader.frontends.vela.mend import Mended, mended_network, with_whole_bytes
     from cascader.frontends.vela.model_changes import with_simpler_operators, without_constant_outputs, without_identities
     from cascader.frontends.vela.moves import spared_kernels
+    from cascader.frontends.vela.result import CORES, VelaResult, VelaSummary
     from cascader.frontends.vela.state_order import state_fault
     from cascader.frontends.vela.stream_check import checked_network, stream_fault
     from cascader.frontends.vela.tools import vela_tools
 
 _MODULES = {
-    "compiler": ("CORES", "VelaResult", "VelaSummary", "compile_network"),
+    "compiler": ("compile_network",),
     "compiler_options": ("CompilerOptions",),
     "debug_database": ("named_network",),
     "known_faults": ("known_fault",),
@@ -30,6 +31,7 @@ _MODULES = {
     "mend": ("Mended", "mended_network", "with_whole_bytes"),
     "model_changes": ("with_simpler_operators", "without_constant_outputs", "without_identities"),
     "moves": ("spared_kernels",),
+    "result": ("CORES", "VelaResult", "VelaSummary"),
     "state_order": ("state_fault",),
     "stream_check": ("checked_network", "stream_fault"),
     "tools": ("vela_tools",),

@@ -15,24 +15,31 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from msgspec import Struct
-
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
 from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela.installed import installed_version
+from cascader.frontends.vela.result import CORES, VelaResult, VelaSummary
 from cascader.frontends.vela_timeout import time_limit
-from npu_model.brief import Noted
 from npu_model.errors import InputError, UnfinishedError
+from npu_model.front import later
 from npu_model.printable import printable
 from npu_model.tflite.identifiers import is_tosa
 
 if TYPE_CHECKING:
+    from cascader.frontends.vela import debug_database, remedies
+    from npu_model.compiled import network as networks
+    from npu_model.tflite import model as models
+    from npu_model.tflite import tosa as tosa_files
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
-
-CORES = ("C++", "Python")
-"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
+else:
+    # What reads a model takes longer to import than Vela to start: it is imported while Vela runs.
+    debug_database = later("cascader.frontends.vela.debug_database")
+    networks = later("npu_model.compiled.network")
+    models = later("npu_model.tflite.model")
+    remedies = later("cascader.frontends.vela.remedies")
+    tosa_files = later("npu_model.tflite.tosa")
 
 COMPILED = "out/network_vela.tflite"
 """Where the compiled network is in the folder of a compilation."""
@@ -44,37 +51,6 @@ _MISTAKE = re.compile(
     r"(Type|Attribute|Key|Index|Name|Value|ZeroDivision|Overflow|Recursion|NotImplemented|Assertion|UnboundLocal|Unicode\w*)Error|StopIteration"
 )
 """Kinds of exceptions by which a mistake in a program shows, at the beginning of the last line that Python prints."""
-
-
-class VelaSummary(Struct, frozen=True):
-    """Vela's own estimate: arena peak in bytes, and cycles in all, of the NPU alone and per memory (plain sums)."""
-
-    sram_memory_used: int
-    cycles_total: int
-    cycles_npu: int
-    cycles_sram_access: int
-    cycles_off_chip_flash_access: int
-
-
-class VelaResult(Noted, frozen=True):
-    """A compilation: the compiled .tflite file and what Vela says of it.
-
-    ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
-    empty if the compilation was asked for no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`. ``said`` is
-    what Vela printed, and ``cpu_operators`` are the types of operators that it was asked to leave on the CPU.
-    """
-
-    unshown = ("compiled", "layers", "database", "said")
-    notes = ("said",)
-
-    compiled: bytes
-    layers: tuple[dict[int, str], ...]
-    summary: VelaSummary
-    version: str
-    database: str = ""
-    core: str = CORES[0]
-    said: str = ""
-    cpu_operators: tuple[str, ...] = ()
 
 
 class VelaFailedError(InputError):
@@ -124,16 +100,9 @@ def read_result(
     summary = _summary(folder / "out")
     database = folder / "out" / "network_debug.xml"
     text = database.read_text(encoding="utf-8", errors="replace") if database.is_file() else ""
-    # What reads a model takes longer to import than Vela to start: it is imported while Vela runs.
-    from cascader.frontends.vela.debug_database import layer_names  # noqa: PLC0415
-    from npu_model.compiled.network import is_compiled  # noqa: PLC0415
-    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
-
-    if not is_compiled(read_tflite(compiled)):
-        from cascader.frontends.vela.remedies import nothing_left  # noqa: PLC0415  # the same
-
-        raise InputError(nothing_left(model, said, cpu_operators))
-    return VelaResult(compiled, layer_names(text, model), summary, version, text, core, said, cpu_operators)
+    if not networks.is_compiled(models.read_tflite(compiled)):
+        raise InputError(remedies.nothing_left(model, said, cpu_operators))
+    return VelaResult(compiled, debug_database.layer_names(text, model), summary, version, text, core, said, cpu_operators)
 
 
 MEMORY_BYTES = 4 << 30
@@ -160,13 +129,10 @@ def vela_version() -> str:
 
 def read_model(model: bytes) -> TfliteModel:
     """The model, if it is one that Vela can be given."""
-    from npu_model.compiled.network import is_compiled  # noqa: PLC0415  # as in compile_network
-    from npu_model.tflite.tosa import model_of  # noqa: PLC0415  # the same
-
-    parsed = model_of(model)
+    parsed = tosa_files.model_of(model)
     if is_tosa(model):
         return parsed  # only Vela knows what is in it
-    if is_compiled(parsed):
+    if networks.is_compiled(parsed):
         raise InputError("The .tflite file is compiled for an Ethos-U already: give the network that it was compiled from.")
     if not parsed.operators:
         raise InputError("The .tflite file has 0 operators: a network of 1 or more is needed.")

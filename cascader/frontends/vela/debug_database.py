@@ -16,8 +16,8 @@ from functools import lru_cache
 
 from msgspec.structs import replace
 
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.cpu_reasons import said_reasons, with_reasons
+from cascader.frontends.vela.result import VelaResult
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.program import Control, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator

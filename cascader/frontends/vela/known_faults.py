@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from cascader.frontends.vela.compiler import CORES
 from cascader.frontends.vela.model_changes import integers, is_of_single_elements, keeps_values
+from cascader.frontends.vela.result import CORES
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 from npu_model.tflite.record_reader import RecordReader

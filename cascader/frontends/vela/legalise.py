@@ -8,27 +8,45 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
-from cascader.frontends import vela
 from cascader.frontends.children import nothing
-from cascader.frontends.vela.compiler import CORES, VelaResult, compile_network, require_known_shapes
+from cascader.frontends.vela.compiler import compile_network, require_known_shapes
 from cascader.frontends.vela.compiler_options import CompilerOptions
+from cascader.frontends.vela.result import CORES, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
 from npu_model.errors import InputError, LimitError
+from npu_model.front import later
 from npu_model.tflite.identifiers import is_tosa
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
+    from cascader.frontends.vela import debug_database, known_faults, known_tensors, mend, model_changes, moves, state_order, stream_check
+    from cascader.frontends.vela import lift as lifting
     from cascader.frontends.vela.mend import Mended
+    from npu_model.compiled import cpu_operators as operators
+    from npu_model.compiled import network as networks
     from npu_model.compiled.network import CompiledNetwork
     from npu_model.program import ConstantOutput
+    from npu_model.tflite import model as models
+    from npu_model.tflite import tosa
+else:
+    # A network is read while Vela runs, and nothing keeps Vela from its start.
+    debug_database = later("cascader.frontends.vela.debug_database")
+    known_faults = later("cascader.frontends.vela.known_faults")
+    known_tensors = later("cascader.frontends.vela.known_tensors")
+    mend = later("cascader.frontends.vela.mend")
+    model_changes = later("cascader.frontends.vela.model_changes")
+    moves = later("cascader.frontends.vela.moves")
+    state_order = later("cascader.frontends.vela.state_order")
+    stream_check = later("cascader.frontends.vela.stream_check")
+    lifting = later("cascader.frontends.vela.lift")
+    networks = later("npu_model.compiled.network")
+    operators = later("npu_model.compiled.cpu_operators")
+    models = later("npu_model.tflite.model")
+    tosa = later("npu_model.tflite.tosa")
 
 MANY_SPARED = 500
 """Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
-
-
-# What reads Vela's answer is imported when it is asked for, by way of the front: a network is read while Vela runs, and nothing keeps
-# Vela from its start.
 
 
 class Legalised(Brief, frozen=True):
@@ -52,7 +70,7 @@ class Legalised(Brief, frozen=True):
     @property
     def spared(self) -> int:
         """Kernels that there are fewer with loops merged."""
-        return vela.spared_kernels(self.stream)
+        return moves.spared_kernels(self.stream)
 
     def network(self, *, mend: bool = True, merge: bool | None = None) -> Network:
         """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
@@ -60,10 +78,12 @@ class Legalised(Brief, frozen=True):
         ``merge`` merges loops of kernels (None: where that spares so many that a search would take long,
         :data:`MANY_SPARED`).
         """
-        from cascader.frontends.vela.lift import lift  # noqa: PLC0415  # as said above
-
         merged = self.spared > MANY_SPARED if merge is None else merge
-        return replace(lift(self.mended.network, merge=merged), mended=self.mended.layers) if mend else lift(self.stream, merge=merged)
+        return (
+            replace(lifting.lift(self.mended.network, merge=merged), mended=self.mended.layers)
+            if mend
+            else lifting.lift(self.stream, merge=merged)
+        )
 
 
 def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) -> Legalised:
@@ -71,14 +91,14 @@ def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) 
 
     Without ``unsigned_copies``, which the C++ core makes of a model without signed bytes as if it had some, these are mended.
     """
-    stream = vela.named_network(result)
+    stream = debug_database.named_network(result)
     if not unsigned_copies:
-        stream = vela.with_whole_bytes(stream, model)
-    fault = vela.known_fault(model, result.core, result.version, unsigned_copies=unsigned_copies)
-    fault = fault or vela.state_fault(stream) or vela.stream_fault(stream, result.database)
+        stream = mend.with_whole_bytes(stream, model)
+    fault = known_faults.known_fault(model, result.core, result.version, unsigned_copies=unsigned_copies)
+    fault = fault or state_order.state_fault(stream) or stream_check.stream_fault(stream, result.database)
     if fault:
         raise InputError(fault)
-    return Legalised(result, stream, vela.mended_network(result, model, stream))
+    return Legalised(result, stream, mend.mended_network(result, model, stream))
 
 
 def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
@@ -86,9 +106,7 @@ def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
 
     It takes an extent that is not known for the one that stands in its place.
     """
-    from npu_model.tflite.tosa import model_of  # noqa: PLC0415  # as said above
-
-    parsed = model_of(model)
+    parsed = tosa.model_of(model)
     require_known_shapes(parsed, sorted({index for one in parsed.operators for index in one.outputs if index >= 0}))
     found = _checked(model, compile_network(model, replace(options, legacy=True)))
     found.network()
@@ -97,20 +115,16 @@ def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
 
 def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised | None:
     """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
-    from npu_model.compiled.cpu_operators import OperatorFinder  # noqa: PLC0415
-    from npu_model.compiled.network import COPIES, CpuOperator  # noqa: PLC0415
-    from npu_model.tflite.model import read_tflite  # noqa: PLC0415
-
-    made = None if is_tosa(model) else vela.with_simpler_operators(model)
+    made = None if is_tosa(model) else model_changes.with_simpler_operators(model)
     if made is None:
         return None
     for legacy in (False, True):
         with suppress(InputError):
             found = _checked(made, compile_network(made, replace(options, legacy=legacy)))
             found.network()
-            finder = OperatorFinder(read_tflite(model))
+            finder = operators.OperatorFinder(models.read_tflite(model))
             for step in found.stream.steps:
-                if isinstance(step, CpuOperator) and step.code not in COPIES:
+                if isinstance(step, networks.CpuOperator) and step.code not in networks.COPIES:
                     finder.find(step)  # what the original model does not have cannot be executed
             return replace(found, note=f"its {found.core} core legalised the network with simpler operators instead")
     return None
@@ -186,7 +200,7 @@ class _OtherModelError(Exception):
 def _require_prepared(model: bytes) -> None:
     """Raise what ends Vela's work on a model that is to be changed first; of a model that cannot be read Vela says so."""
     with suppress(InputError):
-        other, constants = vela.prepared(model)
+        other, constants = known_tensors.prepared(model)
         if other is not model:
             raise _OtherModelError(other, constants)
 
@@ -196,7 +210,7 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
     try:
         result = compile_network(model, options, meanwhile=meanwhile)
 
-        plain = vela.without_identities(model)
+        plain = model_changes.without_identities(model)
         if plain is not model:
             model, result = plain, compile_network(plain, options)
     except InputError as error:
@@ -231,7 +245,7 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
     """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
     if first.core != CORES[0]:
         return None
-    bare, constants = vela.prepared(model)
+    bare, constants = known_tensors.prepared(model)
     with suppress(InputError):
         found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
         return _with(found, constants) if _on_cpu(found) <= _on_cpu(first) else None
@@ -239,9 +253,8 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
 
 
 def _on_cpu(legalised: Legalised) -> int:
-    from npu_model.compiled.network import CpuOperator  # noqa: PLC0415  # as said above
 
-    return sum(isinstance(step, CpuOperator) for step in legalised.stream.steps)
+    return sum(isinstance(step, networks.CpuOperator) for step in legalised.stream.steps)
 
 
 def import_network(

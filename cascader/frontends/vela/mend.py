@@ -15,8 +15,8 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import kernel_rows, named_network, read_tables, source_operators
+from cascader.frontends.vela.result import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Kernel, KernelOperation, Operation, OperationKind, PoolKind, Program, Rounding

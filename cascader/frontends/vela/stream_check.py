@@ -13,9 +13,9 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import Row, Tables, kernel_rows, named_network, read_tables
 from cascader.frontends.vela.known_faults import known_fault
+from cascader.frontends.vela.result import VelaResult
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads

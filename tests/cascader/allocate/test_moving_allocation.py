@@ -116,7 +116,7 @@ def test_buffers_of_schedules_are_placed_in_the_fewest_bytes_of_any_placement(di
 
 
 def test_a_buffer_that_slides_takes_its_whole_height_however_few_of_its_bytes_are_live() -> None:
-    """Of schedules the search for the worst case finds 42 bytes where 9 are live: a tensor that is written, and read, from end to end."""
+    """A search for the worst schedule finds 42 bytes where 9 are live: a tensor that is written, and read, from end to end."""
     sliding = extent(0, *((3 * step, 3 * step + 3) for step in range(12)))
     assert allocate([sliding], alignment=1)[0] == 36 == exact_allocation([sliding])[0]
     assert max(live_bytes([sliding], sliding.end)) == 3

@@ -12,10 +12,11 @@ import pytest
 from msgspec.structs import replace
 
 from cascader.frontends.vela import compiler, direct
-from cascader.frontends.vela.compiler import VelaResult, compile_network
+from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.direct import ARENA_LIMIT, DirectCall, direct_call
+from cascader.frontends.vela.result import VelaResult
 from validation.zoo import build
 
 pytestmark = pytest.mark.usefixtures("every_vela_runs")

@@ -6,8 +6,9 @@ from collections import Counter
 
 from msgspec import Struct
 
-from cascader.frontends.vela.compiler import VelaSummary, compile_network
+from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
+from cascader.frontends.vela.result import VelaSummary
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
 from validation.vela.estimate.database import Recorded, read_database

@@ -7,8 +7,8 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from cascader.frontends.vela.compiler import VelaResult
 from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.result import VelaResult
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, Kernel, KernelOperation, Layout, Program
