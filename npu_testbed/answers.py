@@ -16,12 +16,18 @@ from contextlib import suppress
 from functools import cache
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_testbed.files import remove_leftovers, require_folder, write_file
 from npu_testbed.versions import tool_versions
 from validation.reading import read_file
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = later("importlib.metadata")  # most commands keep no answers, and its import takes a fortieth of a second
 
 T = TypeVar("T")
 
@@ -40,7 +46,6 @@ _TOOLS = ("ethos-u-vela", "ai-edge-litert", "numpy")
 
 
 def _version(package: str) -> str:
-    from importlib import metadata  # noqa: PLC0415  # most commands keep no answers, and its import takes a fortieth of a second
 
     try:
         return metadata.version(package)

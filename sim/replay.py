@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
@@ -14,6 +15,7 @@ from npu_model.cost.block_jobs import BlockJob, block_jobs
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
 from npu_model.cost.traversal import reduces_depth
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import BRICK, DmaOperation, KernelOperation, Operation, OperationKind, Program
 from npu_model.shapes import ceil_div
@@ -23,6 +25,13 @@ from npu_model.weight_stream.work import StreamWork
 from sim.engine.terms import Times
 from sim.events import Cause, Listener, Unit
 from sim.footprint import Footprint, footprint
+
+if TYPE_CHECKING:
+    from sim.engine import engine, transactions
+else:
+    # Compiled replays need neither the engine nor SimPy, whose import takes a fiftieth of a second.
+    engine = later("sim.engine.engine")
+    transactions = later("sim.engine.transactions")
 
 MAX_BLOCKS = 4_000_000
 """OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot keep us busy for hours."""
@@ -93,12 +102,10 @@ class Replay(Struct, frozen=True):
 
     def pmu(self) -> dict[str, int]:
         """Counters under the names of Arm's PMU events (core driver ``ethosu55_interface.h``); docs/pmu.md defines each of them."""
-        from sim.engine.transactions import read_transactions  # noqa: PLC0415  # as for the engine below
-
         wait = defaultdict(int, self.waits)
         by_decoder, by_accumulators = self._held_up()
         activity = sum((mac_activity(op, self.accelerator, self.timing) for op in self.program.kernels), NO_ACTIVITY)
-        axi0_reads, axi1_reads = read_transactions(self.program, self.accelerator, self.system, self.timing)
+        axi0_reads, axi1_reads = transactions.read_transactions(self.program, self.accelerator, self.system, self.timing)
         return {
             "NPU_ACTIVE": self.cycles,
             "AXI0_RD_DATA_BEAT_RECEIVED": self.beats.axi0_read,
@@ -264,10 +271,7 @@ def replay(
     check_work(program)
     for listener in listeners:
         listener.on_start(program)
-    # Compiled replays need neither the engine nor SimPy, whose import takes a fiftieth of a second.
-    from sim.engine.engine import run_engine  # noqa: PLC0415
-
-    machine = run_engine(program, device, system, listeners, timing, work)
+    machine = engine.run_engine(program, device, system, listeners, timing, work)
     reads, writes, recorder = machine.ports.reads, machine.ports.writes, machine.recorder
     moved = {index: operation_beats(op, device, system, machine.jobs.get(index)) for index, op in enumerate(program.operations)}
     beats = Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats)

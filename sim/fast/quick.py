@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
+from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.program import WORD_BYTES, Program
 from npu_model.shapes import ceil_div
@@ -13,6 +16,11 @@ from npu_model.weight_stream.work import StreamWork, stream_work
 from sim.engine.terms import Times
 from sim.fast.compiled import compiled_cache
 from sim.replay import Beats, check_work
+
+if TYPE_CHECKING:
+    from sim.fast import recurrence as recurrences
+else:
+    recurrences = later("sim.fast.recurrence")  # where the core is built nobody asks for it
 
 
 class QuickReplay(Struct, frozen=True):
@@ -48,9 +56,8 @@ def quick_replay(
     if compiled.is_usable:
         found = compiled.replay(program, known)
         return QuickReplay(found.cycles, found.beats + rest, found.times)
-    from sim.fast.recurrence import recurrence  # noqa: PLC0415  # where the core is built nobody asks for it
 
-    cycles, beats, times = recurrence(program, device, system, timing, known)
+    cycles, beats, times = recurrences.recurrence(program, device, system, timing, known)
     return QuickReplay(cycles, beats + rest, times)
 
 

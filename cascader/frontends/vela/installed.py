@@ -4,6 +4,14 @@ from __future__ import annotations
 
 from importlib.util import find_spec
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+from npu_model.front import later
+
+if TYPE_CHECKING:
+    from importlib import metadata
+else:
+    metadata = later("importlib.metadata")  # its import takes a fortieth of a second
 
 _DISTRIBUTION = "ethos-u-vela"
 _PACKAGE = "ethosu"
@@ -25,7 +33,6 @@ def installed_version() -> str | None:
     version = None if spec is None else beside(list(spec.submodule_search_locations or ()))
     if version is not None:
         return version
-    from importlib import metadata  # noqa: PLC0415  # as above
 
     try:
         return metadata.version(_DISTRIBUTION)
