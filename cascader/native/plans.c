@@ -214,39 +214,46 @@ static int add_group(const Planning *p, Ending *endings, i64 *made, const i64 *g
     return 0;
 }
 
-static int same_jobs(const Growing *one, const Growing *two)
+/* Whether the jobs of parts from `first` on are the same ones. A group's jobs are those of any longer one that ends with it and asks for the
+   same rows, without the parts before it. */
+static int same_jobs(const Growing *one, const Growing *two, i64 first)
 {
-    return one->length == two->length && !memcmp(one->at, two->at, one->length * sizeof(i64));
+    size_t a = 0, b = 0;
+    for (;; a += 3, b += 3) {
+        while (a < one->length && one->at[a] < first) a += 3;
+        while (b < two->length && two->at[b] < first) b += 3;
+        if (a >= one->length || b >= two->length) return a >= one->length && b >= two->length;
+        if (memcmp(one->at + a, two->at + b, 3 * sizeof(i64))) return 0;
+    }
+}
+
+/* The jobs of the longest group in the fewest rows, without a bound for inner rows and then with each. */
+static int jobs_inside(const Planning *p, i64 first, const Flat *rows, const Flat *inner, Growing *inside)
+{
+    for (Py_ssize_t i = 0; i <= inner->length && rows->length && inner->length; i++) {
+        i64 group[4] = {first, p->last, rows->at[0], i ? inner->at[i - 1] : 0};
+        if (jobs_of_group(p->graph, group, &inside[i])) return PyErr_NoMemory(), -1;
+    }
+    return 0;
 }
 
 /* Groups that begin with `first`: each number of rows, then each bound for inner rows that comes to jobs of its own. */
-static int add_first(const Planning *p, Ending *endings, i64 *made, i64 first, const Flat *rows, const Flat *inner, Growing *found)
+static int add_first(const Planning *p, Ending *endings, i64 *made, i64 first, const Flat *rows, const Flat *inner, const Growing *inside, Growing *found)
 {
-    Growing *known = calloc((size_t)inner->length + 1, sizeof(Growing));
-    i64 group[4] = {first, p->last, 0, 0}, kept = 0;
-    int failed = known ? 0 : (PyErr_NoMemory(), -1);
+    i64 group[4] = {first, p->last, 0, 0};
+    int failed = 0;
     for (Py_ssize_t i = 0; i < rows->length && !failed; i++) {
         group[2] = rows->at[i];
         failed = add_group(p, endings, made, group, found);
     }
-    for (Py_ssize_t i = -1; i < inner->length && !failed && rows->length && inner->length; i++) {
+    for (Py_ssize_t i = 0; i < inner->length && !failed && rows->length; i++) {
+        Py_ssize_t at = 0;
+        while (at <= i && !same_jobs(&inside[at], &inside[i + 1], first)) at++;
+        if (at <= i) continue;
         group[2] = rows->at[0];
-        group[3] = i < 0 ? 0 : inner->at[i];
-        if (jobs_of_group(p->graph, group, &known[kept])) failed = (PyErr_NoMemory(), -1);
-        if (i >= 0 && !failed) {
-            i64 at = 0;
-            while (!same_jobs(&known[at], &known[kept])) at++;
-            if (at < kept) {
-                free(known[kept].at);
-                known[kept] = (Growing){0};
-                continue;
-            }
-            failed = add_group(p, endings, made, group, found);
-        }
-        kept++;
+        group[3] = inner->at[i];
+        failed = add_group(p, endings, made, group, found);
     }
-    for (Py_ssize_t i = 0; known && i <= inner->length; i++) free(known[i].at);
-    free(known);
     return failed;
 }
 
@@ -272,14 +279,18 @@ PyObject *native_plans(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     alone.length = 1;
     none.length = 0;
     Ending *endings = calloc((size_t)(f[4].length + f[5].length + 1), sizeof(Ending));
-    if (!endings) failed = (PyErr_NoMemory(), -1);
+    Growing *inside = calloc((size_t)f[5].length + 1, sizeof(Growing));
+    if (!endings || !inside) failed = (PyErr_NoMemory(), -1);
+    if (!failed && f[6].at[1] < p.last) failed = jobs_inside(&p, f[6].at[1], &f[4], &f[5], inside);
     for (i64 first = f[6].at[1]; first <= p.last && !failed; first++) {
         Growing found = {0};
         int is_last = first == p.last;
-        failed = add_first(&p, endings, &made, first, is_last ? &alone : &f[4], is_last ? &none : &f[5], &found);
+        failed = add_first(&p, endings, &made, first, is_last ? &alone : &f[4], is_last ? &none : &f[5], inside, &found);
         if (!failed) failed = add_fronts(&found, &out);
         free(found.at);
     }
+    for (Py_ssize_t i = 0; inside && i <= f[5].length; i++) free(inside[i].at);
+    free(inside);
     while (made--) ending_free(&endings[made]);
     free(endings);
     flat_release(f, 7);

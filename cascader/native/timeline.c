@@ -270,7 +270,7 @@ static i64 shared(Run *run, i64 step, int before, int now)
     if (run->shared == Py_None) return 0;
     i64 *cost = &run->pair_costs[run->pairs[step] * 4 + 2 * before + now];
     if (*cost < 0) {
-        PyObject *answer = PyObject_CallFunction(run->shared, "Lii", (long long)step, before, now);
+        PyObject *answer = PyObject_CallFunction(run->shared, "Lii", (long long)run->pairs[step], before, now);
         *cost = answer ? PyLong_AsLongLong(answer) : 0;
         Py_XDECREF(answer);
         if (PyErr_Occurred()) run->failed = 1;

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from struct import Struct
 from typing import NamedTuple, Protocol
 
 import numpy as np
@@ -49,6 +50,8 @@ class CostModel(Protocol):
         """The first part that has the same constants, which may be the part itself: one copy serves both."""
 
 
+_TIMES, _COSTS = Struct(f"={len(JobTimes._fields) - 1}q"), Struct("=2q")
+
 UNKNOWN = -(1 << 62)
 """In place of a cost until the device is asked."""
 
@@ -67,12 +70,15 @@ class KnownCosts:
         self.begins = np.cumsum([0, *(count + 1 for count in rows)], dtype=np.int64)
         self.times = np.zeros((int(self.begins[-1]), len(JobTimes._fields) - 1), dtype=np.int64)
         self.costs = np.full((int(self.begins[-1]), 2), UNKNOWN, dtype=np.int64)
+        self._begins: list[int] = self.begins.tolist()
+        self._flat = self.times.data, self.costs.data
 
     def ask(self, part: int, start: int, end: int) -> None:
         """Note what the device says of some rows."""
-        line, times = self.begins[part] + end - start, self.cost.times(part, start, end)
-        self.times[line] = times[1:]
-        self.costs[line] = times.staged - times.staged_lead, times.direct
+        line, times = self._begins[part] + end - start, self.cost.times(part, start, end)
+        # A row of an array takes some times longer to assign.
+        _TIMES.pack_into(self._flat[0], line * _TIMES.size, *times[1:])
+        _COSTS.pack_into(self._flat[1], line * _COSTS.size, times.staged - times.staged_lead, times.direct)
 
     def lines(self, jobs: JobTable) -> Numbers:
         """The line of each job, where all that the device says of it is noted."""

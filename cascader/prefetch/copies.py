@@ -33,7 +33,7 @@ class CostedJobs(Struct, frozen=True, eq=False):
 
     ``parts`` and ``kinds`` are those of each job; ``times`` has a line for each kind, with the fields of JobTimes behind the part.
     ``pairs`` are the kinds of each job and the one before it; ``pair_costs`` has four numbers for each kind: what the two share if
-    neither is staged, only the second, only the first, and both, :data:`UNKNOWN` until ``shared`` (by step and case) was asked.
+    neither is staged, only the second, only the first, and both, :data:`UNKNOWN` until ``shared`` (by kind and case) was asked.
     """
 
     parts: Numbers
@@ -125,9 +125,10 @@ def _shared(jobs: CostedJobs) -> Shared:
         return nothing_shared
 
     def shared(step: int, before: bool, now: bool) -> int:  # noqa: FBT001  # as every Shared
-        costs, case = jobs.pair_costs[jobs.pairs[step]], 2 * before + now
+        pair = int(jobs.pairs[step])
+        costs, case = jobs.pair_costs[pair], 2 * before + now
         if costs[case] == UNKNOWN:
-            costs[case] = ask(step, before, now)
+            costs[case] = ask(pair, before, now)
         return int(costs[case])
 
     return shared

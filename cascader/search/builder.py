@@ -130,7 +130,10 @@ class Placer:
 
     def search(self, groups: Groups, placement: Placement, budget: int, *, shares: bool = False) -> CopySearch:
         """The search for copies beside the groups, wherever the placement's buffers lie."""
-        jobs, constants = (self._joined if _NATIVE is not None and not shares else self.joined_in_python)(groups, placement.jobs)
+        if _NATIVE is not None and not shares:
+            jobs, constants = self._joined(groups)
+        else:
+            jobs, constants = self.joined_in_python(groups, placement.jobs)
         if shares:
             jobs, constants = replace(jobs, parts=self._same[jobs.parts]), self._shared(constants)
         return CopySearch(jobs, constants, placement.extents, budget)
@@ -139,13 +142,13 @@ class Placer:
         """The jobs of the groups, whose table is given, with what they cost, and the constants that could be staged."""
         return self._costs.costed(groups, jobs), self.constants(groups)
 
-    def _joined(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
+    def _joined(self, groups: Groups) -> tuple[CostedJobs, CopyTable]:
         """The same, compiled."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         raw = np.frombuffer(_NATIVE.joined(*self._beside(groups)), dtype=np.int64)
         count = int(raw[0])
         parts, kinds, pairs = raw[2 : 2 + 3 * count].reshape(3, count)
-        return self._costs.of(parts, kinds, pairs, jobs), raw[2 + 3 * count :].reshape(-1, len(Constants._fields))
+        return self._costs.of(parts, kinds, pairs), raw[2 + 3 * count :].reshape(-1, len(Constants._fields))
 
     def _beside(self, groups: Groups) -> tuple[list[array[int]], array[int], array[int]]:
         """Each group, the pairs at their borders, and their segments, as the compiled core takes them."""
@@ -168,7 +171,7 @@ class Placer:
         """
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         known, borders, segments = self._beside(groups)
-        kinds, pair_costs, shared = self._costs.asked(lambda: group_table(self._scheduler, groups))
+        kinds, pair_costs, shared = self._costs.asked()
         marked, how = self._marked(staged), self._how(budget, in_place)
         return int(_NATIVE.trial(known, self._scheduler.flat, borders, segments, marked, kinds, how, pair_costs, shared))
 

@@ -38,6 +38,9 @@ class JobCosts:
         self._stripes = KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
         self._overlap = overlap
         self._pair_numbers: dict[tuple[int | None, ...], int] = {}
+        self._examples: list[tuple[StripeJob, StripeJob]] = []
+        """A pair of each kind."""
+        self._shared = None if overlap is None else self._stated
         self._pair_costs = np.full((_START, CASES), UNKNOWN, dtype=np.int64)
         self.kinds_and_pairs = cache(self._kinds_and_pairs)
         self._border = cache(self._between)
@@ -46,6 +49,7 @@ class JobCosts:
         key = before[0], before[2] - before[1], after[0], after[2] - after[1], distance
         if key not in self._pair_numbers:
             self._pair_numbers[key] = len(self._pair_numbers)
+            self._examples.append((StripeJob(*before), StripeJob(*after)))
             if len(self._pair_numbers) > len(self._pair_costs):
                 self._pair_costs = np.concatenate([self._pair_costs, np.full_like(self._pair_costs, UNKNOWN)])
         return self._pair_numbers[key]
@@ -70,13 +74,13 @@ class JobCosts:
         """The kinds of the pairs of the last job of a group and the first one of the next; none if no two jobs share anything."""
         return [self._border(before, after) for before, after in pairwise(groups)] if self._overlap else []
 
-    def of(self, parts: Numbers, kinds: Numbers, pairs: Numbers, jobs: JobTable) -> CostedJobs:
+    def of(self, parts: Numbers, kinds: Numbers, pairs: Numbers) -> CostedJobs:
         """Jobs of which the parts, and the kinds of themselves and of pairs, are known, with what they cost."""
-        return CostedJobs(parts, kinds, self._stripes.times, pairs, self._pair_costs, self._shared(lambda: jobs))
+        return CostedJobs(parts, kinds, self._stripes.times, pairs, self._pair_costs, self._shared)
 
-    def asked(self, jobs: Callable[[], JobTable]) -> tuple[Numbers, Numbers, Callable[[int, int, int], int] | None]:
-        """The times of all kinds of jobs, what pairs share, and what says that of a pair of these ``jobs``; as :meth:`of` hands them on."""
-        return self._stripes.times, self._pair_costs, self._shared(jobs)
+    def asked(self) -> tuple[Numbers, Numbers, Callable[[int, int, int], int] | None]:
+        """The times of all kinds of jobs, what pairs share, and what says that of a kind of pairs; as :meth:`of` hands them on."""
+        return self._stripes.times, self._pair_costs, self._shared
 
     def least(self, groups: Groups) -> int:
         """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
@@ -93,15 +97,9 @@ class JobCosts:
             begins = np.cumsum([len(kinds) for kinds, _ in known[:-1]], dtype=np.int64)
             pairs[begins] = self.borders(groups)
         kinds = np.concatenate([kinds for kinds, _ in known])
-        return self.of(jobs[:, 0].copy(), kinds, pairs, jobs)
+        return self.of(jobs[:, 0].copy(), kinds, pairs)
 
-    def _shared(self, jobs: Callable[[], JobTable]) -> Callable[[int, int, int], int] | None:
-        overlap = self._overlap
-        if overlap is None:
-            return None
-
-        def shared(step: int, before: int, now: int) -> int:
-            one, two = (StripeJob(*job) for job in jobs()[step - 1 : step + 1].tolist())
-            return overlap.shared(one, two, before_staged=bool(before), staged=bool(now))
-
-        return shared
+    def _stated(self, pair: int, before: int, now: int) -> int:
+        """What the device says of a kind of pairs."""
+        assert self._overlap is not None  # noqa: S101  # nobody asks without one
+        return self._overlap.shared(*self._examples[pair], before_staged=bool(before), staged=bool(now))

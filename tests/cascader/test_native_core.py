@@ -103,7 +103,7 @@ def test_joined_groups_are_those_of_the_python_form(
     scheduler = DepthFirstScheduler(graph)
     jobs = group_table(scheduler, groups)
     placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
-    found, expected = placer._joined(groups, jobs), placer.joined_in_python(groups, jobs)
+    found, expected = placer._joined(groups), placer.joined_in_python(groups, jobs)
     assert found[1].tolist() == expected[1].tolist()
     columns = [(one.parts.tolist(), one.kinds.tolist(), one.times.tolist(), one.pairs.tolist()) for one, _ in (found, expected)]
     assert columns[0] == columns[1]

@@ -32,7 +32,7 @@ class Neighbours:
         self._places = {t.name: BufferPlace(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
         self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob, Coupling | None]] = {}
-        self._starts = cache(self._from_the_middle)
+        self._starts, self._distance = cache(self._from_the_middle), cache(self._apart)
         self._carriers = {number: is_away for number, _, is_away in carriers(network)}
         self._brought = {kernel.ofm: number for number, kernel, is_away in carriers(network) if not is_away}
 
@@ -46,6 +46,11 @@ class Neighbours:
         part = self._graph.parts[number]
         starts, middle = {part.border_until(start) for start in range(part.rows - height + 1)}, part.typical(height)
         return sorted(starts, key=lambda start: (abs(start - middle), start))
+
+    def _apart(self, before: StripeJob, after: StripeJob) -> int | None:
+        """Rows by which a job begins behind the first row from which on the next one reads of it; None if that reads nothing of it."""
+        first = first_read(self._graph, before.part, after)
+        return None if first is None else before.start - first
 
     def _typical_pair(self, before: StripeJob, after: StripeJob, distance: int) -> tuple[StripeJob, StripeJob]:
         """The pair of stripes of the same heights and distance whose second one is nearest to the middle of its part."""
@@ -138,8 +143,7 @@ class Neighbours:
         beside = self._beside(before, after) if self._carriers else None
         if beside is not None:
             return beside
-        first = first_read(self._graph, before.part, after)
-        distance = None if first is None else before.start - first
+        distance = self._distance(before, after)
         rows = before.end - before.start, after.end - after.start
         key = before.part, after.part, rows, distance, before_staged, staged
         if key not in self._known:

@@ -40,10 +40,11 @@ class Asked(ToyCosts, frozen=True):
 
 def shared(costed: CostedJobs, step: int, before: int, now: int) -> int:
     """As a timeline asks for it."""
-    costs, case = costed.pair_costs[costed.pairs[step]], 2 * before + now
+    pair = int(costed.pairs[step])
+    costs, case = costed.pair_costs[pair], 2 * before + now
     if costs[case] == UNKNOWN:
         assert costed.shared is not None
-        costs[case] = costed.shared(step, before, now)
+        costs[case] = costed.shared(pair, before, now)
     return int(costs[case])
 
 
