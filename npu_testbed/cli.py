@@ -86,7 +86,7 @@ def build_parser() -> Parser:
     return parser
 
 
-_WITHOUT_MATRICES = "schedule", "frontier", "compare"
+_WITHOUT_MATRICES = "schedule", "frontier", "compare", "compile"
 """Commands that multiply no matrices. The library that numpy has for these starts a thread for each processor, which spins for a while."""
 
 

@@ -7,7 +7,9 @@ tensors are and what they compute changes nothing. Such kernels have one estimat
 from __future__ import annotations
 
 from array import array
+from collections.abc import Hashable
 from functools import lru_cache
+from itertools import count
 
 from cascader.ethosu.cost.block_choice import PROMISING, WORTHWHILE, candidates
 from cascader.ethosu.cost.block_estimator import Estimator
@@ -15,10 +17,10 @@ from cascader.ethosu.cost.block_option import Options
 from cascader.ethosu.cost.estimate_terms import BLOCKS, PARTITIONS, READ_PENALTY, Facts, Terms
 from cascader.ethosu.cost.kernel_estimate import kernel_estimates
 from cascader.ethosu.cost.memory_path import Sources
-from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.cost.flat_operation import LARGEST_WORD, flat_decoding, flat_operation
 from npu_model.cost.shram import BlockQuery, flat_query
 from npu_model.native import native
-from npu_model.program import KernelOperation
+from npu_model.program import ByteRange, KernelOperation
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
 
@@ -29,6 +31,14 @@ _MOST_BYTES = 64 << 20
 """Bytes of loads and decoders' work that are kept before all estimates are forgotten."""
 
 _FACTS = len(Facts._fields)
+
+_NUMBERS = count()
+
+
+def _placeless(ranges: tuple[ByteRange, ...]) -> tuple[ByteRange, ...]:
+    """Ranges of constants of which only the place inside a word is left, which is all that counts of it."""
+    starts = (where.start % LARGEST_WORD for where in ranges)
+    return tuple(ByteRange(where.region, start, start + where.length) for where, start in zip(ranges, starts, strict=True))
 
 
 class Estimate:
@@ -61,6 +71,20 @@ class Estimates:
         self._memories = array("d", (*staged.flat, *direct.flat, *terms.contended.flat, *rates, PROMISING, WORTHWHILE, READ_PENALTY))
         self._known: dict[object, KernelEstimates] = {}
         self._bytes = 0
+        self._layers: dict[Hashable, int] = {}
+        self.stripes: dict[tuple[int, int, int], KernelEstimates] = {}
+        """Estimates of stripes by the number of their layer, their first row and their height."""
+        self.pairs: dict[Hashable, int] = {}
+        """Cycles that two stripes in a row share, by all that decides it."""
+
+    def layer(self, operation: KernelOperation, axis: Hashable, decoding: bytes) -> int:
+        """The number of all layers that do what an operation does, wherever its constants are; no other estimates have it.
+
+        Stripes of equal rows of such layers have equal estimates. A network has the most of its layers in several of its forms.
+        """
+        key = operation.having(weights=_placeless(operation.weights), scales=_placeless(operation.scales)), axis, decoding
+        number = self._layers.get(key)
+        return self._layers.setdefault(key, next(_NUMBERS)) if number is None else number
 
     def of(self, operation: KernelOperation, work: tuple[DecoderWork, ...], decoding: bytes) -> KernelEstimates:
         """The estimates of a kernel; ``decoding`` are the bytes of :func:`flat_decoding` of the decoder's ``work`` for its streams."""
@@ -73,7 +97,8 @@ class Estimates:
             found = KernelEstimates(made, self._terms)
             self._bytes += found.size + len(decoding)
             if self._bytes > _MOST_BYTES:
-                self._known.clear()
+                for known in (self._known, self._layers, self.stripes, self.pairs):
+                    known.clear()
                 self._bytes = found.size + len(decoding)
             self._known[key] = found
         return found

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from functools import cache
 
 from cascader.ethosu.cost.block_option import BlockOption
@@ -31,7 +31,7 @@ class Neighbours:
         self._accelerator = accelerator
         self._places = {t.name: BufferPlace(index * _APART, 1, _APART) for index, t in enumerate(graph.tensors)}
         self._known: dict[tuple[object, ...], int] = {}
-        self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob, Coupling | None]] = {}
+        self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob]] = {}
         self._starts, self._distance = cache(self._from_the_middle), cache(self._apart)
         self._carriers = {number: is_away for number, _, is_away in carriers(network)}
         self._brought = {kernel.ofm: number for number, kernel, is_away in carriers(network) if not is_away}
@@ -90,18 +90,43 @@ class Neighbours:
             return first + after.staged - min(after.staged_lead, tail)
         return first + max(after.direct - min(after.lead, tail), after.home)
 
-    def _pair(self, before: StripeJob, after: StripeJob, distance: int | None) -> tuple[StripeJob, StripeJob, Coupling | None]:
-        """The pair that stands for one, and its coupling, whatever is staged."""
+    def _pair(self, before: StripeJob, after: StripeJob, distance: int | None) -> tuple[StripeJob, StripeJob]:
+        """The pair that stands for one."""
         key = before.part, after.part, before.end - before.start, after.end - after.start, distance
         if key not in self._pairs:
             alone = self._typical(before), self._typical(after)
-            pair = alone if distance is None else self._typical_pair(before, after, distance)
-            self._pairs[key] = *pair, self._coupling(*pair, reads=distance is not None)
+            self._pairs[key] = alone if distance is None else self._typical_pair(before, after, distance)
         return self._pairs[key]
 
-    def _shared(self, before: StripeJob, after: StripeJob, coupling: Coupling | None, *, before_staged: bool, staged: bool) -> int:
-        if coupling is None:
+    def _alike(self, before: StripeJob, after: StripeJob) -> Hashable:
+        """All that decides what two kernels share, in whatever network.
+
+        Both kernels, their rows, the stripes that stand for what each takes on its own, and which of their tensors are the same.
+        """
+        payloads = [self._payloads[job.part] for job in (before, after)]
+        names = [name for one in payloads if one is not None for name in (one.ifm, one.ifm2, one.ofm)]
+        stripes = (
+            (self._cost.layer(job.part), job.start, job.end, self._typical(job).start, self._graph.parts[job.part].atomic)
+            for job in (before, after)
+        )
+        return *stripes, *map(names.index, names)
+
+    def _shared(self, before: StripeJob, after: StripeJob, distance: int | None, *, before_staged: bool, staged: bool) -> int:
+        before, after = self._pair(before, after, distance)
+        if any(payload is None or payload.transfer for payload in (self._payloads[job.part] for job in (before, after))):
             return 0
+        key = self._alike(before, after), distance is not None, before_staged, staged
+        found = self._cost.pairs.get(key)
+        if found is None:
+            found = self._cost.pairs[key] = self._together(
+                before, after, reads=distance is not None, before_staged=before_staged, staged=staged
+            )
+        return found
+
+    def _together(self, before: StripeJob, after: StripeJob, *, reads: bool, before_staged: bool, staged: bool) -> int:
+        """What the kernels of two jobs share in their best blocks; the second one ``reads`` what the first one makes."""
+        coupling = self._coupling(before, after, reads=reads)
+        assert coupling is not None  # noqa: S101  # both are kernels
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
         # One behind the other is the worst, but for a drained kernel's further responses.
@@ -147,5 +172,5 @@ class Neighbours:
         rows = before.end - before.start, after.end - after.start
         key = before.part, after.part, rows, distance, before_staged, staged
         if key not in self._known:
-            self._known[key] = self._shared(*self._pair(before, after, distance), before_staged=before_staged, staged=staged)
+            self._known[key] = self._shared(before, after, distance, before_staged=before_staged, staged=staged)
         return self._known[key]

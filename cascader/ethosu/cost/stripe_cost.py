@@ -74,6 +74,9 @@ class StripeCost:
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
         self._known, self.decoder_work, self._timed = cache(self._made), cache(self._work), cache(self._times)
+        self.layer = cache(self._layer)
+        self.pairs = shared_estimates(self._terms).pairs
+        """Cycles that pairs of stripes share, of all networks on these terms."""
 
     def _estimate(self, part: int, height: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
@@ -87,9 +90,21 @@ class StripeCost:
         if payload is None or payload.transfer:
             return None
         start = rows.typical(height)
-        operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
-        work = self.decoder_work(part)
-        return self._estimates[part].of(operation, work, decoding_bytes(work))
+        if rows.atomic:
+            start, height = 0, payload.axis.extent(payload.operation.ofm.shape)
+        estimates, key = self._estimates[part], (self.layer(part), start, height)
+        found = estimates.stripes.get(key)
+        if found is None:
+            operation = whole(payload, self._places) if rows.atomic else stripe(payload, start, start + height, self._places)
+            work = self.decoder_work(part)
+            found = estimates.stripes[key] = estimates.of(operation, work, decoding_bytes(work))
+        return found
+
+    def _layer(self, part: int) -> int:
+        """The number of a part's kernel: parts that have it have the same costs of equal rows, in whatever network."""
+        payload = self._payloads[part]
+        assert payload is not None  # noqa: S101  # only kernels have one
+        return self._estimates[part].layer(payload.operation, payload.axis, decoding_bytes(self.decoder_work(part)))
 
     def _work(self, part: int) -> tuple[DecoderWork, ...]:
         """The decoder's work for each of the part's weight streams, the same for all of its rows; empty if streams are not decoded."""

@@ -15,6 +15,7 @@ from cascader.allocate.moving import allocate
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.blockdep import Dependency
+from cascader.ethosu.cost.estimates import shared_estimates
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import CONSTANTS, CpuPart
@@ -163,6 +164,7 @@ def test_what_a_job_takes_and_neighbours_share_does_not_depend_on_what_was_asked
     jobs = schedule_groups(DepthFirstScheduler(graph), groups_of(name, 4, 2))
 
     def asked(steps: list[int]) -> dict[int, tuple[object, int]]:
+        shared_estimates.cache_clear()
         cost = StripeCost(network(name), graph, accelerator(DEFAULT), SYSTEM)
         neighbours = Neighbours(network(name), graph, cost, accelerator(DEFAULT))
         pairs = {step: (jobs[step - 1], jobs[step]) for step in steps}
