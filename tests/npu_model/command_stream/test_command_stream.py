@@ -219,6 +219,25 @@ def test_what_the_registers_cannot_say_is_refused_in_one_sentence(operation: Ope
     assert str(caught.value).count(". ") == 0
 
 
+@pytest.mark.parametrize("stride", [-(1 << 39), -1, 0, (1 << 39) - 1])
+def test_a_stride_has_forty_bits_the_highest_of_which_is_its_sign(stride: int) -> None:
+    stepping = replace(POOL, ofm=replace(POOL.ofm, strides=Strides(stride, 16, 1)))
+    assert decode_words(encode_operations([stepping])[0])[0] == (stepping,)
+    for beyond in (-(1 << 39) - 1, 1 << 39):
+        with pytest.raises(InputError, match=f"STRIDE_Y {beyond}.* {-(1 << 39)} to {(1 << 39) - 1}"):
+            encode_operations([replace(POOL, ofm=replace(POOL.ofm, strides=Strides(beyond, 16, 1)))])
+
+
+@pytest.mark.parametrize("register", [Cmd0.DMA0_SRC_REGION, Cmd0.DMA0_DST_REGION])
+@pytest.mark.parametrize("mode", [1, 2, 3])
+def test_a_transfer_of_two_or_three_dimensions_is_refused(register: Cmd0, mode: int) -> None:
+    words = list(encode_operations([DmaOperation(ByteRange(0, 0, 16), 64)])[0])
+    place = next(at for at, word in enumerate(words) if word & 0xFFFF == register)
+    words[place] |= mode << 9 + 16
+    with pytest.raises(InputError, match="2D or 3D mode"):
+        decode_words(tuple(words))
+
+
 def test_nothing_may_follow_the_stop() -> None:
     with pytest.raises(InputError, match=r"Operation 1 follows NPU_OP_STOP"):
         encode_operations([STOP, POOL])

@@ -85,6 +85,7 @@ def test_a_stream_whose_blocks_lie_elsewhere_is_refused(raw: dict[str, np.ndarra
     [
         ({"inputs": b"\xff\xff\xff\x7f"}, "claims 2147483647 inputs"),
         ({"inputs": b""}, "claims -1 inputs"),
+        ({"inputs": struct.pack("<9i", 1, 1, 1, 1, 1, 1, 1, 1, 0)}, "claims 1 inputs in 36 bytes"),
         ({"outputs": struct.pack("<10i", 1, 1, 1, 1, 1, 1, 0, 1, 0, 1)}, "has an output of shape"),
         ({"scratch_size": b"1"}, "scratch_size of 1 bytes"),
         ({"cmd_data": b"COP3    "}, "only these are read"),

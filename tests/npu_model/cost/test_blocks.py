@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from array import array
 from typing import Any
 
 import pytest
@@ -13,7 +14,7 @@ from reference_data import shared_data
 
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.compiled.network import read_compiled
-from npu_model.cost.shram import BlockQuery, ifm_block, ifm_depth_step, shram_partition
+from npu_model.cost.shram import BlockQuery, ShramQuery, ifm_block, ifm_depth_step, shram_partition
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ElementwiseKind, Kernel, OperationKind, PoolKind, Shram, Upscale
 from npu_model.shapes import Shape3D, round_up
@@ -244,6 +245,26 @@ def test_scaled_16_bit_operations_but_pooling_accumulate_in_40_bits() -> None:
 )
 def test_a_block_that_is_not_in_ublocks_or_too_large_does_not_fit(block: Shape3D) -> None:
     assert shram_partition(conv(Shape3D(64, 64, 64), Kernel(1, 1)), block, U55_128) is None
+
+
+SIDES = st.builds(lambda y, x, c: Shape3D(2 * y, 2 * x, 8 * c), st.integers(0, 20), st.integers(0, 20), st.integers(0, 5))
+
+
+@settings(max_examples=100, deadline=None)
+@given(queries(), st.sampled_from(ACCELERATORS), st.lists(SIDES, max_size=8), st.integers(0, 4), st.booleans())
+def test_of_many_blocks_the_first_that_fit_are_found_with_their_partitions(
+    query: BlockQuery,
+    device: Accelerator,
+    blocks: list[Shape3D],
+    count: int,
+    distinct: bool,  # noqa: FBT001  # a drawn switch
+) -> None:
+    fitting = [(number, shram) for number, block in enumerate(blocks) if (shram := shram_partition(query, block, device)) is not None]
+    partitions = [shram for _, shram in fitting]
+    wanted = [one for at, one in enumerate(fitting) if not distinct or one[1] not in partitions[:at]][:count]
+    flat = array("q", (side for block in blocks for side in _hwd(block)))
+    asked = ShramQuery(query, device)
+    assert asked.fitting(flat, count, distinct=distinct) == asked._fitting(flat, count, distinct=distinct) == wanted
 
 
 def test_an_ifm_of_24_bits_is_refused() -> None:

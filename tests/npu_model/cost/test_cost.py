@@ -17,6 +17,8 @@ import sim.engine.ports
 from npu_model.accelerator import accelerator, accelerator_names
 from npu_model.cost.block_jobs import block_jobs
 from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
+from npu_model.cost.flat_operation import flat_decoding
+from npu_model.cost.mac_activity import mac_activity
 from npu_model.program import (
     AccumulatorFormat,
     ActivationKind,
@@ -29,6 +31,7 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.weight_stream.mlw_work import DecoderWork
 
 BLOCK = Shape3D(8, 8, 16)
 INT16, INT32 = DataType(16, signed=True), DataType(32, signed=True)
@@ -100,6 +103,30 @@ def test_depthwise_takes_4_taps_at_once_and_16_bits_twice_as_long() -> None:
     fast = TimingParameters(depthwise_delays=False)
     assert cycles(op, 128, taps=9, timing=fast) == 4 * 32 * 3 * 2
     assert cycles(of_type(op, INT16), 128, taps=9, timing=fast) == 8 * 32 * 3 * 2
+
+
+def test_two_cores_share_the_depth_of_a_block() -> None:
+    """The U65 with 512 MACs: each of its cores has 256, and makes every other ublock of a block's depth."""
+    one, two = accelerator("ethos-u65-256"), accelerator("ethos-u65-512")
+    for depth in (8, 16, 24, 32, 40):
+        block = Shape3D(8, 8, depth)
+        halves = Shape3D(8, 8, ceil_div(depth, 16) * 8)
+        assert mac_cycles(conv(BLOCK, BLOCK), two, block, 9, 32) == mac_cycles(conv(BLOCK, BLOCK), one, halves, 9, 32)
+
+
+@pytest.mark.parametrize("macs", [32, 64, 128, 256])
+@pytest.mark.parametrize(("block", "taps"), [(BLOCK, 1), (Shape3D(16, 4, 32), 9), (Shape3D(2, 8, 8), 9)])
+def test_dot_products_of_whole_ublocks_keep_every_mac_busy(macs: int, block: Shape3D, taps: int) -> None:
+    side = {1: 1, 9: 3}[taps]
+    found = mac_activity(conv(block, block, ifm_depth=32, kernel=Kernel(side, side)), accelerator(f"ethos-u55-{macs}"))
+    assert found.dot_products * macs == block.elements * taps * 32
+    assert found.active == found.dot_products
+
+
+def test_the_activity_of_a_kernel_is_that_of_its_blocks() -> None:
+    device, block = accelerator("ethos-u55-128"), Shape3D(4, 4, 16)
+    whole = mac_activity(conv(Shape3D(8, 12, 32), block, ifm_depth=16), device)
+    assert whole == mac_activity(conv(block, block, ifm_depth=16), device).times(2 * 3 * 2)
 
 
 @pytest.mark.parametrize(("macs", "narrow", "wide"), [(32, 3, 7), (64, 2, 3), (128, 2, 3), (256, 2, 2)])
@@ -220,3 +247,9 @@ def test_a_step_with_more_weights_than_a_slot_holds_is_done_in_parts_on_one_ifm_
     assert sum(read.runs[0] for step in job.steps for read in step.weights) == 18432 // 8
     (flat,) = block_jobs(conv(Shape3D(8, 8, 64), Shape3D(8, 8, 64), 32, weights=2048), device)
     assert len(flat.steps) == 1
+
+
+def test_the_flat_work_of_decoders_has_bits_and_then_turns_core_by_core() -> None:
+    first, second = DecoderWork((8, 24), (2, 5)), DecoderWork((16,), (3,))
+    assert flat_decoding((first, second)).tolist() == [8, 24, 2, 5, 16, 3]
+    assert flat_decoding(()).tolist() == []

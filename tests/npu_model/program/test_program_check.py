@@ -114,6 +114,8 @@ def test_the_measured_programs_keep_the_rules() -> None:
         (replace(CONV, block=Shape3D(4, 4, 12)), "has OFM block depth 0xc but a multiple of 8 is needed"),
         (replace(CONV, block=Shape3D(4, 4, 24)), "(it splits the OFM) 0x18 but a multiple of 16 is needed"),
         (replace(CONV, shram=Shram(25, 16)), "ends its IFM buffer at SHRAM bank 25 but banks 2 to 24 exist"),
+        (replace(CONV, shram=Shram(1, 16)), "ends its IFM buffer at SHRAM bank 1 but banks 2 to 24 exist"),
+        (replace(CONV, blockdep=4), "has BLOCKDEP 4 but 0 to 3 exist"),
         (replace(CONV, shram=Shram(8, 23)), "starts its accumulators at SHRAM bank 23 but 22 is the last"),
         (replace(CONV, activation=Activation(ActivationKind.NONE, 1, 0)), "clamps to 1 to 0"),
         (replace(DMA, source=ByteRange(0, 8, 264)), "has DMA source 0x8 but a multiple of 16 is needed"),
@@ -130,6 +132,27 @@ def test_a_broken_rule_is_named_with_its_operation_value_and_bound(operation: Op
         check_program(program(operation, STOP), accelerator("ethos-u55-128"))
     assert str(caught.value).startswith("Operation 0 (")
     assert any(part in str(caught.value) for part in problem.split("|"))
+
+
+@pytest.mark.parametrize(
+    "operation",
+    [
+        replace(CONV, shram=Shram(2, 16)),
+        replace(CONV, shram=Shram(24, 16)),
+        replace(CONV, shram=Shram(8, 22)),
+        replace(CONV, block=Shape3D(32, 64, 128)),
+        replace(CONV, blockdep=3),
+        replace(CONV, activation=Activation(ActivationKind.NONE, 1, 1)),
+        replace(CONV, weights=(ByteRange(0, 512, 1024),)),
+        replace(CONV, ofm=bricks(512)),
+        replace(DMA, destination=768),
+        replace(DMA, destination=0x5F00, destination_region=0, to_shram=True),
+        DmaWait(15),
+        KernelWait(0),
+    ],
+)
+def test_the_bound_itself_is_legal(operation: Operation) -> None:
+    check_program(program(operation, STOP), accelerator("ethos-u55-128"))
 
 
 def test_a_wait_that_is_already_met_is_legal_and_takes_no_time() -> None:
