@@ -76,7 +76,7 @@ def test_the_row_axis_is_the_row_form(name: str) -> None:
             part = parts[row_part.name]
             for index, propagator in row_part.inputs:
                 tensor = rows.tensors[index].name
-                # What is seen as a view has rows of its own: tests/npu_testbed/test_views.py holds these against bytes.
+                # What is seen as a view has rows of its own: test_rows.py holds these against bytes.
                 if row_part.atomic or propagator.whole or propagator.at is not None or row_part.maps:
                     continue
                 everything = graph.demand(operand(part, tensor), rows_of(part, 0, row_part.rows))[1]

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
+from cascader.ethosu.network.network import ARENA
 from cascader.ethosu.proof.arena_gate import OPEN, UNPHASED, ArenaGate
+from npu_model.memory.system import Pulse
 from npu_model.timing import TimingParameters
 from npu_testbed.memory_options import MemoryOptions
 
@@ -59,3 +65,15 @@ def test_a_gate_that_lets_more_pass_than_the_data_path_is_of_no_account() -> Non
     assert (together.period, together.each) == (4000, 2)
     assert (apart.period, apart.each) == (0, 1)
     assert apart.passed(OPEN, 7, 5000, 0) == (7, OPEN)
+
+
+@pytest.mark.parametrize(("cycles_per_word", "most"), [(1, 400), (2, 200), (4, 100)])
+@pytest.mark.parametrize("more", [False, True])
+def test_a_gate_is_of_account_up_to_what_the_data_path_moves_in_a_period(cycles_per_word: int, most: int, more: bool) -> None:  # noqa: FBT001  # a case
+    """In 200 cycles the path moves 200 words each way: 400 passages of copied words. A burst of 8 words crosses the cap whole."""
+    arena = SYSTEM.ports[SYSTEM.port_of(ARENA)]
+    pulse = Pulse(150, 50, most - 7 + more)
+    gated = replace(arena, cycles_per_word=Fraction(cycles_per_word), burst_bytes=64, pulse=pulse)
+    ports = tuple(gated if port is arena else port for port in SYSTEM.ports)
+    found = ArenaGate.of(replace(SYSTEM, ports=ports), TimingParameters(shared_cap=True))
+    assert (found.period, found.capped, found.cycles) == (0 if more else 200, most + more, cycles_per_word)

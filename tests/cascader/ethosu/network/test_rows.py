@@ -108,16 +108,3 @@ def test_any_cascade_through_views_computes_the_same_bytes(data: st.DataObject, 
         for first, last in zip(firsts, lasts, strict=True)
     ]
     assert outputs(lower(cascade_of(network(name), graph(name), groups))) == expected(name)
-
-
-def test_border_strips_of_a_pad_no_longer_wait_for_each_other() -> None:
-    plain = import_network(build("pair_pad_pool"))
-    assert any(part.after for part in row_graph(plain).parts)
-    assert not any(part.after for part in row_graph(trimmed(plain)).parts)
-    made, before = (lower(schedule_layer_by_layer(net, DEFAULT_ACCELERATOR)) for net in (trimmed(plain), plain))
-    assert outputs(made) == outputs(before)
-
-
-def test_a_network_whose_writers_do_not_overlap_is_not_trimmed() -> None:
-    plain = import_network(build("concat_rows"))
-    assert trimmed(plain) is plain
