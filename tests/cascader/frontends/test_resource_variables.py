@@ -9,15 +9,15 @@ import numpy as np
 import pytest
 import tflite
 from command_line import call, refusal
-from hand_built import Graph
 from msgspec.structs import replace
+from state_networks import with_state
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network, prepared
 from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.tflite.model import read_tflite
-from npu_model.tflite.records import ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
+from npu_model.tflite.records import OperatorRecord
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.pipeline import schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
@@ -86,73 +86,12 @@ def test_a_schedule_file_holds_states_and_the_summary_counts_them(tmp_path: Path
     assert "the NPU has no operator READ_VARIABLE" in shown
 
 
-class States:
-    """A network whose one state is read and assigned as a test says, and begun by CALL_ONCE."""
-
-    def __init__(self, *, first: Any = 5) -> None:
-        self.graph, self.first = Graph(), first
-        self.x = self.graph.tensor("image", (1, 4, 4, 8))
-        self.last = self.graph.conv(self.x, 8, "conv")
-
-    def handle(self) -> int:
-        """Another handle of the state."""
-        number = self.graph.tensor(f"handle_{len(self.graph.tensors)}", (), "int32", None)
-        self.graph.tensors[number] = replace(self.graph.tensors[number], dtype=tflite.TensorType.RESOURCE)
-        self.graph.operator("VAR_HANDLE", (), (number,), "VarHandleOptions", version=1, Container="", SharedName="state")
-        return number
-
-    def like(self, name: str) -> int:
-        """A tensor as the last one."""
-        self.graph.tensors.append(replace(self.graph.tensors[self.last], name=name))
-        return len(self.graph.tensors) - 1
-
-    def read(self, handle: int) -> None:
-        """Add what the state holds to the last tensor."""
-        held, total = self.like(f"held_{handle}_{self.last}"), self.like(f"total_{self.last}")
-        self.graph.operator("READ_VARIABLE", (handle,), (held,), "ReadVariableOptions", version=1)
-        self.graph.operator("ADD", (self.last, held), (total,), "AddOptions", version=2)
-        self.last = total
-
-    def assign(self, handle: int) -> None:
-        """Assign the last tensor."""
-        self.graph.operator("ASSIGN_VARIABLE", (handle, self.last), (), "AssignVariableOptions", version=1)
-
-    def finish(self, *, once: bool = True) -> bytes:
-        """The file, with the subgraph that begins the state."""
-        shape = self.graph.tensors[self.last].shape
-        value = replace(self.graph.tensors[self.last], name="first", data=np.full(shape, self.first, np.int8).tobytes())
-        handle = TensorRecord("first_handle", (), tflite.TensorType.RESOURCE)
-        codes = tflite.BuiltinOperator
-        begin = SubgraphRecord(
-            "begin",
-            (handle, value),
-            (
-                OperatorRecord(codes.VAR_HANDLE, 1, (), (0,), "VarHandleOptions", (("Container", ""), ("SharedName", "state"))),
-                OperatorRecord(codes.ASSIGN_VARIABLE, 1, (0, 1), ()),
-            ),
-            (),
-            (),
-        )
-        call_once = OperatorRecord(codes.CALL_ONCE, 1, (), (), "CallOnceOptions", (("InitSubgraphIndex", 1),))
-        operators = ((call_once, *self.graph.operators), (begin,)) if once else (tuple(self.graph.operators), ())
-        return write_tflite(ModelRecord("main", "", tuple(self.graph.tensors), operators[0], (self.x,), (self.last,), others=operators[1]))
-
-
-def of(order: str, *, handles: int = 1) -> bytes:
-    """A network that reads (r) and assigns (a) its state in an order, by turns of its handles."""
-    net = States()
-    known = [net.handle() for _ in range(handles)]
-    for number, letter in enumerate(order):
-        (net.read if letter == "r" else net.assign)(known[number % handles])
-    return net.finish()
-
-
 @needs_litert
 @pytest.mark.parametrize("handles", [1, 2])
 @pytest.mark.parametrize("order", ["ra", "rra", "rar", "raa", "rarar", "ar"])
 def test_a_state_is_read_and_assigned_in_the_order_of_the_network(order: str, handles: int, tmp_path: Path) -> None:
     source = tmp_path / "net.tflite"
-    source.write_bytes(of(order, handles=handles))
+    source.write_bytes(with_state(order, handles=handles))
     assert call("compile", source, "--disable-cascading", "--enable-debug-db", "--output-dir", tmp_path).status == 0
     for words in (("net_schedule.json",), ("net_vela.tflite",)):
         outcome = call("verify", tmp_path / words[0], "--model", source, "--inferences", 4)
@@ -161,13 +100,13 @@ def test_a_state_is_read_and_assigned_in_the_order_of_the_network(order: str, ha
 
 def test_a_network_that_reads_before_it_assigns_is_not_changed() -> None:
     for order in ("ra", "rra"):
-        model = of(order)
+        model = with_state(order)
         assert prepared(model)[0] is model
 
 
 @needs_litert
 def test_every_stream_of_such_a_network_has_its_states_in_order() -> None:
-    found = legalised(of("rarar"))
+    found = legalised(with_state("rarar"))
     codes = [step.code for step in found.stream.steps if isinstance(step, CpuOperator) and step.resource]
     assert codes == ["READ_VARIABLE", "ASSIGN_VARIABLE"]
     network = named_network(found.result)
@@ -176,7 +115,7 @@ def test_every_stream_of_such_a_network_has_its_states_in_order() -> None:
 
 def broken(how: str) -> bytes:
     """A network whose state is not one that is known here."""
-    model = of("ra")
+    model = with_state("ra")
     from npu_model.tflite.record_reader import read_records  # noqa: PLC0415  # of these tests alone
 
     records = read_records(model)
@@ -214,7 +153,7 @@ def test_what_is_not_known_of_a_state_is_said_as_a_limit_of_ours(how: str, said:
 def test_an_operator_of_state_without_its_tensors_is_refused_as_damaged(number: int, tmp_path: Path) -> None:
     from npu_model.tflite.record_reader import read_records  # noqa: PLC0415  # of this test alone
 
-    records = read_records(of("ra"))
+    records = read_records(with_state("ra"))
     codes = (tflite.BuiltinOperator.READ_VARIABLE, tflite.BuiltinOperator.ASSIGN_VARIABLE)
     changes: tuple[dict[str, Any], ...] = ({"inputs": ()}, {"outputs": ()}, {"inputs": (-1, -1)})
     operators = tuple(replace(one, **changes[number]) if one.code in codes else one for one in records.operators)

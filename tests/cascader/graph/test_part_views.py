@@ -5,6 +5,7 @@ from __future__ import annotations
 from itertools import pairwise, product
 from math import prod
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,7 +13,7 @@ from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKin
 from cascader.graph.propagator import InputAxis, Propagator
 from cascader.graph.row_graph import RowMap, RowPropagator
 from cascader.graph.row_projection import RowProjection
-from cascader.graph.stored_axes import stored_axes
+from cascader.graph.stored_axes import StoredAxes, StoredTensors, stored_axes
 from cascader.graph.views import Cut, OperandView, PartViews, View
 
 
@@ -95,6 +96,38 @@ def test_a_view_reads_the_bytes_of_its_elements_from_the_stored_axes(drawn: tupl
             # Of blocks a whole one is read.
             assert low <= bytes_of(view, element).start < bytes_of(view, element).stop <= high
             assert high - low == (view.block or 1) * axes.steps[-1]
+
+
+@given(st.tuples(*(st.integers(1, 5) for _ in range(4))), st.integers(1, 4), st.integers(1, 4))
+def test_a_box_of_bricks_is_the_box_of_their_channels(sizes: tuple[int, ...], block: int, elements: int) -> None:
+    """Of an array of batch, height, width and channels in blocks, a stripe of some bricks has so many times a block's channels."""
+    batch, height, bricks, width = sizes
+    axes = StoredAxes((batch, height, bricks, width, block), (1,) * 5, block)
+    lengths = (batch, height, bricks, width, block)
+    made = axes.making().reach(tuple((0, length) for length in lengths))
+    assert made == ((0, batch), (0, height), (0, width), (0, bricks * block))
+    behind = axes.making().reach(((0, 1), (0, 1), (1, 2), (0, 1), (0, block)))
+    assert behind[-1] == (block, 2 * block)
+    assert StoredAxes((2,) * elements, (1,) * elements, 0).making() == Propagator.identity(elements)
+
+
+@pytest.mark.parametrize(
+    ("cuts", "align"),
+    [
+        ((None, Cut(), Cut(), None), (1, 1, 1, 4)),
+        ((None, Cut(2), Cut(3), None), (1, 2, 3, 4)),
+        ((None, Cut(2, phase=1), Cut(), None), (1, 6, 1, 4)),
+        ((None, None, Cut(), None), (1, 6, 1, 4)),
+    ],
+)
+def test_a_part_is_cut_where_its_stripes_begin_at_multiples_and_nowhere_else(cuts: tuple[Cut | None, ...], align: tuple[int, ...]) -> None:
+    shape = (1, 6, 6, 4)
+    tensors = tuple(Tensor(name, kind, 144, (144,), 1) for name, kind in (("in", TensorKind.INPUT), ("out", TensorKind.OUTPUT)))
+    part = Part("p", ("in",), ("out",))
+    view = View(shape, 0, (144, 24, 4, 1), (0, 144))
+    seen = PartViews("out", view, (OperandView("in", view, Propagator.identity(4)),), cuts)
+    striped = StoredTensors(CascaderGraph((part,), tensors), [seen]).part(part, seen, (), work=144)
+    assert (striped.shape, striped.align, striped.work) == (shape, align, 1)
 
 
 def test_a_matrix_that_is_read_as_an_image_keeps_the_finer_rows() -> None:

@@ -76,6 +76,13 @@ def test_two_convolutions_of_the_rfc(shape: tuple[int, ...], mode: BufferMode, s
     assert middle_bytes(shape, mode) == size
 
 
+@pytest.mark.parametrize(("factors", "rows"), [(1, {24}), (2, {24, 1}), (3, {24, 12, 1}), (4, {24, 12, 6, 1})])
+def test_stripes_of_an_axis_are_the_whole_its_halves_of_halves_and_the_least(factors: int, rows: set[int]) -> None:
+    configs = stripe_configs(two_convolutions(), 0, 1, StripeOptions(factors=factors, several_axes=False))
+    assert {config.shape[1] for config in configs} == rows
+    assert configs[0].shape == (1, 24, 24, 8)
+
+
 def test_sixteen_stripes_of_1_6_6_32_are_asked_of_the_first_convolution() -> None:
     graph = two_convolutions()
     group = StripedGroup(0, 1, StripeConfig.even((1, 24, 24, 8), (1, 6, 6, 8)), {"middle": RECOMPUTE})

@@ -293,6 +293,33 @@ def test_jobs_and_a_copy_that_share_a_memory_take_each_other_the_turns_that_they
     assert exact - 2 * len(jobs) <= timeline.cycles <= exact + 1
 
 
+def side_by_side(job: JobTimes, transfers: Sequence[int], tick: float = 0.01) -> tuple[float, list[float]]:
+    """When a job that reads at home has ended, and each of some copies that follow one another beside it, tick by tick."""
+    time, work, ended, ends = 0.0, float(job.direct), 0.0, list[float]()
+    for transfer in transfers:
+        left = float(transfer)
+        while left > 0:
+            together = work > 0 and job.home > 0
+            left -= tick * (1 - job.home / job.contended if together else 1)
+            work -= tick * (job.direct / job.contended if together else 1)
+            time += tick
+            ended = ended or (time if work <= 0 else 0.0)
+        ends.append(time)
+    return ended or time + work, ends
+
+
+@settings(max_examples=100)
+@given(job_times(0, contended=True), st.integers(1, 30), st.integers(1, 30))
+def test_copies_beside_a_job_follow_one_another_each_slowed_by_its_reads(job: JobTimes, first: int, second: int) -> None:
+    """Both are waited for: their users save more by them than they could wait. Cycles are rounded down at most once for each pair."""
+    jobs = [job._replace(lead=0), *(JobTimes(part, 1, 1000, 0, 0, 1000, 0, 0, 0) for part in (1, 2))]
+    constants = [Constants(1, 1, first, 1, 1), Constants(2, 1, second, 2, 2)]
+    timeline = prefetch(jobs, constants, Room([], [], len(jobs), 10, alignment=1))
+    done, (there, here) = side_by_side(jobs[0], (first, second))
+    exact = max(max(done, there) + 1, here) + 1
+    assert exact - 4 <= timeline.cycles <= exact + 1
+
+
 @settings(max_examples=200)
 @given(cases(contended=True), st.data())
 def test_a_timeline_does_not_depend_on_those_that_were_asked_for_before(case: Case, data: st.DataObject) -> None:

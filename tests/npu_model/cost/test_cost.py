@@ -162,6 +162,12 @@ def test_half_a_pooling_ublock_takes_half_the_floor(macs: int, depth: int, ubloc
     assert cycles(max_pool(BLOCK, BLOCK), macs, Shape3D(8, 8, depth), taps=49) == 8 + 49 * ceil_div(depth, ublock.depth) * plane
 
 
+def test_of_two_cores_half_a_pooling_ublock_is_that_of_one() -> None:
+    two, ublocks = accelerator("ethos-u65-512"), 8 * 8 // (2 * 2)
+    for depth, halves in ((8, 1), (16, 2), (24, 3)):
+        assert mac_cycles(max_pool(BLOCK, BLOCK), two, Shape3D(8, 8, depth), 1, 32) == 8 + 8 * halves * ublocks
+
+
 def test_without_passes_a_pooling_ublock_takes_the_whole_floor_and_no_filling() -> None:
     plain = TimingParameters(pool_passes=False)
     assert cycles(max_pool(BLOCK, BLOCK), 128, Shape3D(8, 8, 1), timing=plain) == 16 * 32
