@@ -133,7 +133,7 @@ class Equivalent(Struct, frozen=True):
 
 def equivalents() -> list[Equivalent]:
     """Every edit that is known to change nothing."""
-    return msgspec.toml.decode((ROOT / "tests" / "equivalent_edits.toml").read_bytes(), type=dict[str, list[Equivalent]]).get("edit", [])
+    return msgspec.toml.decode((ROOT / "tests" / "equivalent_edits.toml").read_bytes(), type=dict[str, list[Equivalent]])["edit"]
 
 
 def is_listed(edit: Edit, lines: list[str], known: Iterable[Equivalent]) -> bool:

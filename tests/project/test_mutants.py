@@ -6,7 +6,7 @@ import ast
 from pathlib import Path
 
 import pytest
-from mutants import ROOT, Edit, edits, own_tests, sample, survives
+from mutants import ROOT, Edit, edits, equivalents, is_listed, own_tests, sample, survives
 
 TEXT = '''"""Module."""
 
@@ -45,6 +45,17 @@ def test_a_sample_is_the_same_in_every_run_and_its_modules_have_tests_of_their_o
     assert drawn != sample(20, 2, "cascader/plan")
     for edit in drawn:
         assert all(Path(file).parent == ROOT / "tests" / Path(edit.path).parent for file in own_tests(Path(edit.path), ROOT))
+
+
+def test_an_edit_that_is_listed_as_changing_nothing_is_still_one_and_is_not_drawn() -> None:
+    known = equivalents()
+    assert known
+    for one in known:
+        text = (ROOT / one.path).read_text(encoding="utf-8").split("\n")
+        listed = [edit for edit in edits(ROOT / one.path) if is_listed(edit, text, [one])]
+        assert listed, f"{one.path} has no edit of {one.before!r} in {one.line!r}: take it out of the list"
+        assert not set(listed) & set(sample(1 << 20, 1, one.path))
+        assert one.reason.endswith(".")
 
 
 def test_an_edit_that_no_test_looks_at_survives_and_the_file_is_as_before(tmp_path: Path) -> None:
