@@ -100,7 +100,7 @@ def test_a_view_reads_the_bytes_of_its_elements_from_the_stored_axes(drawn: tupl
 
 @given(st.tuples(*(st.integers(1, 5) for _ in range(4))), st.integers(1, 4), st.integers(1, 4))
 def test_a_box_of_bricks_is_the_box_of_their_channels(sizes: tuple[int, ...], block: int, elements: int) -> None:
-    """Of an array of batch, height, width and channels in blocks, a stripe of some bricks has so many times a block's channels."""
+    """A stripe of some bricks of an array of batch, height, width and channels in blocks has so many times a block's channels."""
     batch, height, bricks, width = sizes
     axes = StoredAxes((batch, height, bricks, width, block), (1,) * 5, block)
     lengths = (batch, height, bricks, width, block)
