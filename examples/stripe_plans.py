@@ -1,4 +1,4 @@
-"""Plans of stripes for two convolutions of TVM RFC 0037 and for a chain of three: bytes against work.
+"""Plans of stripes for two convolutions of TVM RFC 0037 and for a chain of three: bytes against work. Then plans as schedules of the NPU.
 
 python -m examples.stripe_plans
 """
@@ -11,7 +11,10 @@ from collections.abc import Sequence
 from msgspec.structs import replace
 from tabulate import tabulate
 
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.network.propagators import affine_graph
+from cascader.ethosu.striped.schedule import striped_schedule
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import InputAxis, Propagator, window
@@ -19,9 +22,12 @@ from cascader.graph.stripe_config import StripeConfig
 from cascader.plan.plan import BufferMode
 from cascader.plan.proposals import Proposal, frontier
 from cascader.plan.stripe_plans import StripeOptions, all_plans, plan
-from cascader.plan.stripe_trace import StripedGroup
+from cascader.plan.stripe_trace import StripedGroup, interior
 from examples import ended
+from npu_model.accelerator import accelerator
+from npu_model.memory.timing_adapter import profile
 from npu_testbed.models import load_model
+from sim import quick_cycles
 
 Shape = tuple[int, int, int, int]
 
@@ -80,6 +86,25 @@ def _modes(point: Proposal[StripedGroup]) -> str:
     return "; ".join(groups)
 
 
+def npu_table(source: str) -> str:
+    """A network of the NPU as one group, in stripes of its output: what is planned beside the schedule and its replay."""
+    network, memory, device = import_network(load_model(source).data), profile("u55_high_end").memory_system(), accelerator("ethos-u55-128")
+    graph = affine_graph(network)
+    last, rows = len(graph.parts) - 1, []
+    batch, height, width, channels = graph.tensor(graph.parts[last].output).shape
+    for shape in ((height, width), (2, width), (height, 2), (4, 4)):
+        config = StripeConfig.even((batch, height, width, channels), (batch, *shape, channels))
+        modes = dict.fromkeys(interior(graph, 0, last), BufferMode.ROLLING if shape[1] == width else BufferMode.RECOMPUTE)
+        made = plan(graph, StripedGroup(0, last, config, modes))
+        schedule = striped_schedule(network, [made], device, Sources.direct(memory))
+        inside = sum(buffer.size for buffer in made.buffers)
+        cycles = quick_cycles(lower(schedule), system=memory)
+        rows.append((shape, config.count, inside, made.memory, schedule.arena_size, schedule.network.macs, cycles))
+    return str(
+        tabulate(rows, ("output stripe", "stripes", "bytes inside", "planned bytes", "arena", "MACs", "replayed cycles"), intfmt=",")
+    )
+
+
 def beginning(graph: CascaderGraph, parts: int) -> CascaderGraph:
     """The first parts of a graph; what they make for later ones is their output."""
     first, rest = graph.parts[:parts], graph.parts[parts:]
@@ -117,7 +142,7 @@ def main() -> None:
     parser.add_argument("--several-axes", action="store_true", help="cut several axes at once")
     given = parser.parse_args()
     if given.model is None:
-        print(rfc_table(), chain_table(), sep="\n\n")
+        print(rfc_table(), chain_table(), npu_table("zoo:tiny_residual"), sep="\n\n")
         return
     options = StripeOptions(group_length=given.group_length, factors=given.factors, several_axes=given.several_axes, orders=False, mixed=0)
     print(model_table(given.model, given.parts, options))

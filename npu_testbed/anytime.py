@@ -15,17 +15,22 @@ from npu_testbed.termination import Terminated, TimeIsUp, time_limit
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, Seen
+    from cascader.ethosu.striped.choice import StripedPoint
     from cascader.ethosu.verify import check
 else:
     check = later("cascader.ethosu.verify.check")  # imported by the search that was left
 
 
 class Ending(Struct, frozen=True):
-    """A choice, the reason why its search was left early (empty: it was not) and the exit status."""
+    """A choice, the reason why its search was left early (empty: it was not) and the exit status.
+
+    ``striped`` are the plans of stripes that it executes (None: it does not stand on such).
+    """
 
     choice: Choice
     stopped: str = ""
     status: int = 0
+    striped: StripedPoint | None = None
 
 
 class Watched:

@@ -23,10 +23,12 @@ class RowProjection:
         striped: Mapping[str, tuple[PartViews, int]],
         alike: Iterable[tuple[str, str]],
         in_one_piece: Container[str],
+        units: Mapping[str, int] | None = None,
     ) -> None:
         """``striped`` are the views of parts, each with the axis of its stripes; any other part reads and writes its tensors as a whole.
 
-        Tensors of equal size in a pair of ``alike`` get the same rows. Those ``in_one_piece`` have no rolling buffers.
+        Tensors of equal size in a pair of ``alike`` get the same rows. Those ``in_one_piece`` have no rolling buffers. ``units`` are the
+        bytes of a row where that is known; elsewhere they are those of the smallest step of a view.
         """
         self._striped = striped
         seen: dict[str, list[tuple[View, int]]] = {tensor.name: [] for tensor in graph.tensors}
@@ -39,7 +41,8 @@ class RowProjection:
         for name, found in seen.items():
             own = {step for view, axis in found if (step := view.step(axis)) is not None and sizes[name] % step == 0}
             steps.setdefault(head[name], set()).update(own)
-        self._units = {name: min(steps[head[name]], default=size) for name, size in sizes.items()}
+        given = units or {}
+        self._units = {name: given.get(name) or min(steps[head[name]], default=size) for name, size in sizes.items()}
         self.tensors = tuple(
             RowTensor(
                 tensor.name,

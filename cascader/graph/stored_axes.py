@@ -128,6 +128,10 @@ class StoredTensors:
             tensor.name: self._tensor(tensor) for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT
         }
 
+    def axes(self, tensor: str) -> StoredAxes | None:
+        """The axes of a tensor; None if it is bytes."""
+        return self._axes[tensor]
+
     def _tensor(self, tensor: Tensor) -> Tensor:
         """The tensor in its axes, as bytes if it has none."""
         axes = self._axes[tensor.name]

@@ -60,6 +60,7 @@ def add(commands: Any) -> None:
             "npu-testbed schedule zoo:ds_cnn --arena-cache-size 16384 -o ds_cnn.json",
             "npu-testbed schedule zoo:ds_cnn --optimise Size -o ds_cnn.json",
             "npu-testbed schedule zoo:mobilenet_v1 --no-cascade -o mobilenet_v1.json",
+            "npu-testbed schedule zoo:tiny_residual --stripes --optimise Size -o tiny.json",
             "npu-testbed schedule graph.py:make_graph --optimise Size -o graph.json",
             "npu-testbed schedule graph.py:make_graph --device dsp.toml -o graph.c",
         ),
@@ -77,6 +78,14 @@ def add(commands: Any) -> None:
     add_home_option(parser)
     add_spill_option(parser)
     parser.add_argument("--no-cascade", action="store_true", help="run every layer whole, one after the other")
+    parser.add_argument(
+        "--stripes",
+        action="store_true",
+        help=(
+            "execute plans of stripes along any axes, recomputed or rolling, as TVM's RFC 0037 has them, in place of the search, which "
+            "cuts rows: for small networks; the answer says each group's stripe and buffers"
+        ),
+    )
     parser.add_argument(
         "--effort",
         choices=("quick", "standard", "thorough"),
@@ -161,10 +170,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
     from npu_testbed.files import require_page, require_writable, write_files
     from npu_testbed.termination import Terminated
 
-    for option in ("optimise", "effort", "time_limit", "recompute", "spill"):
-        if arguments.no_cascade and (given := getattr(arguments, option)) is not None:
-            name = f"--{option.replace('_', '-')} {given}"
-            raise InputError(f"{name} was given together with --no-cascade, which leaves no choice: drop one of them.")
+    _check_together(arguments)
     _check_cost(arguments)
     min_percent(arguments)
     cpu = load_cpu_table(arguments.cpu)
@@ -210,13 +216,35 @@ def answer(arguments: argparse.Namespace, show: Progress) -> ScheduleOutcome:
         output=arguments.output or "",
         min_percent=min_percent(arguments),
         cpu_operations=arguments.show_cpu_operations,
+        striped=ending.striped,
     )
+
+
+def _check_together(arguments: argparse.Namespace) -> None:
+    """InputError for options of the search beside those that do without it."""
+    of_search = ("--effort", "--time-limit", "--recompute", "--spill")
+    for switch, others, why in (
+        ("--no-cascade", ("--stripes", "--optimise", *of_search), "which leaves no choice"),
+        ("--stripes", (*of_search, "--home"), "which is no search of rows"),
+    ):
+        for option in others if getattr(arguments, _field(switch)) else ():
+            given = getattr(arguments, _field(option))
+            if given not in (None, False, []):
+                name = option if given is True else f"{option} {' '.join(given) if isinstance(given, list) else given}"
+                raise InputError(f"{name} was given together with {switch}, {why}: drop one of them.")
+
+
+def _field(option: str) -> str:
+    """The attribute of an option."""
+    return {"--home": "homes"}.get(option, option.lstrip("-").replace("-", "_"))
 
 
 def _check_cost(arguments: argparse.Namespace) -> None:
     """InputError for a cost beside another aim."""
     if arguments.cost is None:
         return
+    if arguments.stripes:
+        raise InputError("cost was given together with stripes, which is no search of rows: drop one of them.")
     if arguments.no_cascade or arguments.optimise is not None:
         other = "no_cascade, which leaves no choice" if arguments.no_cascade else f"optimise={arguments.optimise!r}, another aim"
         raise InputError(f"cost was given together with {other}: drop one of them.")
@@ -298,6 +326,14 @@ def _ending(arguments: argparse.Namespace, show: Progress) -> Ending:
             progress=show,
         )
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
+
+    if arguments.stripes:
+        from cascader.ethosu.search.task import Choice
+        from cascader.ethosu.striped.choice import striped_choice
+
+        task = load_task(arguments.model, arguments.accelerator_config, memory, timing=timing, progress=show)
+        striped = striped_choice(task, size, smallest=arguments.optimise == "Size", show=show)
+        return Ending(Choice(striped.point, None), striped=striped)
 
     def search(show: Progress, seen: Seen) -> Choice:
         task = load_task(

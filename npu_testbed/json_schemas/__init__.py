@@ -14,7 +14,7 @@ _FIRST = 1
 _VERSIONS = {
     "compare": 10,
     "compile": 8,
-    "schedule": 13,
+    "schedule": 14,
     "simulate schedule": 17,
     "simulate vela": 15,
     "validate fvp": 5,

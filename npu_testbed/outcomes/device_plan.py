@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 from cascader.plan.proposals import Proposal
-from cascader.plan.stripe_plans import StripePlan
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.device import OwnDevice
 from cascader.tensorir.prove import RunProof
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.printable import printable
 from npu_testbed.outcomes.outcome import Outcome
-from validation.layout import filled, grid
+from npu_testbed.reports.stripe_plans import groups_json, groups_text
+from validation.layout import filled
 
 
 class DevicePlanOutcome(Outcome, frozen=True, eq=False):
@@ -51,24 +51,8 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
             "memory_bytes": self.memory_bytes,
             "planned_cycles": self.cycles,
             "alive_bytes": self.proof.resident,
-            "groups": [self._group(plan) for plan in self.proposal.plans],
+            "groups": groups_json(self.graph.affine, self.proposal.plans),
             "output": self.output,
-        }
-
-    def _group(self, plan: StripePlan) -> dict[str, Any]:
-        group, parts = plan.group, self.graph.affine.parts
-        return {
-            "parts": [part.name for part in parts[group.first : group.last + 1]],
-            "stripe": list(group.stripes.shape),
-            "stripes": list(group.stripes.stripes),
-            "order": list(group.stripes.order),
-            "memory_bytes": plan.memory,
-            "planned_cycles": plan.cycles,
-            "work": int(plan.work),
-            "buffers": [
-                {"tensor": one.tensor, "mode": one.mode.value, "shape": list(one.shape), "copies": one.copies, "buffer_bytes": one.size}
-                for one in plan.buffers
-            ],
         }
 
     def text(self) -> str:
@@ -79,16 +63,7 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
             f"{file}{printable(self.model)} for {printable(self.device.name)} in {count} group{'s' * (count != 1)}, "
             f"{self.memory_bytes:,} of {self.device.memory:,} bytes: {self.cycles:,} planned cycles"
         )
-        rows = []
-        for plan in self.proposal.plans:
-            parts = self.graph.affine.parts[plan.group.first : plan.group.last + 1]
-            names = parts[0].name if len(parts) == 1 else f"{parts[0].name} .. {parts[-1].name}"
-            buffers = ", ".join(f"{one.tensor} {one.mode.value} {one.size:,}" for one in plan.buffers) or "none"
-            shape = " x ".join(map(str, plan.group.stripes.shape))
-            rows.append(
-                (printable(names), shape, str(plan.group.stripes.count), f"{plan.memory:,}", f"{plan.cycles:,}", printable(buffers))
-            )
-        table = grid(("parts", "stripe", "stripes", "bytes", "cycles", "buffers"), rows, (True, True, False, False, False, True))
+        table = groups_text(self.graph.affine, self.proposal.plans)
         proven = (
             f"Compiled by TVM and run: {self.proof.resident:,} bytes alive at once, each buffer and the work of each part as planned, "
             "outputs equal to those without stripes."

@@ -9,6 +9,7 @@ from typing import Any
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
+from cascader.ethosu.striped.choice import StripedPoint
 from npu_model.printable import printable
 from npu_testbed.cpu_time.report import inference_json, inference_sentence
 from npu_testbed.findings import Finding
@@ -19,6 +20,7 @@ from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.macs import macs_json, macs_text
+from npu_testbed.reports.stripe_plans import groups_json, groups_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
@@ -33,7 +35,8 @@ class ScheduleOutcome(Outcome, frozen=True):
     """A schedule with its replay, and what the search proved and found.
 
     ``findings`` is None where none were asked for, ``stopped`` what ended the search early (empty: nothing did), ``output`` the file
-    that it was written to (empty: none). Layers below ``min_percent`` of the cycles are one row of the text.
+    that it was written to (empty: none). Layers below ``min_percent`` of the cycles are one row of the text. ``striped`` are the plans of
+    stripes that it executes, where these were asked for.
     """
 
     choice: Choice
@@ -44,6 +47,7 @@ class ScheduleOutcome(Outcome, frozen=True):
     output: str = ""
     min_percent: float = 1.0
     cpu_operations: bool = False
+    striped: StripedPoint | None = None
 
     @property
     def command(self) -> str:
@@ -95,12 +99,15 @@ class ScheduleOutcome(Outcome, frozen=True):
         }
         on_cpu = {"cpu_operations": cpu_operators_json(self.simulation.network)} if self.cpu_operations else {}
         advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
+        if self.striped is not None:
+            facts["groups"] = groups_json(self.striped.graph, self.striped.plans)
         facts["inference"] = inference_json(self.simulation.inference)
         return facts | macs_json(plan.network) | bounds_json(self.choice) | on_cpu | advice
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""
-        sections = ["\n".join(map(filled, self._said())), layers_text(self.simulation.replay, self.min_percent)]
+        planned = [] if self.striped is None else [groups_text(self.striped.graph, self.striped.plans)]
+        sections = ["\n".join(map(filled, self._said())), *planned, layers_text(self.simulation.replay, self.min_percent)]
         if self.cpu_operations:
             sections.append(cpu_operators_text(self.simulation.network, self.simulation.inference))
         if self.findings is not None:

@@ -102,6 +102,7 @@ def test_documents_of_one_schedule_are_as_published(plan: Path, tmp_path: Path) 
         assert on_cpu["reason"] == "the NPU has no operator DEPTH_TO_SPACE"
         assert on_cpu["remedy"]
         assert "cpu_operations" not in require_valid(*words)
+    assert "groups" in require_valid("schedule", "zoo:tiny_conv", "--stripes", "-o", tmp_path / "stripes.json")
     require_valid("export", plan, "-o", tmp_path / "n.c", "--format", "c")
     require_valid("compile", split, "--output-dir", tmp_path / "out", "--disable-cascading", "--show-cpu-operations")
 

@@ -36,6 +36,11 @@ def dense_layouts(network: Network, largest_depth: int) -> Network:
     return in_forms(network, _dense_forms(network, largest_depth))
 
 
+def pixel_layouts(network: Network) -> Network:
+    """``network`` with every intermediate tensor that lies in bricks as NHWC, so that it may be cut anywhere and roll along any axis."""
+    return in_forms(network, {name: bricks.dense for name, bricks in bricks_by_tensor(network).items()})
+
+
 def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator, sources: Sources) -> Network:
     """As :func:`dense_layouts`, but tensors stay in bricks where their kernels are estimated to be faster so.
 

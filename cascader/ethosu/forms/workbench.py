@@ -108,7 +108,11 @@ class Workbench:
             return self._network
         graph = self._network.graph
         parts = {part.name: _parts(part, made[part.name]) for part in graph.parts if part.name in made}
-        return repacked(self._network.with_parts(parts, (*graph.tensors, *tensors)), self._constants)
+        return self.finished(self._network.with_parts(parts, (*graph.tensors, *tensors)))
+
+    def finished(self, network: Network) -> Network:
+        """A network of kernels that were made here, with the constants that they use."""
+        return repacked(network, self._constants)
 
 
 def _parts(old: Part, kernels: Sequence[EthosuPart]) -> list[Part]:

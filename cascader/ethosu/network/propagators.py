@@ -36,6 +36,11 @@ def _constants(name: str, payload: EthosuPart) -> Iterator[tuple[Tensor, Propaga
             yield constant(label, shape, feature_map.dtype.bytes), operand_propagator(operation, feature_map)
 
 
+def stored_tensors(network: Network) -> StoredTensors:
+    """The network's tensors in the axes that its kernels step through."""
+    return StoredTensors(network.graph, (part_views(kernel) for kernel in network.kernels.values()))
+
+
 def affine_graph(network: Network) -> CascaderGraph:
     """The network's parts with a Propagator per operand, tensors NHWC or NHCWB16 as they are stored.
 
@@ -43,7 +48,7 @@ def affine_graph(network: Network) -> CascaderGraph:
     is needed whole. Weights, scales and tables are constants of their part. A CPU operator is a part per output.
     """
     views = {name: part_views(kernel) for name, kernel in network.kernels.items()}
-    stored = StoredTensors(network.graph, views.values())
+    stored = stored_tensors(network)
     parts: list[Part] = []
     constants: list[Tensor] = []
     for part in network.graph.parts:

@@ -6,6 +6,7 @@ A row of the RowGraph is a step along the axis of the parts that use the tensor:
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Mapping
 
 from msgspec.structs import replace
 
@@ -76,12 +77,13 @@ def row_graph(network: Network) -> RowGraph:
     """
     found = next((graph for one, graph in _LATELY if one is network), None)
     if found is None:
-        found = _row_graph(network)
+        found = known_row_graph(network)
         _LATELY.append((network, found))
     return found
 
 
-def _row_graph(network: Network) -> RowGraph:
+def known_row_graph(network: Network, units: Mapping[str, int] | None = None) -> RowGraph:
+    """As :func:`row_graph`, with rows of so many bytes of the tensors that ``units`` names: no view of single rows says what they are."""
     graph = network.graph
     segments = {name: number for number, segment in enumerate(network.segments) for name in segment.parts}
     before: dict[str, set[int]] = {part.name: set() for part in graph.parts}
@@ -90,7 +92,7 @@ def _row_graph(network: Network) -> RowGraph:
     striped = {name: (part_views(kernel), kernel.axis.number) for name, kernel in network.kernels.items()}
     alike = ((part.outputs[0], operand) for part in graph.parts for operand in overwritable_operands(part))
     # What NPU jobs and CPU operators hand on to each other does not roll.
-    projection = RowProjection(graph, striped, alike, {port.tensor for port in network.handed_on})
+    projection = RowProjection(graph, striped, alike, {port.tensor for port in network.handed_on}, units)
     parts = []
     for number, part in enumerate(graph.parts):
         after = before[part.name]

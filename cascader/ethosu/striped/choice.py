@@ -1,0 +1,92 @@
+"""The choice among plans of stripes: the frontier of the generic planner, each of its proposals as a schedule of the NPU, replayed."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from msgspec import Struct
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.layouts import pixel_layouts
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.operators import NHWC_AXES
+from cascader.ethosu.network.propagators import affine_graph
+from cascader.ethosu.search.task import Point, Show, Task, silent
+from cascader.ethosu.striped.schedule import striped_schedule
+from cascader.graph.cascader_graph import CascaderGraph
+from cascader.plan.plan import BufferMode
+from cascader.plan.proposals import Proposal, frontier
+from cascader.plan.stripe_plans import StripeOptions, StripePlan, StripeRates, all_plans
+from cascader.plan.stripe_trace import StripedGroup
+from npu_model.accelerator import accelerator
+from npu_model.errors import InputError
+
+_FEW = 8
+"""Parts of a network that is cut along several axes at once: planning it takes some seconds."""
+
+FINE = StripeOptions(orders=False, mixed=2)
+"""The options for networks of few parts."""
+
+COARSE = StripeOptions(factors=3, several_axes=False, orders=False, mixed=0)
+"""Those for others: one axis at a time, and one mode for all tensors of a group."""
+
+
+class StripedPoint(Struct, frozen=True):
+    """A replayed schedule with the plans that it executes, and the graph whose parts and tensors these name."""
+
+    point: Point
+    graph: CascaderGraph
+    plans: tuple[StripePlan, ...]
+
+
+def rolls_here(plan: StripePlan) -> bool:
+    """Whether the NPU can roll the buffers of a plan: along rows, or the columns of an image whose channels are no bricks."""
+    rolling = [one for one in plan.buffers if one.mode is BufferMode.ROLLING]
+    return all(
+        one.axis == Axis.ROWS.number or (one.axis == Axis.COLUMNS.number and len(one.shape) == NHWC_AXES) or plan.group.stripes.count == 1
+        for one in rolling
+    )
+
+
+def proposals(graph: CascaderGraph, macs: int, options: StripeOptions | None = None) -> tuple[Proposal[StripedGroup], ...]:
+    """The plans that cover a network's affine graph, by ascending bytes: none is beaten in bytes and in ``macs`` a cycle."""
+    chosen = options or (FINE if len(graph.parts) <= _FEW else COARSE)
+    rates = StripeRates(work_per_cycle=macs)
+    return frontier([[plan for plan in ending if rolls_here(plan)] for ending in all_plans(graph, chosen, rates)])
+
+
+def _points(network: Network, task: Task, options: StripeOptions | None) -> Iterator[StripedPoint]:
+    device, graph = accelerator(task.accelerator), affine_graph(network)
+    sources = Sources.direct(task.system, task.provenance.timing)
+    for proposal in proposals(graph, device.macs, options):
+        try:
+            schedule = striped_schedule(network, proposal.plans, device, sources, provenance=task.provenance)
+        except InputError:
+            continue  # a plan that the NPU cannot do
+        cycles = task.replay(lower(schedule))
+        yield StripedPoint(Point(schedule.arena_size, cycles, proposal.cycles, schedule), graph, proposal.plans)
+
+
+def striped_choice(
+    task: Task, budget: int | None, *, smallest: bool = False, options: StripeOptions | None = None, show: Show = silent
+) -> StripedPoint:
+    """The fastest schedule in replay of plans of stripes within a budget of bytes (None: any number), or the smallest one.
+
+    The network is planned as it is legalised, and with every tensor in pixels. InputError, with the fewest bytes that are reached, if none
+    fits, or if tensors live outside the arena, whose bytes plans of stripes count.
+    """
+    if task.homes or task.spills is not None:
+        raise InputError("Plans of stripes were asked for with homes outside the arena, which they do not know: drop --home and --spill.")
+    show(f"Planning stripes of {len(task.network.graph.parts)} parts along any axes")
+    pixels = pixel_layouts(task.network)
+    networks = (task.network,) if pixels == task.network else (task.network, pixels)
+    found = [one for network in networks for one in _points(network, task, options)]
+    fitting = [one for one in found if budget is None or one.point.memory <= budget]
+    if not fitting:
+        least = min((one.point.memory for one in found), default=0)
+        raise InputError(f"No plan of stripes fits into {budget} bytes: the smallest that is reached takes {least}; allow that much.")
+    if smallest:
+        return min(fitting, key=lambda one: (one.point.memory, one.point.cycles))
+    return min(fitting, key=lambda one: (one.point.cycles, one.point.memory))

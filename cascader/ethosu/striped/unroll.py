@@ -1,0 +1,166 @@
+"""Plans of stripes applied to a network of the NPU: unrolled, each box that a part makes is a kernel of its own.
+
+A tensor that a group recomputes is another one at each of its fills, of just that box. One that rolls is one tensor of all elements that
+are used, along whose rows, or columns, its buffer rolls. Whole tensors stay. The kernels run in the plans' order, so that the network
+layer by layer is the plans' execution: stripe after stripe, and of each all parts of its group. What is made again is multiplied and added
+again, of the same factors: the same bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from functools import reduce
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.network.operators import NHWC_AXES
+from cascader.ethosu.network.propagators import affine_graph, stored_tensors
+from cascader.ethosu.striped.boxes import BoxMaker, Ranges
+from cascader.ethosu.striped.held import Held
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
+from cascader.graph.intervals import Box, hull, is_empty, lengths, whole
+from cascader.plan.plan import BufferMode, StripeBuffer
+from cascader.plan.stripe_plans import StripePlan
+from cascader.plan.stripe_trace import StripedGroup, StripeTrace, trace
+from npu_model.accelerator import Accelerator
+from npu_model.errors import InputError
+from npu_model.program import FeatureMap
+
+_ROWS = 1
+"""The axis of rows, in bricks and without."""
+
+
+class Unrolled(Struct, frozen=True):
+    """A network whose kernels are the boxes of plans; ``groups`` are the numbers of kernels of each plan, one plan behind the other.
+
+    ``units`` are the bytes of a row, or a column, of the tensors that roll.
+    """
+
+    network: Network
+    groups: tuple[int, ...]
+    units: Mapping[str, int]
+
+
+def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Accelerator, sources: Sources) -> Unrolled:
+    """``network`` in the stripes of plans of its affine graph that cover it.
+
+    InputError, with the part or the tensor, if the NPU cannot do what a plan says.
+    """
+    unroller = _Unroller(network, accelerator, sources)
+    made = [tuple(unroller.group(plan.group)) for plan in plans]
+    parts = tuple(part for group in made for part in group)
+    used = {name for part in parts for name in (*part.inputs, *part.outputs)}
+    outside = {port.tensor for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on)}
+    tensors = (*(tensor for tensor in network.graph.tensors if tensor.name in used | outside), *unroller.tensors.values())
+    of: dict[str, list[str]] = {}
+    for part in parts:
+        of.setdefault(unroller.origin[part.name], []).append(part.name)
+    segments, order = [], {part.name: number for number, part in enumerate(parts)}
+    for segment in network.segments:
+        names = sorted((new for old in segment.parts for new in of.get(old, ())), key=order.__getitem__)
+        segments.append(replace(segment, parts=tuple(names)))
+    built = replace(network, graph=CascaderGraph(parts, tensors), segments=tuple(segments))
+    finished = unroller.maker.finished(built)
+    again = network.macs_again + finished.macs - network.macs
+    return Unrolled(replace(finished, macs_again=again), tuple(map(len, made)), unroller.units)
+
+
+class _Unroller:
+    """A network on its way: the tensors that hold boxes, and the parts that each new one stands for."""
+
+    def __init__(self, network: Network, accelerator: Accelerator, sources: Sources) -> None:
+        self.network, self.graph, self.stored = network, affine_graph(network), stored_tensors(network)
+        self.maker = BoxMaker(network, accelerator, sources)
+        self.tensors: dict[str, Tensor] = {}
+        self.origin: dict[str, str] = {}
+        self.units: dict[str, int] = {}
+        self._rolls: dict[str, Axis] = {}
+        self._parts = {part.name: part for part in network.graph.parts}
+
+    def group(self, group: StripedGroup) -> Iterator[Part]:
+        """The parts of a group, stripe by stripe."""
+        if group.external:
+            raise InputError(
+                f"Tensor {min(group.external)!r} is external in a plan for the NPU, whose stripes are not copied: leave it out."
+            )
+        traced = trace(self.graph, group)
+        rolling = {one.tensor: self._rolling(one, traced) for one in traced.buffers if one.mode is BufferMode.ROLLING}
+        held: dict[str, Held | None] = dict(rolling)
+        for step in range(group.stripes.count):
+            for name in group.modes:
+                if name not in rolling and not is_empty(traced.filled[name][step]):
+                    box = hull(traced.filled[name][step], self._written(name, traced, step))
+                    held[name] = self._held(f"{name}/stripe{step}", name, box)
+            for index in range(group.first, group.last + 1):
+                if not is_empty(traced.made[index][step]):
+                    suffix = f"/stripe{step}" if group.stripes.count > 1 else ""
+                    yield from self._made(self.graph.parts[index], traced.made[index][step], held, suffix)
+
+    def _written(self, name: str, traced: StripeTrace, step: int) -> Box:
+        boxes = (self.graph.parts[index].written(traced.made[index][step]) for index in self.graph.writers(name) if index in traced.made)
+        return reduce(hull, boxes)
+
+    def _held(self, new: str, name: str, box: Box, outer: int = _ROWS) -> Held | None:
+        """The tensor that holds a box of another one; None if that is all of it, as it lies."""
+        tensor, axes = self.graph.tensor(name), self.stored.axes(name)
+        if axes is None or (box == whole(tensor.shape) and outer == _ROWS):
+            return None
+        made = Held(new, box, axes, outer)
+        self.tensors[new] = made.tensor(self.network.graph.tensor(name).element_size)
+        return made
+
+    def _rolling(self, buffer: StripeBuffer, traced: StripeTrace) -> Held | None:
+        """The tensor of all elements that are used, whose buffer rolls along its outermost axis."""
+        used = [self._written(buffer.tensor, traced, step) for step in range(len(traced.work))]
+        box = reduce(hull, [*used, *traced.needed[buffer.tensor]])
+        axis = buffer.axis or 0
+        if buffer.shape == lengths(box):
+            return self._held(f"{buffer.tensor}/rolling", buffer.tensor, box)
+        if axis not in (_ROWS, Axis.COLUMNS.number) or (axis != _ROWS and len(box) != NHWC_AXES):
+            raise InputError(f"Tensor {buffer.tensor!r} rolls along axis {axis} of {len(box)}: the NPU rolls rows, and columns of NHWC.")
+        self._rolls[buffer.tensor] = Axis.ROWS if axis == _ROWS else Axis.COLUMNS
+        made = self._held(f"{buffer.tensor}/rolling", buffer.tensor, box, axis)
+        name = buffer.tensor if made is None else made.name
+        self.units[name] = (self.tensors.get(name) or self.network.graph.tensor(name)).size // (box[axis][1] - box[axis][0])
+        return made
+
+    def _axis(self, name: str, kernel: EthosuPart) -> Axis:
+        """The axis along which what a kernel reads or writes rolls."""
+        axes = {self._rolls[one] for one, _ in kernel.maps if one in self._rolls}
+        if len(axes) > 1:
+            raise InputError(f"Part {name!r} has a tensor that rolls along rows and one along columns: recompute one of them.")
+        return axes.pop() if axes else kernel.axis
+
+    def _made(self, seen: Part, box: Box, held: Mapping[str, Held | None], suffix: str) -> Iterator[Part]:
+        """The part for a box of its result; of a CPU operator, which is several parts of the graph, the first stands for all."""
+        part = self._parts.get(seen.name)
+        if part is None:
+            return
+        self.origin[part.name + suffix] = part.name
+        kernel = part.payload
+        if not isinstance(kernel, EthosuPart):
+            yield part
+            return
+        made = kernel if box == seen.whole else self.maker.box(part.name, kernel, Ranges.of(box, kernel.operation.ofm.shape))
+        own = {name: found for name in (kernel.ifm, kernel.ifm2, kernel.ofm) if name is not None and (found := held.get(name))}
+
+        def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
+            return feature_map if name not in own or feature_map.region != ARENA else own[name].moved(feature_map)
+
+        def renamed(name: str) -> str:
+            return own[name].name if name in own else name
+
+        payload = replace(
+            made,
+            operation=made.on_maps(moved),
+            ifm=renamed(made.ifm),
+            ofm=renamed(made.ofm),
+            ifm2=None if made.ifm2 is None else renamed(made.ifm2),
+            axis=self._axis(part.name, kernel),
+        )
+        inputs = tuple(dict.fromkeys(name for name, _ in payload.operands if name is not None))
+        yield replace(part, name=part.name + suffix, inputs=inputs, outputs=(payload.ofm,), payload=payload)

@@ -1,0 +1,256 @@
+"""Plans of stripes along any axes on the NPU: jobs are the plan's boxes, its bytes and its work hold, every output byte is the same."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scheduling import DEFAULT
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.layouts import pixel_layouts
+from cascader.ethosu.forms.tiles import tiled
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.propagators import affine_graph
+from cascader.ethosu.schedule.file import from_json, to_json
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.striped.schedule import striped_schedule
+from cascader.ethosu.striped.unroll import unrolled
+from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import import_network
+from cascader.graph.cascader_graph import CascaderGraph
+from cascader.graph.intervals import elements
+from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.plan import BufferMode
+from cascader.plan.stripe_plans import StripePlan, plan
+from cascader.plan.stripe_trace import StripedGroup, interior, trace
+from npu_model.accelerator import accelerator
+from npu_model.errors import InputError
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from sim.functional import run
+from validation.portfolio.builder import PortfolioBuilder
+from validation.zoo import TensorHandle
+
+pytestmark = pytest.mark.law
+
+SOURCES = Sources.staged(load_timing_adapter(DEFAULT_TIMING_ADAPTER), DEFAULT_TIMING)
+DEVICE = accelerator(DEFAULT)
+
+Layers = Callable[[PortfolioBuilder, TensorHandle], list[TensorHandle]]
+
+
+def chain(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    x = net.conv2d(x, 12, (3, 4), strides=(2, 1), activation="RELU")
+    x = net.depthwise(x, (3, 3), activation="RELU6")
+    x = net.conv2d(x, 20, (1, 5), strides=(1, 2), padding="VALID")
+    return [net.max_pool(net.average_pool(x, (3, 2), strides=(1, 1), padding="VALID"), (2, 2), strides=(2, 2))]
+
+
+def residual(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    x = net.conv2d(x, 16, activation="RELU")
+    return [net.leaky_relu(net.add(x, net.conv2d(net.conv2d(x, 24, activation="RELU"), 16)))]
+
+
+def joined(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+    wide = net.concat([net.conv2d(x, 12, activation="RELU6"), net.conv2d(x, 7, (5, 5), activation="RELU6")])
+    return [net.conv2d(net.concat([wide, net.max_pool(wide, (3, 3), strides=(1, 1), padding="SAME")], 1), 8)]
+
+
+NETWORKS: dict[str, Layers] = {"chain": chain, "residual": residual, "joined": joined}
+TYPES = ("int8", "uint8", "int16")
+
+
+@cache
+def plain(name: str, kind: str = "int8", *, pixels: bool = False) -> Network:
+    net = PortfolioBuilder("stripes", kind)
+    network = import_network(net.finish(NETWORKS[name](net, net.input((1, 11, 14, 3), "image"))), DEFAULT)
+    return pixel_layouts(network) if pixels else network
+
+
+@cache
+def graph(name: str, kind: str = "int8", *, pixels: bool = False) -> CascaderGraph:
+    return affine_graph(plain(name, kind, pixels=pixels))
+
+
+def image(network: Network) -> np.ndarray:
+    (port,) = network.inputs
+    limits = np.iinfo(np.dtype(str(port.dtype)))
+    return np.random.default_rng(7).integers(limits.min, limits.max + 1, port.shape).astype(limits.dtype)
+
+
+def outputs(schedule: Schedule) -> list[bytes]:
+    return [np.asarray(array).tobytes() for array in run(lower(schedule), [image(schedule.network)]).values()]
+
+
+@cache
+def expected(name: str, kind: str) -> list[bytes]:
+    return outputs(schedule_layer_by_layer(plain(name, kind), DEFAULT))
+
+
+@st.composite
+def plans(draw: st.DrawFn, graph: CascaderGraph, *, pixels: bool) -> tuple[StripePlan, ...]:
+    """Plans that cover a graph, of any stripes, orders and modes; channels that may lie in bricks are cut in some of them."""
+    found, first = [], 0
+    while first < len(graph.parts):
+        for last in range(draw(st.integers(first, len(graph.parts) - 1)), first - 1, -1):
+            try:
+                inside = interior(graph, first, last)
+                break
+            except InputError:
+                continue
+        extent = graph.tensor(graph.parts[last].output).shape
+        shape = [draw(st.integers(max(1, size // 4), size)) for size in extent]
+        if not pixels and draw(st.integers(0, 3)):
+            shape[-1] = extent[-1]
+        order = draw(st.permutations(range(1, len(shape) + 1)))
+        modes = {name: draw(st.sampled_from((BufferMode.RECOMPUTE, BufferMode.ROLLING))) for name in inside}
+        found.append(plan(graph, StripedGroup(first, last, StripeConfig.even(extent, shape, order), modes)))
+        first = last + 1
+    return tuple(found)
+
+
+REFUSED = (
+    "of several tiles",
+    "inside its padding",
+    "into no block",
+    "inside a brick",
+    "rolls along axis",
+    "rolls along rows and",
+    "not cut into channels",
+)
+"""Ends of the sentences that say what the NPU does not do of a plan."""
+
+
+def made(network: Network, given: tuple[StripePlan, ...]) -> Schedule | None:
+    """The schedule of plans; None of one that the NPU does not do, which is refused in one sentence."""
+    try:
+        return striped_schedule(network, given, DEVICE, SOURCES)
+    except InputError as refused:
+        if any(reason in str(refused) for reason in REFUSED):
+            return None
+        raise
+
+
+@pytest.mark.parametrize("pixels", [False, True])
+@pytest.mark.parametrize("kind", ["int8", "int16"])
+@pytest.mark.parametrize("name", NETWORKS)
+def test_any_plan_computes_the_same_bytes_in_its_memory_with_its_work(name: str, kind: str, pixels: bool) -> None:  # noqa: FBT001  # drawn
+    network, seen = plain(name, kind, pixels=pixels), graph(name, kind, pixels=pixels)
+    applied = []
+
+    @settings(max_examples=40)
+    @given(plans(seen, pixels=pixels))
+    def holds(given: tuple[StripePlan, ...]) -> None:
+        schedule = made(network, given)
+        applied.append(schedule is not None)
+        if schedule is not None:
+            check_schedule(schedule)
+            assert outputs(schedule) == expected(name, kind)
+            require_boxes(schedule, network, seen, given)
+            require_bytes(schedule, given)
+
+    holds()
+    assert sum(applied) > len(applied) // 4
+
+
+def require_boxes(schedule: Schedule, network: Network, seen: CascaderGraph, given: tuple[StripePlan, ...]) -> None:
+    """The jobs are the boxes of the plans' traces in their order, and multiply as often as these say."""
+    wanted, macs = [], 0
+    for one in given:
+        traced = trace(seen, one.group)
+        for step in range(one.group.stripes.count):
+            for index, boxes in traced.made.items():
+                if count := elements(boxes[step]):
+                    kernel = network.graph.parts[index].payload
+                    assert isinstance(kernel, EthosuPart)
+                    wanted.append((seen.parts[index].name, count))
+                    macs += int(seen.parts[index].work * count) if kernel.operation.macs else 0
+    kernels = schedule.network.kernels
+    jobs = [(job.part.rpartition("/")[0] or job.part, kernels[job.part].operation.ofm.shape.elements) for job in schedule.jobs]
+    assert all(job.rows is None for job in schedule.jobs)
+    assert len(jobs) == len(wanted)
+    for (_, count), (name, box) in zip(jobs, wanted, strict=True):
+        depth = network.kernels[name].operation.ofm.shape.depth
+        assert count == box if box % 16 or depth % 16 == 0 else count <= box  # a brick that is not full has no more channels
+    assert schedule.network.macs == macs
+    assert schedule.network.macs_again == macs - network.macs
+
+
+def require_bytes(schedule: Schedule, given: tuple[StripePlan, ...]) -> None:
+    """No buffer of a tensor inside a group is larger than the plan says, one that rolls is as large, and so is the arena."""
+    planned = {buffer.tensor: buffer for one in given for buffer in one.buffers}
+    largest: dict[str, int] = {}
+    for buffer in schedule.buffers:
+        for tensor in buffer.tensors:
+            name = tensor.rpartition("/")[0] or tensor
+            if name in planned:
+                largest[name] = max(largest.get(name, 0), buffer.size)
+    for name, buffer in planned.items():
+        if buffer.mode is BufferMode.RECOMPUTE:
+            assert largest[name] <= buffer.size
+    assert schedule.arena_size <= max(one.memory for one in given) + 16 * len(planned)
+
+
+@pytest.mark.parametrize("kind", TYPES)
+@pytest.mark.parametrize("name", ["residual", "joined"])
+def test_a_form_in_columns_of_tiles_is_a_plan_of_stripes_along_the_width_made_again(name: str, kind: str) -> None:
+    network, seen = plain(name, kind), graph(name, kind)
+    last = len(seen.parts) - 1
+    inside = interior(seen, 0, last)
+    extent = seen.tensor(seen.parts[last].output).shape
+    width = extent.index(14)
+    stripe = tuple(size // 2 if axis == width else size for axis, size in enumerate(extent))
+    group = StripedGroup(0, last, StripeConfig.even(extent, stripe), dict.fromkeys(inside, BufferMode.RECOMPUTE))
+    made = unrolled(network, [plan(seen, group)], DEVICE, SOURCES).network
+    cut = segment(network, 0, last)
+    assert cut is not None
+    tiles = tiled(network, cut, 2, DEVICE, SOURCES)
+    assert tiles is not None
+    assert [kernel.operation for kernel in made.kernels.values()] == [kernel.operation for kernel in tiles.kernels.values()]
+    assert [part.name for part in made.graph.parts] == [part.name.replace("tile", "stripe") for part in tiles.graph.parts]
+    assert {t.name: t.size for t in made.graph.tensors} == {t.name.replace("tile", "stripe"): t.size for t in tiles.graph.tensors}
+    assert made.macs_again == tiles.macs_again > 0
+
+
+def test_a_schedule_of_a_plan_is_a_file_like_any_other() -> None:
+    seen = graph("residual")
+    extent = seen.tensor(seen.parts[-1].output).shape
+    group = StripedGroup(
+        0,
+        len(seen.parts) - 1,
+        StripeConfig.even(extent, (1, 4, *extent[2:])),
+        dict.fromkeys(interior(seen, 0, len(seen.parts) - 1), BufferMode.ROLLING),
+    )
+    schedule = striped_schedule(plain("residual"), [plan(seen, group)], DEVICE, SOURCES)
+    assert from_json(to_json(schedule)) == schedule
+    assert any(buffer.rows for buffer in schedule.buffers)
+    assert schedule.network.macs_again == 0
+
+
+def test_what_the_npu_does_not_do_is_refused_by_name() -> None:
+    seen = graph("residual")
+    one = StripedGroup(
+        0,
+        0,
+        StripeConfig.even(seen.tensor(seen.parts[0].output).shape, seen.parts[0].shape),
+        {"image": BufferMode.DOUBLE},
+        frozenset({"image"}),
+    )
+    rest = [
+        plan(
+            seen,
+            StripedGroup(i, i, StripeConfig.even(seen.tensor(seen.parts[i].output).shape, seen.tensor(seen.parts[i].output).shape), {}),
+        )
+        for i in range(1, len(seen.parts))
+    ]
+    with pytest.raises(InputError, match="Tensor 'image' is external in a plan for the NPU"):
+        striped_schedule(plain("residual"), [plan(seen, one), *rest], DEVICE, SOURCES)

@@ -1,0 +1,47 @@
+"""``schedule --stripes``: plans of stripes along any axes as schedules of the NPU, from the command and from Python."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+import npu_testbed
+from npu_testbed.cli import main
+
+
+def test_a_plan_of_stripes_is_a_schedule_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "tiny.json"
+    assert main(["schedule", "zoo:tiny_conv", "--stripes", "--optimise", "Size", "--json", "--no-advice", "-o", str(file)]) == 0
+    said = json.loads(capsys.readouterr().out)
+    (group,) = said["groups"]
+    assert group["parts"] == ["pointwise", "full", "strided"]
+    assert {buffer["mode"] for buffer in group["buffers"]} <= {"recompute", "rolling"}
+    assert said["arena_bytes"] <= group["memory_bytes"]
+    assert group["work"] == said["macs"]
+    assert main(["verify", str(file), "--model", "zoo:tiny_conv"]) == 0
+    assert main(["simulate", "schedule", str(file)]) == 0
+
+
+def test_a_budget_chooses_among_plans_and_names_the_smallest_that_is_reached() -> None:
+    small = npu_testbed.schedule("zoo:tiny_conv", stripes=True, arena_cache_size=8191)
+    assert small.arena_bytes < 8192 == npu_testbed.schedule("zoo:tiny_conv", no_cascade=True).arena_bytes
+    with pytest.raises(npu_testbed.Error, match=r"No plan of stripes fits into 16 bytes: the smallest that is reached takes \d+"):
+        npu_testbed.schedule("zoo:tiny_conv", stripes=True, arena_cache_size=16)
+
+
+@pytest.mark.parametrize(
+    ("options", "name"),
+    [
+        ({"no_cascade": True}, "--stripes was given together with --no-cascade"),
+        ({"effort": "quick"}, "--effort quick was given together with --stripes"),
+        ({"home": "input=ext"}, "--home input=ext was given together with --stripes"),
+        ({"spill": "ext"}, "--spill ext was given together with --stripes"),
+        ({"recompute": "2"}, "--recompute 2 was given together with --stripes"),
+        ({"cost": lambda figures: figures.cycles}, "cost was given together with stripes"),
+    ],
+)
+def test_options_of_the_search_by_rows_are_refused_beside_it(options: dict[str, object], name: str) -> None:
+    with pytest.raises(npu_testbed.Error, match=name):
+        npu_testbed.schedule("zoo:tiny_conv", stripes=True, **options)
