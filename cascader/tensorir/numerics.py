@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, ClipRange, DataType, FeatureMap, KernelOperation, Rounding, Scale
+from npu_model.program import ActivationKind, ClipRange, DataType, ElementwiseKind, FeatureMap, KernelOperation, Rounding, Scale
 
 _NUDGE = 1 << 30
 _NUDGE_FROM = 31
@@ -104,7 +104,8 @@ class OutputUnit(Struct, frozen=True):
     def finished(self, value: Any, lut: Any) -> Any:
         """Zero point, clamp and look-up table: the element to store, of the OFM's type.
 
-        ``lut`` is a buffer of int64 or None. A 32-bit OFM without it takes neither zero point nor clamp, as in the functional executor.
+        ``lut`` is a buffer of int64 or None. A 32-bit OFM without it takes neither zero point nor clamp, but a product
+        saturates, as in the functional executor.
         """
         writer, activation, ofm = self.writer, self.operation.activation, self.operation.ofm
         dtype = str(ofm.dtype)
@@ -113,7 +114,8 @@ class OutputUnit(Struct, frozen=True):
                 f"{self.what} uses the native {activation.kind.value}: its rounding is not public; compile for a table instead."
             )
         if ofm.dtype.bits == 32 and lut is None:
-            return writer.cast(dtype, value)
+            product = self.operation.elementwise is ElementwiseKind.MUL
+            return writer.cast(dtype, self._clamped(value, ofm.dtype.minimum, ofm.dtype.maximum) if product else value)
         clip = clip_type(self.operation)
         low, high = max(activation.minimum, clip.minimum), min(activation.maximum, clip.maximum)
         if low > high:

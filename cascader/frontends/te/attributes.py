@@ -149,6 +149,8 @@ def _number(value: Any, kind: type[int | float]) -> int | float | None:
 def _typed(op: str, name: str, value: Any) -> Any:
     """The value as the field has it; InputError if it is of another type."""
     default = getattr(_DEFAULTS, name)
+    if isinstance(default, bool) and value not in (True, False):
+        raise InputError(f"{op} has {name} {shown(value)}: it is True or False; give it so.")
     if isinstance(default, (str, bool)):
         return type(default)(value)
     found: Any

@@ -116,6 +116,6 @@ def _is_part_kernel(operation: KernelOperation) -> bool:
 
 
 def accumulating(operation: KernelOperation) -> KernelOperation:
-    """The operation with the accumulators that Vela gives it: of 40 bits for filters of 16-bit maps."""
-    wide = operation.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) and operation.ifm.dtype.bits == 16
+    """The operation with the accumulators that Vela gives it: of 40 bits for filters and sums of 16-bit maps."""
+    wide = operation.kind is not OperationKind.POOL and operation.ifm.dtype.bits == 16
     return replace(operation, accumulator=AccumulatorFormat.INT40) if wide else operation

@@ -116,9 +116,19 @@ class _Importer:
             start += (shape.height, shape.width, shape.depth)[at]
             if piece in copied:
                 into = replace(whole, shape=shape, first=(first[0], first[1], first[2]))
-                operation = pool_operation(Attributes(IDENTITY, rounding_mode="NATURAL"), self._operand(piece))
+                zero = self._zero_point(piece)
+                copy = Attributes(IDENTITY, ifm_zero_point=zero, ofm_zero_point=zero, rounding_mode="NATURAL")
+                operation = pool_operation(copy, self._operand(piece))
                 label = name if len(copied) == 1 else f"{name}#{1 + sum(own.startswith(f'{name}#') for own, _, _ in self._kernels)}"
                 self._kernels.append((label, self._blocks.blocked(operation), (self._views[piece], None, into)))
+
+    def _zero_point(self, tensor: str) -> int:
+        """The zero point of what makes a tensor, or of what reads it: a copy with that of its neighbours sets fewer registers."""
+        maker = self._operators.get(tensor)
+        if maker is not None and maker.made is not None:
+            return maker.made.ofm_zero_point
+        read = (one.made for one in self._operators.values() if one.made is not None and one.tensors.get("ifm") == tensor)
+        return next((made.ifm_zero_point for made in read), 0)
 
     def _operand(self, tensor: str) -> Operand:
         values = self._read.constants.get(tensor)

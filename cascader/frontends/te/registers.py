@@ -93,3 +93,6 @@ def require_zero_points(made: Attributes, ifm: DataType, ofm: DataType) -> None:
     require_zero_point(made, "ofm_zero_point", ofm)
     if ofm.bits == 32 and made.ofm_zero_point:
         raise made.refuse("ofm_zero_point", "a 32-bit OFM has none on the NPU; give 0")
+    for name in ("ifm_zero_point", "ifm2_zero_point"):
+        if ifm.bits == 32 and getattr(made, name):
+            raise made.refuse(name, "whether the NPU subtracts it from 32-bit operands is not public; give 0")

@@ -105,6 +105,11 @@ def add(**given: object) -> object:
     return npu.ethosu_binary_elementwise(image((1, 6, 6, 3), "a"), image((1, 6, 6, 3), "b"), **{"operator_type": "ADD"} | given)
 
 
+def wide_add(**given: object) -> object:
+    wide = [image((1, 6, 6, 3), name, "int32") for name in "ab"]
+    return npu.ethosu_binary_elementwise(*wide, **{"operator_type": "ADD"} | given)
+
+
 REFUSED = [
     (conv, {"stride": (2, 2)}, r"ethosu_conv2d has no attribute 'stride' \(did you mean strides\?\)"),
     (conv, {"strides": (4, 4)}, r"ethosu_conv2d has strides \(4, 4\): the NPU steps over 3 at most"),
@@ -133,6 +138,8 @@ REFUSED = [
     (add, {"use_rescale": True}, r"rescale_scale 0: 32 bits hold a scale above 0"),
     (add, {"operator_type": "MIN", "ifm_scale": 1, "ifm2_scale": 1, "ofm_scale": 2}, r"ofm_scale 2\.0: MIN never rescales"),
     (add, {"ifm2_channels": 4}, r"ifm2_channels 4: the operands have 3"),
+    (add, {"reversed_operands": "no"}, r"reversed_operands 'no': it is True or False"),
+    (wide_add, {"ifm_zero_point": 1}, r"ifm_zero_point 1: whether the NPU subtracts it from 32-bit operands is not public"),
 ]
 
 
