@@ -100,6 +100,6 @@ class JobCosts:
         return self.of(jobs[:, 0].copy(), kinds, pairs)
 
     def _stated(self, pair: int, before: int, now: int) -> int:
-        """What the device says of a kind of pairs."""
+        """Answers of the device on a kind of pairs."""
         assert self._overlap is not None  # noqa: S101  # nobody asks without one
         return self._overlap.shared(*self._examples[pair], before_staged=bool(before), staged=bool(now))

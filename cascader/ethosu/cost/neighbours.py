@@ -124,7 +124,7 @@ class Neighbours:
         return found
 
     def _together(self, before: StripeJob, after: StripeJob, *, reads: bool, before_staged: bool, staged: bool) -> int:
-        """What the kernels of two jobs share in their best blocks; the second one ``reads`` what the first one makes."""
+        """Cycles that the kernels of two jobs share in their best blocks; the second one ``reads`` what the first one makes."""
         coupling = self._coupling(before, after, reads=reads)
         assert coupling is not None  # noqa: S101  # both are kernels
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
