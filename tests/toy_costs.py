@@ -8,12 +8,19 @@ from cascader.plan.group_costs import JobTimes
 
 
 class ToyCosts(Struct, frozen=True):
-    """Parts of an even number have constants of some rows of 16 bytes; reading them at home costs four cycles a row each time."""
+    """Parts of an even number have constants of some rows of 16 bytes; reading them at home costs four cycles a row each time.
+
+    With ``moves`` parts 1, 5 and so on are transfers.
+    """
 
     start_up: int = 5
     per_row: int = 10
     home: int = 4
     shares: bool = False
+    moves: bool = False
+
+    def is_transfer(self, part: int) -> bool:
+        return self.moves and part % 4 == 1
 
     def compute_cycles(self, part: int, start: int, end: int) -> int:
         return self.start_up + (end - start) * (self.per_row + part)
@@ -28,12 +35,17 @@ class ToyCosts(Struct, frozen=True):
         """Parts 0 and 4 read the same, as far as the search knows."""
         return 0 if part == 4 and self.shares else part
 
+    def hidden(self, part: int, start: int, end: int) -> int:
+        return min(7, self.compute_cycles(part, start, end)) if self.is_transfer(part) and end - start <= 1 else 0
+
     def transfer_cycles(self, part: int) -> int:
         return 3 + self.home * self.constant_bytes(part) // 4
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         staged, direct = self.compute_cycles(part, start, end), self.direct_cycles(part, start, end)
         home = self.home * self.constant_bytes(part) // 4
+        if self.is_transfer(part):
+            return JobTimes(part, staged, staged, 0, 0, staged, 0, 0, 0, copier=staged)
         return JobTimes(
             part, staged, direct, lead=min(3, home), tail=2, contended=direct + home, home=home, staged_lead=min(1, staged), staged_tail=1
         )

@@ -3,7 +3,7 @@
 
 #define NOT_READY INT64_MIN
 
-enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_FIELDS };
+enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_COPIER, TIME_FIELDS };
 enum { COPY_PART, COPY_SIZE, COPY_TRANSFER, COPY_FIRST, COPY_LAST, COPY_EARLIEST, COPY_FIELDS };
 
 typedef struct {
@@ -24,7 +24,7 @@ typedef struct {
 /* The moment of a run, as _Moment in Python. Its copies are the first `issued` of the run; only the last one may still be on its way, and is
    `ready` then. */
 typedef struct {
-    i64 step, copy, arrival, copier, finish, port, issued, ready;
+    i64 step, copy, arrival, copier, finish, port, issued, ready, is_copy;
 } Moment;
 
 typedef struct {
@@ -225,10 +225,18 @@ static void delay(Run *run, i64 step, i64 start)
         now->copier = start + together;
         now->finish += together * (job[TIME_CONTENDED] - job[TIME_DIRECT]) / job[TIME_CONTENDED];
     }
-    run->ready[run->copies[run->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
+    if (now->is_copy) run->ready[run->copies[run->issues[now->issued - 1].copy * COPY_FIELDS + COPY_PART]] = now->copier;
 }
 
 static int is_worth(const Run *run, i64 copy, i64 ready) { return ready - most(run->now.finish, run->now.arrival) <= run->gains[copy]; }
+
+/* Whether only transfers come before the first job that uses a copy. */
+static int is_due(const Run *run, const i64 *facts)
+{
+    i64 step = facts[COPY_FIRST];
+    while (step > run->now.step && times(run, step - 1)[TIME_COPIER]) step--;
+    return step <= run->now.step;
+}
 
 /* Issue the next copy before the next job if it holds nobody up, or must be; whether it is done with. */
 static int issue(Run *run)
@@ -236,7 +244,7 @@ static int issue(Run *run)
     Moment *now = &run->now;
     i64 copy = run->wanted[now->copy], first_free = most(now->arrival, now->copier);
     const i64 *facts = run->copies + copy * COPY_FIELDS;
-    int must = facts[COPY_FIRST] == now->step;
+    int must = is_due(run, facts);
     if (now->step < facts[COPY_EARLIEST] || (!must && first_free >= now->finish)) return 0;
     if (!run->gaps_known) find_gaps(run, copy);
     if (!run->places) {
@@ -258,6 +266,7 @@ static int issue(Run *run)
     note(run, &run->taken, place, place + div_up(facts[COPY_SIZE], run->unit), facts[COPY_LAST] + 1);
     now->arrival = start;
     now->copier = start + facts[COPY_TRANSFER];
+    now->is_copy = 1;
     run->ready[facts[COPY_PART]] = now->copier;
     if (now->step) delay(run, now->step - 1, start);
     drop(run);
@@ -286,9 +295,15 @@ static void execute(Run *run)
     const i64 *job = times(run, step), *last = step ? times(run, step - 1) : no_job;
     int before = step && run->ready[run->job_parts[step - 1]] != NOT_READY, staged = ready != NOT_READY;
     i64 tail = last[before ? TIME_STAGED_TAIL : TIME_TAIL], overlap = step ? shared(run, step, before, staged) : 0;
-    i64 known = most(now->arrival, staged ? ready : 0), begin = most(now->finish - overlap, known);
+    i64 known = most(most(now->arrival, staged ? ready : 0), job[TIME_COPIER] ? now->copier : 0);
+    i64 begin = most(now->finish - overlap, known);
     i64 ahead = least(least(job[staged ? TIME_STAGED_LEAD : TIME_LEAD], tail), begin - known);
-    now->finish = begin - ahead + job[staged ? TIME_STAGED : TIME_DIRECT];
+    i64 done = begin - ahead + job[staged ? TIME_STAGED : TIME_DIRECT];
+    now->finish = job[TIME_COPIER] ? most(now->finish, done) : done;
+    if (job[TIME_COPIER]) {
+        now->copier = begin + job[TIME_COPIER];
+        now->is_copy = 0;
+    }
     if (!staged && job[TIME_HOME]) {
         now->port = most(now->port, begin - tail) + job[TIME_HOME];
         now->finish = most(now->finish, now->port);

@@ -20,7 +20,8 @@ class JobTimes(NamedTuple):
     ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.
     ``tail`` are the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at
     home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``contended`` are the cycles of a job that reads at
-    home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself.
+    home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself. ``copier`` are the cycles in which
+    it takes what copies constants: 0 but for a job that is a transfer.
     """
 
     part: int
@@ -32,6 +33,7 @@ class JobTimes(NamedTuple):
     home: int
     staged_lead: int
     staged_tail: int
+    copier: int = 0
 
 
 class CostModel(Protocol):
@@ -39,6 +41,9 @@ class CostModel(Protocol):
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
         """The cycles of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
+
+    def hidden(self, part: int, start: int, end: int) -> int:
+        """Cycles of rows ``start`` to ``end`` in which other jobs of any group run beside them: plans leave these out."""
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales; 0 if it has none."""
@@ -61,7 +66,7 @@ class KnownCosts:
 
     ``begins`` says where each part's lines begin, one for each height from 0 on. A line of ``times`` has the fields of JobTimes behind the
     part. One of ``costs`` has what plans count: cycles with the constants in cascade memory, where the first ones are read before the
-    stripe, and cycles with the constants read from home.
+    stripe, and cycles with the constants read from home. ``hidden`` are those that both leave out, as other jobs run beside the stripe.
     """
 
     def __init__(self, cost: CostModel, rows: Sequence[int]) -> None:
@@ -70,15 +75,19 @@ class KnownCosts:
         self.begins = np.cumsum([0, *(count + 1 for count in rows)], dtype=np.int64)
         self.times = np.zeros((int(self.begins[-1]), len(JobTimes._fields) - 1), dtype=np.int64)
         self.costs = np.full((int(self.begins[-1]), 2), UNKNOWN, dtype=np.int64)
+        self.hidden = np.zeros(int(self.begins[-1]), dtype=np.int64)
         self._begins: list[int] = self.begins.tolist()
         self._flat = self.times.data, self.costs.data
 
     def ask(self, part: int, start: int, end: int) -> None:
         """Note what the device says of some rows."""
         line, times = self._begins[part] + end - start, self.cost.times(part, start, end)
+        hidden = self.cost.hidden(part, start, end)
+        if hidden:
+            self.hidden[line] = hidden
         # A row of an array takes some times longer to assign.
         _TIMES.pack_into(self._flat[0], line * _TIMES.size, *times[1:])
-        _COSTS.pack_into(self._flat[1], line * _COSTS.size, times.staged - times.staged_lead, times.direct)
+        _COSTS.pack_into(self._flat[1], line * _COSTS.size, times.staged - times.staged_lead - hidden, times.direct - hidden)
 
     def lines(self, jobs: JobTable) -> Numbers:
         """The line of each job, where all that the device says of it is noted."""

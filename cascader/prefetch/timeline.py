@@ -63,8 +63,9 @@ class _Run:
     """The jobs in order, with the copier beside them, on one time axis in cycles.
 
     A copy waits for the one before it and for the jobs that still use its place, and the command processor with it; a job waits for its
-    constants. ``step`` and ``copy`` are the next job and the next copy. The command processor reaches job k at ``arrival``, when job
-    k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the last job ends at ``finish``.
+    constants, and a transfer for the copier. ``step`` and ``copy`` are the next job and the next copy. The command processor reaches job k
+    at ``arrival``, when job k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the last job
+    ends at ``finish``. ``is_copy`` says whether it is a copy that the copier did last.
     """
 
     def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared, *, ends: int) -> None:
@@ -74,6 +75,7 @@ class _Run:
         self.shared = shared
         self.ends = ends
         self.step = self.copy = self.arrival = self.copier = self.finish = self.port = 0
+        self.is_copy = False
         self.ready: dict[int, int] = {}
         self.issues: list[Issue] = []
         self.gaps: Gaps | None = None
@@ -99,12 +101,17 @@ class _Run:
             self.copier = start + together
             self.finish += together * (job.contended - job.direct) // job.contended
         # Only the copy issued last is still on its way: the command processor has waited for those before it.
-        self.ready[self.issues[-1].constants.part] = self.copier
+        if self.is_copy:
+            self.ready[self.issues[-1].constants.part] = self.copier
+
+    def _is_due(self, constants: Constants) -> bool:
+        """Whether only transfers come before the first job that uses them: those may be for later jobs, and would hold up the copy."""
+        return all(job.copier for job in self.jobs[self.step : constants.first])
 
     def _issue(self) -> bool:
         """Issue the next copy before the next job if it holds nobody up, or must be; whether it is done with."""
         constants = self.wanted[self.copy]
-        must = constants.first == self.step
+        must = self._is_due(constants)
         free = max(self.arrival, self.copier)
         if self.step < constants.earliest or (not must and free >= self.finish):
             return False
@@ -120,7 +127,7 @@ class _Run:
             return self._drop()
         self.room.put(gap, constants.size, constants.last)
         self.issues.append(Issue(constants, self.step, gap.start, gap.address))
-        self.arrival, self.copier = start, start + constants.transfer
+        self.arrival, self.copier, self.is_copy = start, start + constants.transfer, True
         self.ready[constants.part] = self.copier
         if self.step:
             self._delay(self.step - 1, start)
@@ -140,10 +147,14 @@ class _Run:
         tail = last.staged_tail if before else last.tail
         overlap = self.shared(step, before, staged) if step else 0
         # Before its constants are there, and before the command processor knows of the job, nothing is read ahead.
-        known = max(self.arrival, self.ready.get(job.part, 0))
+        known = max(self.arrival, self.ready.get(job.part, 0), self.copier if job.copier else 0)
         begin = max(self.finish - overlap, known)
         ahead = min(job.staged_lead if staged else job.lead, tail, begin - known)
-        self.finish = begin - ahead + (job.staged if staged else job.direct)
+        done = begin - ahead + (job.staged if staged else job.direct)
+        # A kernel may take longer than the transfer that begins beside it.
+        self.finish = max(self.finish, done) if job.copier else done
+        if job.copier:
+            self.copier, self.is_copy = begin + job.copier, False
         if not staged and job.home:
             # All constants pass their port, at the earliest once the decoder is done with those of the job before.
             self.port = max(self.port, begin - tail) + job.home

@@ -87,6 +87,7 @@ class JobCosts:
         known = [self.kinds_and_pairs(group)[0] for group in groups]
         times = {name: self._stripes.times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
+        each -= self._stripes.hidden
         return int(sum(each[kinds].sum() for kinds in known))
 
     def costed(self, groups: Groups, jobs: JobTable) -> CostedJobs:

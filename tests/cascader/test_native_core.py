@@ -29,7 +29,7 @@ from cascader.search.trials import Trials
 from npu_model.native import native
 
 pytestmark = [pytest.mark.law, pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")]
-COST = ToyCosts()
+COST = ToyCosts(moves=True)
 
 
 class Sharing:
@@ -134,7 +134,7 @@ def test_copies_are_those_of_the_python_form(
 ) -> None:
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
-    placer = Placer(scheduler, ToyCosts(shares=shares), Sharing() if overlap else None, prefetch=True, ends=True)
+    placer = Placer(scheduler, ToyCosts(shares=shares, moves=True), Sharing() if overlap else None, prefetch=True, ends=True)
     placement = PlacementSearch(scheduler, in_place=True).greedily(groups)
     budget = placement.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
     constants = placer.constants(groups, shares=shares)

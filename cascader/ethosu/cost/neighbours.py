@@ -9,7 +9,6 @@ from cascader.ethosu.cost.block_option import BlockOption
 from cascader.ethosu.cost.coupling import Coupling, further_responses
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.job.stripes import BufferPlace, stripe
-from cascader.ethosu.network.carried_rows import carriers
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import StripeJob, first_read
@@ -33,8 +32,6 @@ class Neighbours:
         self._known: dict[tuple[object, ...], int] = {}
         self._pairs: dict[tuple[object, ...], tuple[StripeJob, StripeJob]] = {}
         self._starts, self._distance = cache(self._from_the_middle), cache(self._apart)
-        self._carriers = {number: is_away for number, _, is_away in carriers(network)}
-        self._brought = {kernel.ofm: number for number, kernel, is_away in carriers(network) if not is_away}
 
     def _typical(self, job: StripeJob) -> StripeJob:
         """A stripe of the same height in the middle of the part."""
@@ -133,39 +130,10 @@ class Neighbours:
         least = min(0, -further_responses(self._cost.timing, self._cost.latency))
         return max(least, self._one_by_one(*times, before_staged=before_staged, staged=staged) - together)
 
-    def _beside(self, before: StripeJob, after: StripeJob) -> int | None:
-        """Cycles that a transfer between the arena and a home and a kernel beside it share; None if neither is such a transfer.
-
-        A transfer runs beside a kernel that uses nothing of it, and if it runs ahead by its own rows, beside one that does. Where one
-        transfer brings what a kernel reads and another one takes what it makes, the second runs beside what the first leaves of the kernel.
-        """
-        if (before.part in self._carriers) == (after.part in self._carriers):
-            return None if before.part not in self._carriers else 0
-        transfer, kernel = (before, after) if before.part in self._carriers else (after, before)
-        payload, other = self._payloads[transfer.part], self._payloads[kernel.part]
-        if payload is None or other is None:
-            return 0
-        is_away = self._carriers[transfer.part]
-        moving, working = (self._cost.times(job.part, job.start, job.end).direct for job in (transfer, kernel))
-        if (payload.ifm if is_away else payload.ofm) in (other.ifm, other.ifm2, other.ofm):
-            if payload.ahead < transfer.end - transfer.start or (transfer is before) == is_away:
-                return 0
-            working -= self._bringing(kernel) if is_away else 0
-        return max(0, min(moving, working))
-
-    def _bringing(self, kernel: StripeJob) -> int:
-        """Cycles in which a transfer brings the rows that a kernel reads, at its pace; 0 if none does."""
-        payload = self._payloads[kernel.part]
-        number = None if payload is None else self._brought.get(payload.ifm)
-        if number is None:
-            return 0
-        rows = self._graph.parts[number].rows
-        height = max(1, (kernel.end - kernel.start) * rows // self._graph.parts[kernel.part].rows)
-        return self._cost.times(number, 0, min(rows, height)).direct
-
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
         """Cycles that two jobs in a row save over their times one by one, with the blocks that are best for both."""
-        beside = self._beside(before, after) if self._carriers else None
+        transfers = self._cost.transfers
+        beside = transfers.shared(before, after, (before_staged, staged)) if transfers else None
         if beside is not None:
             return beside
         distance = self._distance(before, after)

@@ -15,6 +15,7 @@ from cascader.ethosu.cost.estimate_terms import NOTHING, Facts, Terms
 from cascader.ethosu.cost.estimates import Estimate, KernelEstimates, decoding_bytes, shared_estimates
 from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Where
+from cascader.ethosu.cost.transfers_beside import TransfersBeside
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.job.staging import staged_bytes, staged_content
 from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
@@ -77,6 +78,7 @@ class StripeCost:
         self.layer = cache(self._layer)
         self.pairs = shared_estimates(self._terms).pairs
         """Cycles that pairs of stripes share, of all networks on these terms."""
+        self.transfers = TransfersBeside(network, graph, self.times)
 
     def _estimate(self, part: int, height: int, *, staged: bool) -> Estimate | None:
         """The estimate of stripes of this height, by that of a typical one; None for a transfer or a CPU part."""
@@ -161,7 +163,12 @@ class StripeCost:
             home=home,
             staged_lead=staged.lead,
             staged_tail=staged.tail,
+            copier=direct.cycles if part in self.transfers else 0,
         )
+
+    def hidden(self, part: int, start: int, end: int) -> int:
+        """Cycles of rows ``start`` to ``end`` in which other jobs run beside them, as plans count: 0 but of transfers that run ahead."""
+        return self.transfers.hidden(part, end - start)
 
     @property
     def timing(self) -> TimingParameters:

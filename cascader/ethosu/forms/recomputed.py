@@ -43,6 +43,9 @@ class _NoCosts:
     def times(self, part: int, _start: int, _end: int) -> JobTimes:
         return JobTimes(part, 1, 1, 0, 0, 1, 0, 0, 0)
 
+    def hidden(self, _part: int, _start: int, _end: int) -> int:
+        return 0
+
     def constant_bytes(self, _part: int) -> int:
         return 0
 

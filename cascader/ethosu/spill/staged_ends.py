@@ -15,7 +15,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program.region_numbers import ARENA
 
-_AHEAD = (1, 4)
+_AHEAD = (1, 2, 4, 8)
 """Rows by which transfers run ahead: each is a form of its own, as it takes as many rows of the arena more."""
 
 

@@ -40,6 +40,9 @@ class ToyCost(Struct, frozen=True):
     def direct_cycles(self, part: int, start: int, end: int) -> int:
         return self.compute_cycles(part, start, end) + 4 * self.constant_bytes(part)
 
+    def hidden(self, part: int, start: int, end: int) -> int:  # noqa: ARG002  # as every CostModel
+        return 0
+
     def transfer_cycles(self, part: int) -> int:
         return 6 * self.constant_bytes(part)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from fractions import Fraction
-from itertools import combinations
+from itertools import combinations, takewhile
 
 import numpy as np
 import pytest
@@ -53,13 +53,18 @@ def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
     return JobTimes(part, staged, direct, draw(leads), draw(tails), slowest, home, draw(leads), draw(tails))
 
 
+def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:
+    return st.integers(1, 30).map(lambda cycles: JobTimes(part, cycles, cycles, 0, 0, cycles, 0, 0, 0, cycles))
+
+
 @st.composite
-def cases(draw: st.DrawFn, *, contended: bool = False, parts: int = 5) -> Case:
-    """Up to eight jobs of up to five parts in any order; most parts have constants."""
+def cases(draw: st.DrawFn, *, contended: bool = False, parts: int = 5, most_transfers: int = 0) -> Case:
+    """Up to eight jobs of up to five parts in any order; most parts have constants, and some may be transfers."""
     order = draw(st.lists(st.integers(0, parts - 1), min_size=1, max_size=JOBS))
-    jobs = tuple(draw(job_times(part, contended=contended)) for part in order)
+    transfers = draw(st.sets(st.integers(0, parts - 1), max_size=most_transfers))
+    jobs = tuple(draw(transfer_times(part) if part in transfers else job_times(part, contended=contended)) for part in order)
     constants = []
-    for part in sorted(set(order)):
+    for part in sorted(set(order) - transfers):
         steps = [step for step, at in enumerate(order) if at == part]
         earliest = draw(st.sampled_from([0, 0, steps[0], steps[0] // 2]))
         if draw(st.integers(0, 4)):
@@ -95,7 +100,8 @@ def follow(case: Case, timeline: Timeline) -> Followed:
                 processor, copier = begin, begin + issue.constants.transfer
                 copies[issue.constants.part] = (begin, copier)
         known = max(processor, copies.get(job.part, (0, 0))[1])
-        begin = max(known, jobs[-1][1] if jobs else 0)
+        begin = max(known, jobs[-1][1] if jobs else 0, copier if job.copier else 0)
+        copier = begin + job.copier if job.copier else copier
         last = case.jobs[step - 1] if step else None
         tail = 0 if last is None else last.staged_tail if last.part in copies else last.tail
         cycles, lead = (job.staged, job.staged_lead) if job.part in copies else (job.direct, job.lead)
@@ -106,7 +112,7 @@ def follow(case: Case, timeline: Timeline) -> Followed:
 
 
 @settings(max_examples=120)
-@given(cases())
+@given(cases(most_transfers=2))
 def test_the_cycles_are_those_of_the_commands_followed_one_by_one(case: Case) -> None:
     timeline = prefetch(case.jobs, case.constants, case.room)
     assert timeline.cycles == follow(case, timeline).jobs[-1][1]
@@ -153,6 +159,28 @@ def test_a_copy_that_is_not_needed_yet_holds_up_neither_the_command_processor_no
         if issue.step < issue.constants.first and issue.step:
             assert followed.copies[issue.constants.part][0] < followed.jobs[issue.step - 1][1]
             assert issue.start < issue.step
+
+
+@settings(max_examples=120)
+@given(cases(most_transfers=3))
+def test_before_the_first_use_of_a_copy_comes_no_transfer_alone_that_could_have_come_behind_it(case: Case) -> None:
+    """A transfer may be for a later job: where only transfers come before the use, the copy is issued before all of them."""
+    case = with_ample_room(case)
+    for issue in prefetch(case.jobs, case.constants, case.room).issues:
+        between = case.jobs[issue.constants.earliest : issue.constants.first]
+        due = issue.constants.first - sum(1 for _ in takewhile(lambda job: job.copier, reversed(between)))
+        assert issue.step <= due
+
+
+def test_a_transfer_and_the_kernel_beside_it_end_together_and_the_next_transfer_waits_for_the_copier() -> None:
+    transfer, kernel = JobTimes(0, 30, 30, 0, 0, 30, 0, 0, 0, 30), JobTimes(1, 20, 20, 0, 0, 20, 0, 0, 0)
+
+    def cycles(jobs: Sequence[JobTimes]) -> int:
+        return prefetch(jobs, [], Room([], [], len(jobs), 1), lambda *_: 20).cycles
+
+    assert cycles([transfer, kernel]) == 30
+    assert cycles([transfer, kernel, transfer]) == 60
+    assert cycles([transfer._replace(copier=0), kernel, transfer._replace(copier=0)]) == 40
 
 
 def in_a_row(jobs: Sequence[JobTimes], shared: Sequence[int]) -> int:
@@ -220,7 +248,7 @@ def test_an_arena_that_is_full_of_tensors_has_no_copies(case: Case) -> None:
 
 
 @settings(max_examples=100)
-@given(cases(contended=True))
+@given(cases(most_transfers=2, contended=True))
 def test_the_order_in_which_copies_are_asked_for_does_not_matter(case: Case) -> None:
     assert prefetch(case.jobs, tuple(reversed(case.constants)), case.room) == prefetch(case.jobs, case.constants, case.room)
 
@@ -321,7 +349,7 @@ def test_copies_beside_a_job_follow_one_another_each_slowed_by_its_reads(job: Jo
 
 
 @settings(max_examples=200)
-@given(cases(contended=True), st.data())
+@given(cases(most_transfers=2, contended=True), st.data())
 def test_a_timeline_does_not_depend_on_those_that_were_asked_for_before(case: Case, data: st.DataObject) -> None:
     prefetcher = Prefetcher(case.jobs, case.room, lambda step, before, now: step + 2 * before + now)
     for wanted in data.draw(st.lists(st.lists(st.sampled_from(case.constants), unique=True), max_size=5)) if case.constants else ():
@@ -334,7 +362,7 @@ def subsets(parts: Sequence[int]) -> list[frozenset[int]]:
 
 
 @settings(max_examples=150)
-@given(cases(contended=True), st.data())
+@given(cases(most_transfers=2, contended=True), st.data())
 def test_the_choice_of_copies_is_no_worse_than_its_starts_nor_than_one_copy_more_or_less(case: Case, data: st.DataObject) -> None:
     constants = case.by_part()
     every = subsets(sorted(constants))
@@ -401,7 +429,7 @@ def test_copies_by_turns_begin_with_either_end(ends: int, expected: list[int]) -
 def test_a_patient_search_finds_places_that_are_just_large_enough() -> None:
     """Two copies of 80,016 bytes fill an arena of 160,032, of which another search sees pieces of 80 bytes alone."""
     size, jobs, kinds = 80_016, 3, np.zeros(3, dtype=np.int64)
-    times = np.array([[100_000, 400_000, 0, 0, 500_000, 300_000, 0, 0]], dtype=np.int64)
+    times = np.array([JobTimes(0, 100_000, 400_000, 0, 0, 500_000, 300_000, 0, 0)[1:]], dtype=np.int64)
     costed = CostedJobs(np.arange(jobs), kinds, times, kinds, np.zeros((1, 4), dtype=np.int64), None)
     constants = np.array([[part, size, 90_000, part, part, 0] for part in (1, 2)], dtype=np.int64)
     sets = [frozenset({1, 2})]

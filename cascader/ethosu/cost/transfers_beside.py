@@ -1,0 +1,95 @@
+"""Transfers beside kernels: the cycles that transfers between the arena and a home share with the kernels that make and read their rows."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from msgspec import Struct
+
+from cascader.ethosu.network.carried_rows import carriers
+from cascader.ethosu.network.network import Network, ethosu_part
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import StripeJob
+from cascader.plan.group_costs import JobTimes
+
+Times = Callable[[int, int, int], JobTimes]
+"""The cycles of a part's rows: number of the part, first row, end (exclusive)."""
+
+
+class _Transfer(Struct, frozen=True):
+    """A transfer that takes rows away, or brings some, ``ahead`` by so many rows; the ``kernels`` (parts) make its rows, or read them."""
+
+    is_away: bool
+    ahead: int
+    kernels: tuple[int, ...]
+
+
+class TransfersBeside:
+    """The transfers of one network. One that is ahead by its own rows runs beside the kernel that makes, or reads, the rows next to these.
+
+    Where one transfer brings what a kernel reads and another one takes what it makes, the second runs beside what the first leaves of
+    the kernel. So the three together take what the kernel takes, or both transfers if that is more.
+    """
+
+    def __init__(self, network: Network, graph: RowGraph, times: Times) -> None:
+        self._graph = graph
+        self._times = times
+        kernels = [ethosu_part(part) for part in network.graph.parts]
+        self._transfers = dict[int, _Transfer]()
+        for number, transfer, is_away in carriers(network):
+            tensor = transfer.ifm if is_away else transfer.ofm
+            uses = ((at, one) for at, one in enumerate(kernels) if one is not None and not one.transfer)
+            found = tuple(at for at, one in uses if tensor in ((one.ofm,) if is_away else (one.ifm, one.ifm2)))
+            self._transfers[number] = _Transfer(is_away, transfer.ahead, found)
+        self._brought = {kernel: number for number, one in self._transfers.items() if not one.is_away for kernel in one.kernels}
+
+    def __contains__(self, part: int) -> bool:
+        return part in self._transfers
+
+    def __len__(self) -> int:
+        return len(self._transfers)
+
+    def _cycles(self, part: int, height: int, *, staged: bool) -> int:
+        """Cycles of a stripe; one that is ``staged`` has its constants copied."""
+        times = self._times(part, 0, height)
+        return times.staged if staged else times.direct
+
+    def _as_high(self, part: int, other: int, height: int) -> int:
+        """Rows of a part that are the same part of it as ``height`` are of another one, at least one."""
+        rows = self._graph.parts[part].rows
+        return min(rows, max(1, height * rows // self._graph.parts[other].rows))
+
+    def _left(self, kernel: int, height: int, *, staged: bool, is_away: bool) -> int:
+        """Cycles of a kernel's stripe that are left for a transfer: those in which another one brings its rows are not, for one away."""
+        cycles, before = self._cycles(kernel, height, staged=staged), self._brought.get(kernel)
+        if is_away and before is not None:
+            cycles -= self._cycles(before, self._as_high(before, kernel, height), staged=False)
+        return max(0, cycles)
+
+    def hidden(self, part: int, height: int) -> int:
+        """Cycles of a stripe of a part in which kernels run beside it, as plans count; 0 of all but transfers that run ahead by as much."""
+        transfer = self._transfers.get(part)
+        if transfer is None or transfer.ahead < height:
+            return 0
+        heights = ((kernel, self._as_high(kernel, part, height)) for kernel in transfer.kernels)
+        # A plan stages what it may: a kernel that reads its constants at home has more to run beside.
+        left = sum(self._left(kernel, rows, staged=True, is_away=transfer.is_away) for kernel, rows in heights)
+        return min(self._cycles(part, height, staged=False), left)
+
+    def shared(self, before: StripeJob, after: StripeJob, stages: Sequence[bool]) -> int | None:
+        """Cycles that a transfer and a kernel in a row share, of which the ``stages`` say whether each is staged; None of two kernels.
+
+        A transfer runs beside a kernel that uses nothing of it, and if it runs ahead by its own rows, beside one that does. Two transfers
+        share nothing.
+        """
+        pair = (before, stages[0]), (after, stages[1])
+        transfers = [job for job, _ in pair if job.part in self._transfers]
+        if len(transfers) != 1:
+            return 0 if transfers else None
+        job, transfer = transfers[0], self._transfers[transfers[0].part]
+        (kernel, staged), is_before = next(((one, at) for one, at in pair if one is not job)), job is before
+        height, is_own = kernel.end - kernel.start, kernel.part in transfer.kernels
+        if is_own and (transfer.ahead < job.end - job.start or is_before == transfer.is_away):
+            return 0
+        left = self._left(kernel.part, height, staged=staged, is_away=is_own and transfer.is_away)
+        return min(self._cycles(job.part, job.end - job.start, staged=False), left)
