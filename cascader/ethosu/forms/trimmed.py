@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.network.overwriting import byte_numbers
+from cascader.ethosu.network.overlaps import byte_numbers
 from npu_model.program import FeatureMap, KernelOperation, Upscale
 
 _Rows = tuple[int, int]

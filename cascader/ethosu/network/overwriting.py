@@ -4,37 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import numpy as np
-from numpy.typing import NDArray
-
 from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part, tensor_reads, tensor_writes
+from cascader.ethosu.network.overlaps import Access, overlap
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
-from npu_model.program import BRICK, FeatureMap, Layout, OperationKind
-from npu_model.shapes import ceil_div
-
-
-def byte_numbers(feature_map: FeatureMap, rows: tuple[int, int] | None = None) -> NDArray[np.int64]:
-    """Every byte of some rows (first and end; None: of all), as offsets from the tensor's start; of NHCWB16 whole bricks.
-
-    >>> from npu_model.program import DataType, Strides, Tiles
-    >>> from npu_model.shapes import Shape3D
-    >>> shape = Shape3D(2, 2, 3)
-    >>> fm = FeatureMap(1, shape, DataType(8, signed=True), Layout.NHWC, Tiles.single(shape, 100), Strides(10, 4, 1))
-    >>> byte_numbers(fm, (1, 2)).tolist()
-    [110, 111, 112, 114, 115, 116]
-    """
-    low, high = rows or (0, feature_map.shape.height)
-    size, strides, depth = feature_map.dtype.bytes, feature_map.strides, feature_map.shape.depth
-    bricks = feature_map.layout is Layout.NHCWB16
-    column, length = (BRICK * size, BRICK * size) if bricks else (strides.x, depth * size)
-    groups = np.arange(ceil_div(depth, BRICK) if bricks else 1, dtype=np.int64) * strides.c
-    found = [np.empty(0, dtype=np.int64)]
-    for base, first_row, _, height, width in feature_map.tile_boxes():
-        inside = np.arange(max(low - first_row, 0), min(high - first_row, height), dtype=np.int64)
-        pixels = np.arange(width, dtype=np.int64) * column
-        grid = inside[:, None, None, None] * strides.y + groups[:, None, None] + pixels[:, None] + np.arange(length, dtype=np.int64)
-        found.append(base + grid.ravel())
-    return np.concatenate(found)
+from npu_model.program import OperationKind
 
 
 def overwritable_operands(part: Part) -> tuple[str, ...]:
@@ -52,19 +25,19 @@ def overwritable_operands(part: Part) -> tuple[str, ...]:
     return tuple(name for name in names if all(m.same_places(ofm) for other, m in operands if other == name))
 
 
-def _used(part: Part, tensor: Tensor, *, written: bool) -> NDArray[np.bool_]:
-    """For every byte of the tensor whether the part reads it (with ``written``: writes it)."""
-    used = np.zeros(tensor.size, np.bool_)
+def _used(part: Part, tensor: str, *, written: bool) -> list[Access]:
+    """The accesses with which the part reads a tensor (with ``written``: writes it)."""
     payload = ethosu_part(part)
     if payload is not None:
-        for name, feature_map in tensor_writes(payload) if written else tensor_reads(payload):
-            if name == tensor.name:
-                used[byte_numbers(feature_map)] = True
-    elif isinstance(part.payload, CpuPart):
-        for port in part.payload.outputs if written else part.payload.inputs:
-            if port.tensor == tensor.name:
-                used[port.offset : port.offset + port.size] = True
-    return used
+        return [fm for name, fm in (tensor_writes(payload) if written else tensor_reads(payload)) if name == tensor]
+    if isinstance(part.payload, CpuPart):
+        ports = part.payload.outputs if written else part.payload.inputs
+        return [(port.offset, port.offset + port.size) for port in ports if port.tensor == tensor]
+    return []
+
+
+def _meet(some: list[Access], others: list[Access]) -> bool:
+    return any(overlap(one, two) for one in some for two in others)
 
 
 def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
@@ -87,17 +60,17 @@ def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
 def _pairs(network: Network, tensor: Tensor, *, variable: bool) -> Iterator[tuple[str, str, str]]:
     graph = network.graph
     writers, readers = graph.producers(tensor.name), graph.consumers(tensor.name)
-    writes = {part.name: _used(part, tensor, written=True) for part in writers}
-    reads = {part.name: _used(part, tensor, written=False) for part in readers}
+    writes = {part.name: _used(part, tensor.name, written=True) for part in writers}
+    reads = {part.name: _used(part, tensor.name, written=False) for part in readers}
     at = {name: graph.index(name) for name in (*writes, *reads)}
     used = [(name, at[name], others) for name, others in (*writes.items(), *reads.items())]
     for second, marks in writes.items():
         step = at[second]
         for first, before, others in used:
-            if (before < step or (before == step and others is not marks)) and (marks & others).any():
+            if (before < step or (before == step and others is not marks)) and _meet(marks, others):
                 yield first, second, tensor.name
     if variable:
         for first, marks in writes.items():
             for second, others in reads.items():
-                if at[first] < at[second] and (marks & others).any():
+                if at[first] < at[second] and _meet(marks, others):
                     yield first, second, tensor.name

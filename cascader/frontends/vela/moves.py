@@ -15,7 +15,7 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 from msgspec.structs import replace
 
-from cascader.ethosu.network.overwriting import byte_numbers
+from cascader.ethosu.network.overlaps import byte_numbers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layout, Strides, Upscale

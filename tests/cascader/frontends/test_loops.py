@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.overwriting import byte_numbers
+from cascader.ethosu.network.overlaps import byte_numbers
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import MANY_SPARED, Legalised, legalised
 from cascader.frontends.vela.moves import merged

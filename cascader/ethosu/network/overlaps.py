@@ -1,0 +1,98 @@
+"""Overlaps: whether two accesses of a tensor share a byte, by their rows, columns and channels where these lie as in a common grid."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from npu_model.program import BRICK, FeatureMap, Layout
+from npu_model.shapes import ceil_div
+
+
+def byte_numbers(feature_map: FeatureMap, rows: tuple[int, int] | None = None) -> NDArray[np.int64]:
+    """Every byte of some rows (first and end; None: of all), as offsets from the tensor's start; of NHCWB16 whole bricks.
+
+    >>> from npu_model.program import DataType, Strides, Tiles
+    >>> from npu_model.shapes import Shape3D
+    >>> shape = Shape3D(2, 2, 3)
+    >>> fm = FeatureMap(1, shape, DataType(8, signed=True), Layout.NHWC, Tiles.single(shape, 100), Strides(10, 4, 1))
+    >>> byte_numbers(fm, (1, 2)).tolist()
+    [110, 111, 112, 114, 115, 116]
+    """
+    low, high = rows or (0, feature_map.shape.height)
+    size, strides, depth = feature_map.dtype.bytes, feature_map.strides, feature_map.shape.depth
+    bricks = feature_map.layout is Layout.NHCWB16
+    column, length = (BRICK * size, BRICK * size) if bricks else (strides.x, depth * size)
+    groups = np.arange(ceil_div(depth, BRICK) if bricks else 1, dtype=np.int64) * strides.c
+    found = [np.empty(0, dtype=np.int64)]
+    for base, first_row, _, height, width in feature_map.tile_boxes():
+        inside = np.arange(max(low - first_row, 0), min(high - first_row, height), dtype=np.int64)
+        pixels = np.arange(width, dtype=np.int64) * column
+        grid = inside[:, None, None, None] * strides.y + groups[:, None, None] + pixels[:, None] + np.arange(length, dtype=np.int64)
+        found.append(base + grid.ravel())
+    return np.concatenate(found)
+
+
+class _Box(NamedTuple):
+    """Bytes of a grid: its ``pitches`` in bytes, the last one 1, and along each the first place and the end (exclusive)."""
+
+    pitches: tuple[int, ...]
+    places: tuple[tuple[int, int], ...]
+
+    def meets(self, other: _Box) -> bool:
+        """Whether a box of the same grid shares a byte with this one."""
+        return all(first < end and begin < last for (first, last), (begin, end) in zip(self.places, other.places, strict=True))
+
+
+Run = tuple[int, int]
+"""First byte of an access that has no rows, and its end (exclusive)."""
+
+Access = FeatureMap | Run
+
+
+def _boxes(feature_map: FeatureMap) -> list[_Box] | None:
+    """The tiles of a feature map as boxes; None if one of them lies in no grid, as its rows run into each other."""
+    shape, strides, size = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
+    found = []
+    for base, _, _, rows, columns in feature_map.tile_boxes():
+        if feature_map.layout is Layout.NHWC:
+            axes = ((strides.y, rows), (strides.x, columns), (1, shape.depth * size))
+        else:
+            brick = BRICK * size
+            axes = ((strides.y, rows), (strides.c, ceil_div(shape.depth, BRICK)), (brick, columns), (1, brick))
+        places, rest, above = [], base, 0
+        for pitch, count in axes:
+            if pitch < 1:
+                return None
+            place, rest = divmod(rest, pitch)
+            if above and (place + count) * pitch > above:
+                return None
+            places.append((place, place + count))
+            above = pitch
+        found.append(_Box(tuple(pitch for pitch, _ in axes), tuple(places)))
+    return found
+
+
+def _hull(access: Access) -> Run:
+    if isinstance(access, tuple):
+        return access
+    ranges = access.byte_ranges()
+    return min(where.start for where in ranges), max(where.end for where in ranges)
+
+
+def _bytes(access: Access) -> NDArray[np.int64]:
+    return np.arange(*access, dtype=np.int64) if isinstance(access, tuple) else byte_numbers(access)
+
+
+def overlap(one: Access, two: Access) -> bool:
+    """Whether two accesses of one tensor share a byte; those of feature maps are as :func:`byte_numbers` has them."""
+    (first, last), (begin, end) = _hull(one), _hull(two)
+    if first >= end or begin >= last:
+        return False
+    if isinstance(one, FeatureMap) and isinstance(two, FeatureMap):
+        boxes, others = _boxes(one), _boxes(two)
+        if boxes and others and len({box.pitches for box in (*boxes, *others)}) == 1:
+            return any(box.meets(other) for box in boxes for other in others)
+    return bool(np.isin(_bytes(one), _bytes(two)).any())
