@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Callable, Sequence
+from hashlib import sha256
 from types import ModuleType
 from typing import Generic, TypeVar
 
@@ -84,7 +85,10 @@ T = TypeVar("T", bytes, Int16)
 
 
 class _Kept(Generic[T]):
-    """Streams or weights that this process has worked out: forms of one network have most of theirs in common."""
+    """Streams or weights that this process has worked out: forms of one network have most of theirs in common.
+
+    What they are made of is known by its digest: weights in 16 bits are some times as large as their stream.
+    """
 
     def __init__(self) -> None:
         self._known: dict[tuple[object, ...], T] = {}
@@ -92,11 +96,11 @@ class _Kept(Generic[T]):
 
     def of(self, content: bytes, terms: tuple[object, ...], make: Callable[[], T]) -> T:
         """Return what ``make`` returns for some content on some terms; it is called once as long as not too many others were asked for."""
-        key = content, terms
+        key = sha256(content).digest(), terms
         found = self._known.get(key)
         if found is None:
             found = make()
-            size = len(content) + (len(found) if isinstance(found, bytes) else found.nbytes)
+            size = len(found) if isinstance(found, bytes) else found.nbytes
             self._bytes += size
             if self._bytes > _MOST_BYTES:
                 self._known.clear()

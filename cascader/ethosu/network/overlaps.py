@@ -57,6 +57,7 @@ def _boxes(feature_map: FeatureMap) -> list[_Box] | None:
     shape, strides, size = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
     found = []
     for base, _, _, rows, columns in feature_map.tile_boxes():
+        axes: tuple[tuple[int, int], ...]
         if feature_map.layout is Layout.NHWC:
             axes = ((strides.y, rows), (strides.x, columns), (1, shape.depth * size))
         else:
