@@ -19,9 +19,9 @@ from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.replays import close, replayed
+from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
-from cascader.ethosu.search.wish import EVERYTHING, Wish
 from cascader.frontends.vela import import_network
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -68,10 +68,10 @@ def measure(network: Network, *, frontier: bool) -> tuple[float, float, int]:
     with workers(1) as executor:
         explored = explore(task, executor)
         planned = time.process_time()
-        wish = EVERYTHING if frontier else Wish(frontier=False, budgets=(budget,), near=budget)
-        candidates = search(explored, wish, executor).candidates
-        chosen = candidates if frontier else close([candidate for candidate in candidates if candidate.memory <= budget])
-        points = replayed(chosen, explored.forms, task.replay, executor)
+        request = EVERYTHING if frontier else LimitRequest(frontier=False, budgets=(budget,), near=budget)
+        drafts = search(explored, request, executor).drafts
+        chosen = drafts if frontier else close([draft for draft in drafts if draft.memory <= budget])
+        points = replayed(chosen, explored, task.replay, executor)
     return planned - start, time.process_time() - planned, min(point.cycles for point in points)
 
 

@@ -15,9 +15,9 @@ import sys
 from tabulate import tabulate
 
 from cascader.ethosu.search.replays import replayed
+from cascader.ethosu.search.request import LimitRequest
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
-from cascader.ethosu.search.wish import Wish
 from cascader.search.workers import default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
@@ -29,12 +29,12 @@ def rows(task: Task, budgets: tuple[int, ...]) -> tuple[list[str], list[list[str
     """The forms' names, and for each arena in bytes how much slower than the best each form's fastest schedule is."""
     with workers(default_processes()) as executor:
         explored = explore(task, executor)
-        found = search(explored, Wish(frontier=False, budgets=budgets, thorough=True), executor)
-        points = replayed(found.candidates, explored.forms, task.replay, executor)
+        found = search(explored, LimitRequest(frontier=False, budgets=budgets, thorough=True), executor)
+        points = replayed(found.drafts, explored, task.replay, executor)
     graphs = [form.network.graph for form in explored.forms]
     table = []
     for budget in budgets:
-        best = [min((p.cycles for p in points if p.memory <= budget and p.schedule.network.graph == g), default=0) for g in graphs]
+        best = [min((p.cycles for p in points if p.memory <= budget and p.form.network.graph == g), default=0) for g in graphs]
         least = min(filter(None, best), default=0)
         table.append([f"{budget:,}", *(f"{cycles / least:.3f}" if cycles else "-" for cycles in best), f"{least:,}" if least else "-"])
     return [f"{len(graph.parts)} parts" for graph in graphs], table

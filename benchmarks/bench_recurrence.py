@@ -21,8 +21,8 @@ from collections.abc import Callable
 from tabulate import tabulate
 
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
-from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela.compiler import CompilerOptions, compile_network
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, accelerator_names
@@ -52,9 +52,9 @@ def schedules(source: str, device: str, rungs: int) -> tuple[Schedules, MemorySy
     if not rungs:
         return found, task.system
     with workers(1) as executor:
-        candidates = search(explore(task, executor), EVERYTHING, executor).candidates
-    for candidate in sorted(candidates, key=lambda c: (c.memory, c.cycles)):
-        found.setdefault(f"ours, {candidate.memory:,} bytes", lower(candidate.schedule))
+        made = search(explore(task, executor), EVERYTHING, executor)
+    for draft in sorted(made.drafts, key=lambda one: (one.memory, one.cycles)):
+        found.setdefault(f"ours, {draft.memory:,} bytes", lower(made.explored.form_of(draft).schedule(draft)))
     return found, task.system
 
 

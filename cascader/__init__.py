@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from npu_model.front import front
 
 if TYPE_CHECKING:
-    from cascader.verbs import How, frontier, schedule
+    from cascader.verbs import Settings, frontier, schedule
 
-__all__ = ["How", "frontier", "schedule"]
+__all__ = ["Settings", "frontier", "schedule"]
 
 # A replay alone needs no search.
 __getattr__ = front(__name__, {"cascader.verbs": __all__})

@@ -13,9 +13,9 @@ from cascader.ethosu.proof.prover import prover_of
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
-from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import legalised
 from cascader.search.workers import processes_for, workers
 from cascader.tasks import Source, Terms, network_task, task_of
@@ -24,7 +24,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
-class How(Struct, frozen=True):
+class Settings(Struct, frozen=True):
     """Settings by which a model is scheduled.
 
     - ``smallest``: the schedule of fewest bytes in place of the fastest.
@@ -55,20 +55,23 @@ class How(Struct, frozen=True):
     seen: Seen = unseen
 
 
-DEFAULT = How()
+DEFAULT = Settings()
 
 
-def _task(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, how: How) -> Task:
+def _task(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, settings: Settings) -> Task:
     """The task of a model, which Vela legalises, or of a network."""
-    terms = Terms(options_of(how.effort, how.options), how.timing, how.homes, one_core=bool(how.ignore_ops), spill=how.spill)
+    options, timing, one_core = options_of(settings.effort, settings.options), settings.timing, bool(settings.ignore_ops)
+    terms = Terms(options, timing, settings.homes, one_core=one_core, spill=settings.spill)
     if not isinstance(model, Network):
-        found = legalised(model, accelerator(device).name, how.ignore_ops)
-        return task_of(Source(how.name, model, how.tools), found, device, memory, cycles, terms)
-    origin = how.provenance
-    return network_task(model, lambda system: origin or Provenance(memory_system=system, timing=how.timing), device, memory, cycles, terms)
+        found = legalised(model, accelerator(device).name, settings.ignore_ops)
+        return task_of(Source(settings.name, model, settings.tools), found, device, memory, cycles, terms)
+    origin = settings.provenance
+    return network_task(model, lambda system: origin or Provenance(memory_system=system, timing=timing), device, memory, cycles, terms)
 
 
-def schedule(model: bytes | Network, device: str, memory: MemorySystem, budget: int | None, cycles: Cycles, how: How = DEFAULT) -> Choice:
+def schedule(
+    model: bytes | Network, device: str, memory: MemorySystem, budget: int | None, cycles: Cycles, settings: Settings = DEFAULT
+) -> Choice:
     """The fastest schedule that is found in ``budget`` bytes (None: any number) of arena, with its replayed cycles and a bound of them.
 
     ``model`` are the bytes of a quantised .tflite, of which both of Vela's cores are asked where that may help, or a network. ``cycles``
@@ -84,18 +87,19 @@ def schedule(model: bytes | Network, device: str, memory: MemorySystem, budget: 
     >>> found.point.memory <= 8192, found.least_cycles <= found.point.cycles
     (True, True)
     """
-    task = _task(model, device, memory, cycles, how)
-    aim = Aim(budget, how.smallest, how.effort == THOROUGH, prover_of(how.effort), how.price)
-    with workers(processes_for(len(task.network.graph.parts), how.processes), takes_part=True) as executor:
-        return choose(task, aim, executor, how.show, how.seen)
+    task = _task(model, device, memory, cycles, settings)
+    aim = Aim(budget, settings.smallest, settings.effort == THOROUGH, prover_of(settings.effort), settings.price)
+    with workers(processes_for(len(task.network.graph.parts), settings.processes), takes_part=True) as executor:
+        return choose(task, aim, executor, settings.show, settings.seen)
 
 
-def frontier(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, how: How = DEFAULT) -> FoundFrontier:
+def frontier(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, settings: Settings = DEFAULT) -> FoundFrontier:
     """The schedules that no other one beats in bytes and replayed cycles, by ascending bytes, with bounds of both.
 
     The arguments are those of :func:`schedule`. InputError if the device is unknown, or the model is wrong.
     """
-    task = _task(model, device, memory, cycles, how)
-    with workers(processes_for(len(task.network.graph.parts), how.processes), takes_part=True) as executor:
-        wish = replace(EVERYTHING, thorough=how.effort == THOROUGH)
-        return frontier_of(task, search(explore(task, executor, how.show), wish, executor, how.show), executor, show=how.show)
+    task = _task(model, device, memory, cycles, settings)
+    with workers(processes_for(len(task.network.graph.parts), settings.processes), takes_part=True) as executor:
+        request = replace(EVERYTHING, thorough=settings.effort == THOROUGH)
+        found = search(explore(task, executor, settings.show), request, executor, settings.show)
+        return frontier_of(task, found, executor, show=settings.show)

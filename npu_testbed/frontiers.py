@@ -14,9 +14,9 @@ from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
-from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
@@ -160,7 +160,7 @@ def replayed_frontier(
         tools=provenance.tools,
         points=tuple(map(point, culled.points)),
         bounds=culled.bounds,
-        candidates=culled.candidates,
+        candidates=culled.drafts,
         replayed=culled.replayed,
         timing=provenance.timing,
         near=tuple(map(point, culled.near)),

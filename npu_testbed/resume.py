@@ -1,4 +1,4 @@
-"""A search that can be interrupted: what each of its errands answers is kept, and what was answered is not asked again."""
+"""A search that can be interrupted: the answer of each of its calls is kept, and what was answered is not asked again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,10 @@ from typing import Any, TypeVar
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.draft.draft import Draft
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.search import errands
-from cascader.ethosu.search.errands import Decisions
+from cascader.ethosu.schedule.drafts import require_draft_of
+from cascader.ethosu.search import calls
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
@@ -25,23 +26,29 @@ from npu_testbed.point_files import PointFiles
 T = TypeVar("T")
 
 
-def _decisions_from_plain(given: Any, form: Form, *_: object) -> tuple[Decisions, ...]:
-    found = typed(tuple[Decisions, ...], given)
-    for decided in found:
-        check_schedule(decided.schedule(form))
+def _checked(draft: Draft, form: Form) -> None:
+    """InputError if a draft that was read breaks a rule of schedules."""
+    require_draft_of(draft, form.network)
+    check_schedule(form.schedule(draft))
+
+
+def _drafts_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, ...]:
+    found = typed(tuple[Draft, ...], given)
+    for draft in found:
+        _checked(draft, form)
     return found
 
 
-def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Decisions, int]:
-    decided, cycles = typed(tuple[Decisions, int], given)
-    check_schedule(decided.schedule(form))
-    return decided, cycles
+def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, int]:
+    draft, cycles = typed(tuple[Draft, int], given)
+    _checked(draft, form)
+    return draft, cycles
 
 
-def _elsewhere_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Decisions, int], ...]:
-    found = typed(tuple[tuple[Decisions, int], ...], given)
-    for decided, _cycles in found:
-        check_schedule(decided.schedule(form))
+def _starts_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Draft, int], ...]:
+    found = typed(tuple[tuple[Draft, int], ...], given)
+    for draft, _cycles in found:
+        _checked(draft, form)
     return found
 
 
@@ -56,17 +63,17 @@ def _form_key(form: Form, *wanted: object) -> str:
     return key_of([_form(form), repr(wanted)])
 
 
-def _decisions_key(decisions: Decisions, form: Form, *wanted: object) -> str:
-    return key_of([_form(form), plain(decisions), *map(repr, wanted)])
+def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
+    return key_of([_form(form), plain(draft), *map(repr, wanted)])
 
 
-def _turn_key(_turn: errands.Turn, decisions: Decisions, form: Form, *wanted: object) -> str:
-    """As :func:`_decisions_key`: no answer depends on which process has its turn."""
-    return _decisions_key(decisions, form, *wanted)
+def _line_key(_place: calls.LinePlace, draft: Draft, form: Form, *wanted: object) -> str:
+    """As :func:`_draft_key`: no answer depends on which process takes a call."""
+    return _draft_key(draft, form, *wanted)
 
 
-def _change_key(form: Form, decisions: Decisions, *wanted: object) -> str:
-    return _decisions_key(decisions, form, *wanted)
+def _change_key(form: Form, draft: Draft, *wanted: object) -> str:
+    return _draft_key(draft, form, *wanted)
 
 
 _COUNT: Any = int | None
@@ -74,7 +81,7 @@ _COUNT: Any = int | None
 
 
 class _Kind(Struct, frozen=True):
-    """A kind of errand: the key of its arguments, its answer as JSON, and back with its arguments.
+    """A kind of call: the key of its arguments, its answer as JSON, and back with its arguments.
 
     An answer whose JSON form is None is not kept.
     """
@@ -85,20 +92,20 @@ class _Kind(Struct, frozen=True):
 
 
 _KINDS: dict[object, _Kind] = {
-    errands.outline: _Kind(_form_key, plain, lambda given, *_: typed(errands.Outline, given)),
-    errands.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
-    errands.at_limit: _Kind(_form_key, plain, _decisions_from_plain),
-    errands.smallest: _Kind(_form_key, plain, _decisions_from_plain),
-    errands.elsewhere: _Kind(_form_key, plain, _elsewhere_from_plain),
-    errands.change: _Kind(_change_key, plain, _change_from_plain),
-    errands.replay: _Kind(_decisions_key, plain, lambda given, *_: typed(int, given)),
-    errands.replay_in_turn: _Kind(_turn_key, plain, lambda given, *_: typed(int, given)),
+    calls.outline: _Kind(_form_key, plain, lambda given, *_: typed(calls.Outline, given)),
+    calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
+    calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
+    calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
+    calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
+    calls.change: _Kind(_change_key, plain, _change_from_plain),
+    calls.replay: _Kind(_draft_key, plain, lambda given, *_: typed(int, given)),
+    calls.replay_in_line: _Kind(_line_key, plain, lambda given, *_: typed(int, given)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 
 
 class Resumed(Executor):
-    """An executor that keeps what its errands answer, and, with ``points``, the best schedules so far as files."""
+    """An executor that keeps what its calls answer, and, with ``points``, the best schedules so far as files."""
 
     def __init__(self, executor: Executor, answers: Answers, points: PointFiles | None = None) -> None:
         self._executor, self._answers, self._points = executor, answers, points
@@ -109,9 +116,9 @@ class Resumed(Executor):
         if kind is None:
             return self._executor.submit(fn, *args, **kwargs)
         answer = self._ask(fn.__name__, kind, fn, args)
-        if fn in (errands.replay, errands.replay_in_turn) and self._points is not None:
-            decisions, form, _ = args[-3:]
-            answer.add_done_callback(partial(_replayed, self._points, decisions, form))
+        if fn in (calls.replay, calls.replay_in_line) and self._points is not None:
+            draft, form, _ = args[-3:]
+            answer.add_done_callback(partial(_replayed, self._points, draft, form))
         return answer
 
     def _ask(self, name: str, kind: _Kind, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
@@ -139,9 +146,9 @@ class Resumed(Executor):
                 self._answers.remove()
 
 
-def _replayed(points: PointFiles, decisions: Decisions, form: Form, done: Future[Any]) -> None:
+def _replayed(points: PointFiles, draft: Draft, form: Form, done: Future[Any]) -> None:
     if _succeeded(done):
-        points.replayed(decisions.schedule(form), done.result())
+        points.replayed(form.schedule(draft), done.result())
 
 
 def _succeeded(done: Future[Any]) -> bool:

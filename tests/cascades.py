@@ -12,6 +12,7 @@ from scheduling import DEFAULT, network, schedule
 
 from cascader.allocate.extents import Extent
 from cascader.allocate.moving import allocate
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_bytes
@@ -23,6 +24,7 @@ from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.jobs import Copy
 from npu_model.compiled.network import CompiledNetwork
+from npu_model.memory.system import MemorySystem
 from sim.functional import FilterCache, run
 
 FILTERS = FilterCache()
@@ -89,6 +91,12 @@ def cascade(name: str, groups: Sequence[Group], *, staged: Sequence[int] = (), a
     """The same for a network by its name."""
     graph = graph_of(name, accelerator)
     return cascade_of(network(name, accelerator), graph, groups, staged=staged, ahead=ahead, accelerator=accelerator)
+
+
+def smallest(form: Network, system: MemorySystem, accelerator: str = DEFAULT) -> Schedule:
+    """The schedule with the smallest arena that is found for a form."""
+    plans = Cascader(form, accelerator, system)
+    return plans.schedule(plans.smallest())
 
 
 @cache

@@ -6,8 +6,8 @@ from fractions import Fraction
 
 from msgspec import Struct, field
 
+from cascader.draft.drafter import DraftOptions
 from cascader.plan.plans import PlanOptions
-from cascader.search.candidates import DraftOptions
 
 
 class CascadeOptions(Struct, frozen=True):

@@ -141,16 +141,16 @@ class Gaps:
         self.first_start = int(free_from[free_from.argmin()])
         """The first job from which on any place is free."""
 
-    def at(self, wish: int, *, highest: bool = False) -> Gap:
-        """A gap that is free from ``wish`` on, or as soon after as there is one.
+    def at(self, wanted: int, *, highest: bool = False) -> Gap:
+        """A gap that is free from ``wanted`` on, or as soon after as there is one.
 
         Of several it is the one that was taken last, so that those which are free for longer stay so, and of those the lowest, or the
         ``highest``.
         """
-        if self.first_start > wish:
+        if self.first_start > wanted:
             place = int(self._free_from.argmin())
         else:
-            # Places that are not free yet are less than nothing ahead of the wish, and as numbers without a sign hugely ahead.
-            ahead = (wish - self._free_from).view(f"u{self._free_from.itemsize}")
+            # Places that are not free yet are less than nothing ahead of what is wanted, and as numbers without a sign hugely ahead.
+            ahead = (wanted - self._free_from).view(f"u{self._free_from.itemsize}")
             place = len(ahead) - 1 - int(ahead[::-1].argmin()) if highest else int(ahead.argmin())
         return Gap(place * self._unit, int(self._free_from[place]))

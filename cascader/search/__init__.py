@@ -1,1 +1,1 @@
-"""The search: candidates with addresses and copies, and the local moves that improve them."""
+"""The search's processes: calls that are spread over them, and large arguments that each is sent once."""

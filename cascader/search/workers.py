@@ -1,4 +1,4 @@
-"""Work spread over processes: errands are handed out as they come, answers are taken in the order that the caller chooses."""
+"""Work spread over processes: calls are handed out as they come, answers are taken in the order that the caller chooses."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from multiprocessing.connection import Connection
 from types import FrameType
 from typing import Any, NoReturn, TypeVar
 
-from cascader.search.luggage import Shelf, sent
+from cascader.search.shared_arguments import SharedArguments, sent
 from npu_model.collector import collect_rarely, rarely_collected
 from npu_model.errors import InputError
 
@@ -108,7 +108,7 @@ def drawn_ahead(asked: Iterator[Future[T]], count: int) -> Iterator[T]:
 
 
 class _Here(Executor):
-    """Runs every errand in this process, in the order in which answers are asked for."""
+    """Makes every call in this process, in the order in which answers are asked for."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, which is not worked out yet."""
@@ -116,38 +116,38 @@ class _Here(Executor):
 
 
 class _Processes(Executor):
-    """Processes, each with a line of errands of its own; the first may be this one.
+    """Processes, each with a line of calls of its own; the first may be this one.
 
-    A first argument with ``homes`` (which of so many processes it belongs to) leads its errand there, where earlier ones have left
+    A first argument with ``homes`` (which of so many processes it belongs to) leads its call there, where earlier ones have left
     what it needs. Of several, and with any other argument, the process with the shortest line takes it. Another process is sent each
-    piece of luggage (:mod:`cascader.search.luggage`) once.
+    shared argument (:mod:`cascader.search.shared_arguments`) once.
     """
 
     def __init__(self, lines: Sequence[Executor]) -> None:
         self._lines = lines
         self._waiting = [0] * len(lines)
-        self._shelves = [None if isinstance(line, _Here) else Shelf() for line in lines]
+        self._shared = [None if isinstance(line, _Here) else SharedArguments() for line in lines]
         # Every line tells of its answers in a thread of its own.
         self._lock = threading.Lock()
-        # Errands arrive in the order in which they are packed. It is another lock, as a line may have its own while it tells of an answer.
+        # Calls arrive in the order in which they are packed. It is another lock, as a line may have its own while it tells of an answer.
         self._sending = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """The answer, from the process that the errand is led to."""
+        """The answer, from the process that the call is led to."""
         homes = getattr(args[0], "homes", None) if args else None
         open_to = range(len(self._lines)) if homes is None else homes(len(self._lines))
         with self._lock:
             line = min(open_to, key=lambda number: self._waiting[number])
             self._waiting[line] += 1
-        shelf = self._shelves[line]
+        shared = self._shared[line]
         with self._sending:
-            packed = args if shelf is None else tuple(sent(one, shelf) for one in args)
+            packed = args if shared is None else tuple(sent(one, shared) for one in args)
             answer = self._lines[line].submit(fn, *packed, **kwargs)
         answer.add_done_callback(lambda _: self._done(line))
         return answer
 
     def call_each(self, fn: Callable[[], object]) -> None:
-        """Have each other process call a function before its errands; nobody waits for that."""
+        """Have each other process call a function before all else that comes; nobody waits for that."""
         for line in self._lines:
             if not isinstance(line, _Here):
                 line.submit(fn)
@@ -191,31 +191,31 @@ def _end(_number: int, _frame: FrameType | None) -> NoReturn:
     raise KeyboardInterrupt
 
 
-def _start(parent: Connection, kept: Connection | None, begun: Any) -> None:
+def _start(parent: Connection, parents: Connection | None, begun: Any) -> None:
     """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent.
 
-    It says that it has ``begun``. ``kept`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe
+    It says that it has ``begun``. ``parents`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe
     closes when nobody has it.
     """
     collect_rarely()
     begun.set()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, _end)
-    if kept is not None:
-        kept.close()
+    if parents is not None:
+        parents.close()
     threading.Thread(target=_watch, args=(parent,), daemon=True).start()
 
 
 _SWITCHED = 1e-4
-"""Seconds after which a thread that works lets another one go on: errands and answers pass through threads of their own.
+"""Seconds after which a thread that works lets another one go on: calls and answers pass through threads of their own.
 
-With Python's own 5 milliseconds two processes waited a third of the time for errands that took 7 milliseconds each.
+With Python's own 5 milliseconds two processes waited a third of the time for calls that took 7 milliseconds each.
 """
 
 
 @contextmanager
 def _often_switched() -> Iterator[None]:
-    """Let threads that hand on errands and answers go on soon while this process works."""
+    """Let threads that hand on calls and answers go on soon while this process works."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCHED)
     try:
@@ -280,7 +280,7 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
         if not finished:
             # After an error nobody waits for what still runs.
             ours.close()
-        # Processes without errands end beside what follows. One that ends while Python does, after an error, would be told so on stderr.
+        # Processes without calls end beside what follows. One that ends while Python does, after an error, would be told so on stderr.
         pool.shutdown(wait=not finished, cancel_futures=True)
         ours.close()
         theirs.close()

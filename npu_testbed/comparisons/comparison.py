@@ -8,8 +8,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
-from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.search.workers import processes_for, workers
@@ -195,7 +195,7 @@ def compare(
             raise nothing_beside(failures, separate=ends is not None)
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
-        smallest = min(candidate.memory for candidate in found.candidates)
+        smallest = min(draft.memory for draft in found.drafts)
         most = performance.memory if bound is None else min(performance.memory, bound)
         sizes = sweep_sizes(smallest, most, sweep) if sweep else ()
         at_sizes = [run for at in sizes for run in on_cores(vela, "Performance", at)]

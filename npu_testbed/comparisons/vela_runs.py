@@ -1,4 +1,4 @@
-"""Vela's own schedules of a network, replayed as ours are: one errand for runs of a core, and its answer as JSON."""
+"""Vela's own schedules of a network, replayed as ours are: one call for runs of a core, and its answer as JSON."""
 
 from __future__ import annotations
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
-from cascader.ethosu.search.wish import EVERYTHING
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import InputError
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, CompileOptions

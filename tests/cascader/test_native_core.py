@@ -15,6 +15,10 @@ from toy_costs import ToyCosts
 from cascader.allocate.extents import live_bytes
 from cascader.allocate.first_fit import every_placement, search
 from cascader.allocate.moving import allocate, placements
+from cascader.draft.group_moves import Groups, divisions
+from cascader.draft.placement import Placement
+from cascader.draft.placer import Placer
+from cascader.draft.trials import Trials
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table
@@ -22,10 +26,6 @@ from cascader.plan.group_bytes import group_bytes, group_live
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import propose, propose_in_python
 from cascader.prefetch.copies import CopySearch
-from cascader.search.builder import Placer
-from cascader.search.local_moves import Groups, divisions
-from cascader.search.placement import PlacementSearch
-from cascader.search.trials import Trials
 from npu_model.native import native
 
 pytestmark = [pytest.mark.law, pytest.mark.skipif(native("cascader") is None, reason="the compiled core was not built, or is switched off")]
@@ -102,7 +102,7 @@ def test_joined_groups_are_those_of_the_python_form(
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
     jobs = group_table(scheduler, groups)
-    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
+    placer = Placer(scheduler, Placement(scheduler, in_place=True), COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
     found, expected = placer._joined(groups), placer.joined_in_python(groups, jobs)
     assert found[1].tolist() == expected[1].tolist()
     columns = [(one.parts.tolist(), one.kinds.tolist(), one.times.tolist(), one.pairs.tolist()) for one, _ in (found, expected)]
@@ -134,17 +134,20 @@ def test_copies_are_those_of_the_python_form(
 ) -> None:
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
-    placer = Placer(scheduler, ToyCosts(shares=shares, moves=True), Sharing() if overlap else None, prefetch=True, ends=True)
-    placement = PlacementSearch(scheduler, in_place=True).greedily(groups)
-    budget = placement.peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
+    placement = Placement(scheduler, in_place=True)
+    costs = ToyCosts(shares=shares, moves=True)
+    placer = Placer(scheduler, placement, costs, Sharing() if overlap else None, prefetch=True, ends=True)
+    peak, addresses = placement.greedily(groups)
+    table, stores = placement.stored(groups)
+    budget = peak + sum(COST.constant_bytes(part) for part in range(len(graph.parts))) * share // 100
     constants = placer.constants(groups, shares=shares)
     parts = constants[:, 0].tolist()
     sets = [frozenset(parts), frozenset(parts[::2])]
-    jobs = placer._costs.costed(groups, placement.jobs)
+    jobs = placer._costs.costed(groups, table)
     jobs = replace(jobs, parts=placer._same[jobs.parts]) if shares else jobs
-    search = CopySearch(jobs, constants, placement.extents, budget)
+    search = CopySearch(jobs, constants, stores.extents, budget)
     how = {"improve": improve, "ends": ends, "patient": patient}
-    found, expected = (form(placement.addresses, sets, **how) for form in (search.best, search.best_in_python))
+    found, expected = (form(addresses, sets, **how) for form in (search.best, search.best_in_python))
     assert found == expected
 
 
@@ -159,9 +162,9 @@ def test_trials_are_those_of_the_python_form(
 ) -> None:
     graph, groups = case
     scheduler = DepthFirstScheduler(graph)
-    search = PlacementSearch(scheduler, in_place=in_place)
-    placer = Placer(scheduler, COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
-    trials, budget = Trials(search, placer, 30), search.greedily(groups).peak * share // 100 + 1
+    placement = Placement(scheduler, in_place=in_place)
+    placer = Placer(scheduler, placement, COST, Sharing() if overlap else None, prefetch=prefetch, ends=True)
+    trials, budget = Trials(placement, placer, 30), placement.greedily(groups)[0] * share // 100 + 1
     for staged in (frozenset[int](), frozenset(range(0, len(graph.parts), 2))):
         assert trials.cycles(groups, staged, budget) == trials.cycles_in_python(groups, staged, budget)
 

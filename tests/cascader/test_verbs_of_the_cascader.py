@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import npu_testbed
-from cascader import How, frontier, schedule
+from cascader import Settings, frontier, schedule
 from cascader.ethosu.schedule.file import to_json
 from npu_model.errors import InputError
 from npu_testbed.memory_options import MemoryOptions
@@ -17,8 +17,8 @@ DEVICE = "ethos-u55-128"
 MEMORY = MemoryOptions().memory_system()
 
 
-def how(name: str, **settings: object) -> How:
-    return How(name=name, tools=tool_versions(()), **settings)  # type: ignore[arg-type]
+def settings_of(name: str, **others: object) -> Settings:
+    return Settings(name=name, tools=tool_versions(()), **others)  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,8 @@ def how(name: str, **settings: object) -> How:
 def test_the_library_schedules_as_the_command_does(
     name: str, budget: int | None, effort: str, homes: tuple[str, ...], *, smallest: bool
 ) -> None:
-    found = schedule(load_model(name).data, DEVICE, MEMORY, budget, quick_cycles, how(name, effort=effort, homes=homes, smallest=smallest))
+    settings = settings_of(name, effort=effort, homes=homes, smallest=smallest)
+    found = schedule(load_model(name).data, DEVICE, MEMORY, budget, quick_cycles, settings)
     optimise = "Size" if smallest else "Performance"
     made = npu_testbed.schedule(name, arena_cache_size=budget, effort=effort, home=list(homes), optimise=optimise, jobs=1)
     assert (found.point.memory, found.point.cycles) == (made.arena_bytes, made.cycles)
@@ -43,11 +44,11 @@ def test_the_library_schedules_as_the_command_does(
 
 
 def test_the_library_finds_the_frontier_of_the_command() -> None:
-    found = frontier(load_model("zoo:tiny_residual").data, DEVICE, MEMORY, quick_cycles, how("zoo:tiny_residual"))
+    found = frontier(load_model("zoo:tiny_residual").data, DEVICE, MEMORY, quick_cycles, settings_of("zoo:tiny_residual"))
     made = npu_testbed.frontier("zoo:tiny_residual", jobs=1)
     assert [(point.memory, point.cycles) for point in found.points] == [(point.memory, point.cycles) for point in made.points]
 
 
 def test_an_unknown_effort_is_refused() -> None:
     with pytest.raises(InputError, match="'hasty' is unknown: choose quick, standard or thorough"):
-        schedule(load_model("zoo:tiny_conv").data, DEVICE, MEMORY, None, quick_cycles, How(effort="hasty"))
+        schedule(load_model("zoo:tiny_conv").data, DEVICE, MEMORY, None, quick_cycles, Settings(effort="hasty"))

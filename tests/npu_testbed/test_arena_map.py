@@ -12,11 +12,11 @@ from command_line import call, refusal
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
+from cascader.draft.drafter import DraftOptions
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from cascader.search.candidates import DraftOptions
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from npu_testbed.views.sram_map import sram_map_svg
@@ -37,7 +37,7 @@ def cascaded(name: str, share: float) -> Schedule:
     """A schedule for a limit ``share`` of the way up the ladder: at the bottom stripes, at the top staged weights."""
     limits = cascader(name).limits()
     limit = max(limits[int(share * (len(limits) - 1))], cascader(name).smallest().memory)
-    return cascader(name).schedules_at(limit)[0].schedule
+    return cascader(name).schedule(cascader(name).drafts_at(limit)[0])
 
 
 @cache

@@ -97,5 +97,5 @@ def test_the_cascader_alone_takes_a_price_of_points() -> None:
         return prices[-1]
 
     memory = profile("u55_high_end").memory_system()
-    found = cascader.schedule(build("tiny_residual"), "ethos-u55-128", memory, None, quick_cycles, cascader.How(price=price))
+    found = cascader.schedule(build("tiny_residual"), "ethos-u55-128", memory, None, quick_cycles, cascader.Settings(price=price))
     assert found.point.memory * found.point.cycles == min(prices)

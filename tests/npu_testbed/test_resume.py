@@ -18,7 +18,7 @@ import pytest
 from command_line import call, refusal
 from quick_comparisons import compare_quickly
 
-import cascader.ethosu.search.errands
+import cascader.ethosu.search.calls
 import cascader.ethosu.search.near_misses
 import cascader.ethosu.search.replays
 import cascader.ethosu.search.search
@@ -26,8 +26,8 @@ import npu_testbed.comparisons.beside_vela
 import npu_testbed.comparisons.vela_points
 import npu_testbed.comparisons.vela_runs
 import npu_testbed.resume
+from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.judge.judge import Judge
 from npu_testbed.answers import FOLDER, Answers
 from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
@@ -47,7 +47,7 @@ def interrupted(folder: Path, monkeypatch: pytest.MonkeyPatch, after: int) -> No
 
     real = Judge.cycles
 
-    def cycles(judge: Judge, made: Schedule) -> int:
+    def cycles(judge: Judge, made: Draft) -> int:
         nonlocal calls
         calls += 1
         if calls > after:
@@ -85,7 +85,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     replays = 0
     real = Judge.cycles
 
-    def cycles(judge: Judge, made: Schedule) -> int:
+    def cycles(judge: Judge, made: Draft) -> int:
         nonlocal replays
         replays += 1
         return real(judge, made)
@@ -93,7 +93,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     def asked(*_: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(Cascader, "schedules_at", asked)
+    monkeypatch.setattr(Cascader, "drafts_at", asked)
     monkeypatch.setattr(Judge, "cycles", cycles)
     assert call("frontier", *OPTIONS, tmp_path).status == 0
     assert files(tmp_path) == files(whole)
@@ -107,7 +107,7 @@ def test_an_interrupted_search_leaves_schedules_and_goes_on_without_asking_again
     assert replays == everything + 3
 
 
-def test_every_errand_that_is_handed_out_is_kept() -> None:
+def test_the_answer_of_every_call_is_kept() -> None:
     search = cascader.ethosu.search
     modules = (search.search, search.replays, search.near_misses, npu_testbed.comparisons.vela_points)
     handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
@@ -203,11 +203,11 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, instead)
 
     counted(Judge, "cycles")
-    counted(cascader.ethosu.search.errands, "with_replayed_copies")
-    counted(cascader.ethosu.search.errands, "with_replayed_blocks")
+    counted(cascader.ethosu.search.calls, "with_replayed_copies")
+    counted(cascader.ethosu.search.calls, "with_replayed_blocks")
     counted(npu_testbed.comparisons.vela_runs, "compile_at")
     counted(npu_testbed.comparisons.beside_vela, "validate_vela")
-    for name in ("schedules_at", "smallest"):
+    for name in ("drafts_at", "smallest"):
         counted(Cascader, name)
     return done
 
@@ -219,7 +219,7 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
     compare_quickly(monkeypatch)
     whole = call(*compared(tmp_path / "whole"))
     everything, answers = len(tasks), len(list((tmp_path / "whole").iterdir()))
-    assert {"cycles", "compile_at", "validate_vela", "schedules_at", "smallest", "with_replayed_blocks"} <= set(tasks)
+    assert {"cycles", "compile_at", "validate_vela", "drafts_at", "smallest", "with_replayed_blocks"} <= set(tasks)
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", RUN, *compared(killed)]

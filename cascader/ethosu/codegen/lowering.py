@@ -158,17 +158,6 @@ def _bindings(ports: tuple[Port, ...], places: dict[str, BufferPlace], regions: 
     )
 
 
-def kernels(schedule: Schedule) -> list[KernelOperation | None]:
-    """The kernel of each job, at its tensors' addresses and in its part's own block; None for a transfer and for a job on the CPU."""
-    places, parts = places_of(schedule), schedule.network.kernels
-    found: list[KernelOperation | None] = []
-    for job in schedule.jobs:
-        part = parts.get(job.part)
-        rows = job.rows or (0, part.axis.extent(part.operation.ofm.shape) if part else 0)
-        found.append(None if part is None or part.transfer else stripe(part, *rows, places))
-    return found
-
-
 def lower(
     schedule: Schedule,
     *,

@@ -14,19 +14,19 @@ _Options = Sequence[BlockOption]
 
 
 class JobKernels:
-    """The kernels of some jobs, None for a transfer and for a job on the CPU.
+    """The kernels of some jobs, None for a transfer and for a job on the CPU; ``made`` makes that of a job when it is first asked for.
 
-    ``made`` makes them when they are first asked for. ``pairs`` has a number for each and the one before it, which is all that couples the
-    two, -1 where one of them is none; None if nothing is known of pairs.
+    ``pairs`` has a number for each job and the one before it, which is all that couples the two, -1 where one of them is no kernel; None
+    if nothing is known of pairs.
     """
 
-    def __init__(self, made: Callable[[], Sequence[KernelOperation | None]], pairs: Sequence[int] | None) -> None:
+    def __init__(self, made: Callable[[int], KernelOperation | None], pairs: Sequence[int] | None) -> None:
         self._made = cache(made)
         self.pairs = pairs
 
     def __getitem__(self, step: int) -> KernelOperation:
         """The kernel of a job that has one."""
-        found = self._made()[step]
+        found = self._made(step)
         assert found is not None  # noqa: S101  # whoever asks knows
         return found
 
@@ -34,7 +34,7 @@ class JobKernels:
         """Whether a job and the one before it are kernels."""
         if self.pairs is not None:
             return self.pairs[step] >= 0
-        return step > 0 and None not in self._made()[step - 1 : step + 1]
+        return step > 0 and self._made(step - 1) is not None and self._made(step) is not None
 
 
 _MOST = 20_000

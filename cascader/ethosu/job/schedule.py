@@ -43,6 +43,6 @@ class Schedule(Struct, frozen=True):
     copies: tuple[Copy, ...] = ()
 
 
-def arena_extent(buffers: tuple[Buffer, ...], ends: tuple[int, ...] = ()) -> int:
-    """Bytes from address 0 to the end of the highest buffer, or the highest of ``ends``, rounded up to 16."""
-    return round_up(max((*(buffer.address + buffer.size for buffer in buffers), *ends), default=0), ALIGNMENT)
+def arena_extent(buffers: tuple[Buffer, ...]) -> int:
+    """Bytes from address 0 to the end of the highest buffer, rounded up to 16."""
+    return round_up(max((buffer.address + buffer.size for buffer in buffers), default=0), ALIGNMENT)

@@ -2,30 +2,30 @@
 
 from __future__ import annotations
 
+from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.judge.flat_draft import Numbering
 from cascader.ethosu.judge.replay import Replay, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.drafts import schedule_of
 from npu_model.accelerator import accelerator as find_accelerator
 
 
 class Judge:
-    """Says what schedules of one network take in a ``replay``: the compiled one by flat drafts, any other one by what it is lowered to."""
+    """Says what drafts of one network take in a ``replay``: the compiled one as they are, any other one by what they are lowered to."""
 
     def __init__(self, network: Network, accelerator: str, replay: Replay, tables: Tables | None = None) -> None:
         """``tables`` are those of the network on the device, where somebody else fills them, too."""
         self.replay = replay
         device, flat = find_accelerator(accelerator), flat_replay(replay, accelerator)
         self._works = None if flat is None or not HAS_CORE else Works(network, device, flat)
-        self._numbering = Numbering(network)
         self._tables = tables or Tables(network, device)
+        self._network = network
 
-    def cycles(self, schedule: Schedule) -> int:
-        """NPU cycles of a schedule, which is not checked."""
+    def cycles(self, draft: Draft) -> int:
+        """NPU cycles of a draft, which is not checked."""
         works = self._works
-        issued = None if works is None else self._tables.issued(self._numbering.flat(schedule), works)
+        issued = None if works is None else self._tables.issued(draft, works)
         if issued is None or works is None:
-            return self.replay(lower(schedule, checked=False))
+            return self.replay(lower(schedule_of(draft, self._network, self._tables.accelerator.name), checked=False))
         return sum(works.replay.cycles(one.rows, one.works) for one in issued)

@@ -11,11 +11,11 @@ from itertools import chain, count
 
 from msgspec import Struct
 
+from cascader.draft.draft import JOB, PLACE, ROW_BYTES, Draft, lines
 from cascader.ethosu.cost.blockdep import block_distance
 from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.staging import weight_ranges, with_staged_weights
 from cascader.ethosu.job.stripes import BufferPlace, form, in_block, stripe
-from cascader.ethosu.judge.flat_draft import JOB, PLACE, FlatDraft
 from cascader.ethosu.judge.numbers import Numbers
 from cascader.ethosu.judge.replay import FlatReplay
 from cascader.ethosu.judge.templates import Offsets, place, template
@@ -79,10 +79,10 @@ class Tables:
 
     def __init__(self, network: Network, accelerator: Accelerator) -> None:
         self._network = network
-        self._accelerator = accelerator
+        self.accelerator = accelerator
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
-        self._names = [tensor.name for tensor in network.graph.tensors]
-        self._sizes = [tensor.size for tensor in network.graph.tensors]
+        self._names = [tensor.name for tensor in network.placed_tensors]
+        self._sizes = [tensor.size for tensor in network.placed_tensors]
         self._device = array("q", _device_numbers(accelerator, None, len(network.segments)))
         self._parts, self._ranges = self._part_numbers()
         # Numbers of pairs that are forgotten do not come again: others may still know them.
@@ -108,7 +108,7 @@ class Tables:
             ranges.extend(chain.from_iterable((span.start, span.end) for span in copied))
         return flat, ranges
 
-    def issued(self, draft: FlatDraft, works: Works) -> list[Issued] | None:
+    def issued(self, draft: Draft, works: Works) -> list[Issued] | None:
         """The operations of each Program of a draft; None where only the lowering says what is wrong with it."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         found = self._answered(_NATIVE.issue, draft, works)
@@ -122,7 +122,7 @@ class Tables:
             at_row, at_work = at_row + 7 * rows, at_work + kernels
         return made
 
-    def pairs(self, draft: FlatDraft) -> Sequence[int]:
+    def pairs(self, draft: Draft) -> Sequence[int]:
         """A number of each job's kernel and the one before it, -1 where one of them is none; equal pairs have one number.
 
         It is of the two kernels, and of how far apart what the first one writes and what the second one reads lie.
@@ -132,16 +132,17 @@ class Tables:
         assert found is not None  # noqa: S101  # pairs have always an answer
         return found
 
-    def _answered(self, core: Callable[..., bytes], draft: FlatDraft, works: Works | None) -> memoryview | None:
+    def _answered(self, core: Callable[..., bytes], draft: Draft, works: Works | None) -> memoryview | None:
         """The core's words once nothing is missing, behind the first number of its answer."""
         if len(self._known) > MOST:
             self._forget()
         if works is not None:
             works.forget(self._operations)
+        columns = [memoryview(column).cast("q") for column in (draft.places, draft.jobs, draft.copies)]
         device, by_work = (self._device, _NO_WORKS) if works is None else (works.device, works.numbers)
         while True:
             tables = self._templates, self._kernels, self._by_kernel.table, self._by_pair.table, by_work.table
-            raw = core(device, self._parts, self._ranges, *tables, draft.places, draft.jobs, draft.copies)
+            raw = core(device, self._parts, self._ranges, *tables, *columns)
             found = memoryview(raw).cast("q")
             if found[0] == _KERNELS_MISSING:
                 for step in found[1:]:
@@ -157,15 +158,15 @@ class Tables:
             else:
                 return None if found[0] == _NO_ANSWER else found[1:]
 
-    def _add_kernel(self, draft: FlatDraft, step: int) -> None:
+    def _add_kernel(self, draft: Draft, step: int) -> None:
         """The kernel of a job; another one of the same may have come before it."""
-        part, start, end, *block = job = draft.jobs[JOB * step : JOB * step + JOB].tolist()
+        part, start, end, *block = job = lines(draft.jobs, JOB)[step].tolist()
         payload = self._payloads[part]
         assert payload is not None  # noqa: S101  # the core asks for kernels alone
         rolls: list[int] = []
         places: dict[str, BufferPlace] = {}
         for tensor in self._parts[_PART * part : _PART * part + 3]:
-            _, rows, row_bytes = draft.places[PLACE * tensor : PLACE * tensor + PLACE] if tensor >= 0 else (0, 0, 0)
+            _, rows, row_bytes = lines(draft.places, PLACE)[tensor, : ROW_BYTES + 1].tolist() if tensor >= 0 else (0, 0, 0)
             rolls += (rows, row_bytes)
             if tensor >= 0:
                 places[self._names[tensor]] = BufferPlace(0, rows or 1, row_bytes if rows else self._sizes[tensor])
@@ -185,7 +186,7 @@ class Tables:
         same = number, key, block
         if same not in self._known:
             name = self._network.graph.parts[number].name
-            operation = in_block(stripe(part, *rows, places), name, block, self._accelerator)
+            operation = in_block(stripe(part, *rows, places), name, block, self.accelerator)
             shram = self._shrams.setdefault(operation.shram, len(self._shrams))
             at = len(self._templates)
             self._templates.extend(template(operation, offsets, shram, is_transfer=part.transfer))
@@ -199,7 +200,7 @@ class Tables:
             (before, begin), (after, offsets) = self._operations[one], self._operations[two]
             before = before.having(ofm=_moved(before.ofm, at - begin[1]))
             after = after.having(ifm=_moved(after.ifm, ifm - offsets[0]), ifm2=after.ifm2 and _moved(after.ifm2, ifm2 - offsets[2]))
-            distance = block_distance(before, after, self._accelerator)
+            distance = block_distance(before, after, self.accelerator)
             self._by_pair.add(key, _DISTANCES * next(self._numbers) + distance)
 
 

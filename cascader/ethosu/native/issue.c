@@ -25,9 +25,9 @@ typedef struct {
     i64 part, start, end, height, width, depth;
 } Job;
 
-/* A tensor's place: `rows` and `row_bytes` of a buffer that rolls, 0 of one that is whole. */
+/* A tensor's place, as cascader/draft/draft.py has it: `rows` and `row_bytes` of a buffer that rolls, 0 of one that is whole. */
 typedef struct {
-    i64 address, rows, row_bytes;
+    i64 address, rows, row_bytes, size, start, end, buffer, rank;
 } Place;
 
 typedef struct {
@@ -86,7 +86,7 @@ typedef struct {
     int failed;
 } Issue;
 
-static const Place NOWHERE = {0, 0, 0};
+static const Place NOWHERE = {0};
 
 static const Place *place_of(const Issue *m, i64 tensor) { return tensor < 0 ? &NOWHERE : &m->places[tensor]; }
 

@@ -41,6 +41,12 @@ class Outer(Struct, frozen=True):
     port: int
 
 
+def home_addresses(network: Network) -> list[int]:
+    """The address of each tensor in its home, by the tensors' numbers; 0 of those in the arena."""
+    known = {home.tensor: home.address for home in network.homes}
+    return [known.get(tensor.name, 0) for tensor in network.placed_tensors]
+
+
 def wanted_home(text: str, system: MemorySystem) -> Wanted:
     """The home that ``WHAT=MEMORY`` asks for; the memory is one of the system's by its name, or the one behind axi0 or axi1.
 

@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
-from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.brief import Brief
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.resource_variable import ResourceVariable
@@ -172,6 +172,11 @@ class Network(Brief, frozen=True):
     def kernels(self) -> dict[str, EthosuPart]:
         """The kernels by the names of their parts, in order."""
         return {part.name: part.payload for part in self.graph.parts if isinstance(part.payload, EthosuPart)}
+
+    @property
+    def placed_tensors(self) -> tuple[Tensor, ...]:
+        """The tensors that have a place in the arena or in a home, all but constants; drafts and row graphs have them by their numbers."""
+        return tuple(tensor for tensor in self.graph.tensors if tensor.kind is not TensorKind.CONSTANT)
 
     @property
     def handed_on(self) -> tuple[Port, ...]:

@@ -15,7 +15,9 @@ from typing import NamedTuple
 
 from msgspec import Struct
 
-from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.draft.draft import Draft
+from cascader.draft.group_moves import Groups
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.proof.copy_room import ProofRoom
@@ -24,7 +26,6 @@ from cascader.ethosu.proof.state import NO_REST, NO_WAY, ProofState, Rest, Stage
 from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.proven import DEFAULT_LIMITS, MOST_PARTS, Limits, Proof
 from cascader.plan.depth_first import Group, StripeJob
-from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem
 
 
@@ -32,7 +33,7 @@ class Proven(Struct, frozen=True):
     """A proof of one form, and what it has found that is faster than what was known, with its replayed cycles (None: nothing is)."""
 
     proof: Proof
-    found: tuple[Candidate, int] | None = None
+    found: tuple[Draft, int] | None = None
 
 
 Chosen = dict[int, bool]
@@ -68,7 +69,7 @@ class _Search:
     limits: Limits
     cycles: int
     room: ProofRoom
-    found: tuple[Candidate, int] | None = None
+    found: tuple[Draft, int] | None = None
     steps: int = 0
     replayed: int = 0
     known: set[tuple[object, ...]] = field(default_factory=set)
@@ -183,7 +184,7 @@ class _Search:
         budget = sets.room(groups) if self.budget is None else self.budget
         if self.fits(groups, budget):
             for draft in sets.drafts(groups, member.staged, budget, shares=member.shares):
-                self._replayed(self.plans.realise(draft))
+                self._replayed(self.plans.in_blocks(draft))
 
     def fits(self, groups: Groups, budget: int) -> bool:
         """Whether addresses are found for some groups' tensors."""
@@ -191,18 +192,16 @@ class _Search:
             self.fitting[groups] = self.plans.copy_sets.fits(groups, budget)
         return self.fitting[groups]
 
-    def _replayed(self, candidate: Candidate) -> None:
-        made = candidate.schedule
-        key = made.jobs, made.buffers, made.copies
-        if key in self.known or (self.budget is not None and candidate.memory > self.budget):
+    def _replayed(self, draft: Draft) -> None:
+        if draft.runs in self.known or (self.budget is not None and draft.memory > self.budget):
             return
-        self.known.add(key)
+        self.known.add(draft.runs)
         if self.replayed == self.limits.replays:
             raise _OutOfSteps
         self.replayed += 1
-        cycles = self.judge.cycles(made)
+        cycles = self.judge.cycles(draft)
         if cycles < self.cycles:
-            self.cycles, self.found = cycles, (candidate, cycles)
+            self.cycles, self.found = cycles, (draft, cycles)
 
     def members(self) -> int:
         """Divisions, each with every set of copies."""

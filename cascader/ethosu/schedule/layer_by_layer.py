@@ -7,13 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from cascader.allocate.moving import allocate
+from cascader.draft.draft import COPY, Draft
+from cascader.draft.outline import group_outline
 from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
+from cascader.ethosu.network.homes import home_addresses
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.drafts import in_own_blocks, schedule_of
+from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.row_graph import RowPart
 from cascader.plan.buffers import buffers
-from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, stripe_jobs
+from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
 
@@ -24,31 +28,38 @@ def _stripes(index: int, part: RowPart) -> Iterator[StripeJob]:
     return (StripeJob(index, start, min(part.rows, start + step)) for start in range(0, part.rows, step))
 
 
-def schedule_layer_by_layer(  # noqa: PLR0913  # what a schedule is made of
-    network: Network,
-    accelerator: str,
-    *,
-    arena_cache_size: int | None = None,
-    in_place: bool = True,
-    provenance: Provenance = UNKNOWN,
-    scheduler: DepthFirstScheduler | None = None,
-    checked: bool = True,
-) -> Schedule:
-    """Every part whole, in the network's order, at addresses that are reused as tensors die.
-
-    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. ``scheduler`` is that of the network's
-    row graph, where it is known already. ``checked`` is as in :func:`~cascader.ethosu.schedule.cascaded.make_schedule`. InputError if the
-    accelerator is unknown or the arena would exceed ``arena_cache_size`` bytes.
-    """
-    find_accelerator(accelerator)
-    scheduler = scheduler or DepthFirstScheduler(row_graph(network))
+def draft_layer_by_layer(network: Network, scheduler: DepthFirstScheduler, cycles: int = 0, *, in_place: bool = True) -> Draft:
+    """Every part whole, its constants at home, in the block that it came with: a draft that is expected to take so many ``cycles``."""
     graph = scheduler.graph
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
     # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
     jobs = np.array([job for index, part in enumerate(graph.parts) for job in _stripes(index, part)], dtype=np.int64).reshape(-1, 3)
     stores = buffers(scheduler, jobs, groups, in_place=in_place)
     _, addresses = allocate(stores.extents)
-    schedule = make_schedule(network, accelerator, graph, stripe_jobs(jobs), stores, addresses, provenance=provenance, checked=checked)
+    outline = group_outline(graph, groups, jobs, stores, home_addresses(network))
+    return in_own_blocks(outline.draft(addresses, np.empty((0, COPY), dtype=np.int64), 0, cycles), network)
+
+
+def schedule_layer_by_layer(
+    network: Network,
+    accelerator: str,
+    *,
+    arena_cache_size: int | None = None,
+    in_place: bool = True,
+    provenance: Provenance = UNKNOWN,
+    checked: bool = True,
+) -> Schedule:
+    """Every part whole, in the network's order, at addresses that are reused as tensors die.
+
+    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. If it is ``checked`` it has passed
+    :func:`~cascader.ethosu.verify.check.check_schedule`. InputError if the accelerator is unknown or the arena would exceed
+    ``arena_cache_size`` bytes.
+    """
+    find_accelerator(accelerator)
+    draft = draft_layer_by_layer(network, DepthFirstScheduler(row_graph(network)), in_place=in_place)
+    schedule = schedule_of(draft, network, accelerator, provenance)
+    if checked:
+        check_schedule(schedule)
     size = schedule.arena_size
     if arena_cache_size is not None and size > arena_cache_size:
         raise InputError(

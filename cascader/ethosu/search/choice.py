@@ -10,24 +10,26 @@ from math import inf
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.draft.draft import Draft
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.floor import interface_floor, require_room
 from cascader.ethosu.search.proofs import Prover, Rounds, has_proof
 from cascader.ethosu.search.proven import DEFAULT_LIMITS, Limits, Proof
+from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
     REACH,
     WHOLE_EFFORT,
     changed_by_replays,
     close,
-    made_elsewhere,
     promising,
     replayed,
+    started_otherwise,
     starting_places,
 )
-from cascader.ethosu.search.search import Explored, Found, explore, new_candidates, search
-from cascader.ethosu.search.task import Candidate, Choice, Point, Price, Seen, Show, Task, silent, unseen
-from cascader.ethosu.search.wish import EVERYTHING, Wish
+from cascader.ethosu.search.request import EVERYTHING, LimitRequest
+from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, search
+from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
 
@@ -66,11 +68,11 @@ class _Chooser(Struct, frozen=True):
     show: Show
     limits: Limits
 
-    def _fitting(self, candidates: Sequence[Candidate]) -> list[Candidate]:
-        return [candidate for candidate in candidates if self.best.fits(candidate)]
+    def _fitting(self, drafts: Sequence[Draft]) -> list[Draft]:
+        return [draft for draft in drafts if self.best.fits(draft)]
 
-    def _found(self, wish: Wish) -> Found:
-        return search(self.explored, wish, self.executor, self.show, self.best.came, self.best.known)
+    def _found(self, request: LimitRequest) -> Found:
+        return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known)
 
     def _require_fit(self, least: int) -> None:
         if self.aim.budget is not None and least > self.aim.budget:
@@ -83,75 +85,74 @@ class _Chooser(Struct, frozen=True):
     def _budgets(self) -> tuple[int, ...]:
         return () if self.aim.budget is None else (self.aim.budget,)
 
-    def smallest(self) -> list[Candidate]:
-        """The candidates of least bytes."""
-        candidates = self._found(Wish(frontier=False, smallest=True)).candidates
-        least = min(candidate.memory for candidate in candidates)
+    def smallest(self) -> list[Draft]:
+        """The drafts of least bytes."""
+        drafts = self._found(LimitRequest(frontier=False, smallest=True)).drafts
+        least = min(draft.memory for draft in drafts)
         self._require_fit(least)
-        return [candidate for candidate in candidates if candidate.memory == least]
+        return [draft for draft in drafts if draft.memory == least]
 
-    def near(self) -> Sequence[Candidate]:
-        """The schedules found near the budget that are worth a replay."""
-        wish = Wish(frontier=False, budgets=self._budgets, near=self.aim.budget or _UNBOUNDED)
-        return close(self._fitting(self._found(wish).candidates))
+    def near(self) -> Sequence[Draft]:
+        """The drafts found near the budget that are worth a replay."""
+        request = LimitRequest(frontier=False, budgets=self._budgets, near=self.aim.budget or _UNBOUNDED)
+        return close(self._fitting(self._found(request).drafts))
 
-    def everywhere(self) -> Sequence[Candidate]:
-        """The schedules of a whole frontier, and those for the budget, that fit and are worth a replay."""
+    def everywhere(self) -> Sequence[Draft]:
+        """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay."""
         found = self._found(replace(EVERYTHING, thorough=self.aim.thorough))
-        wish = Wish(frontier=False, budgets=self._budgets, thorough=self.aim.thorough)
-        more = new_candidates(self.explored, found.candidates, wish, self.executor, self.show)
-        self._require_fit(min(candidate.memory for candidate in (*found.candidates, *more)))
+        request = LimitRequest(frontier=False, budgets=self._budgets, thorough=self.aim.thorough)
+        more = new_drafts(self.explored, found.drafts, request, self.executor, self.show)
+        self._require_fit(min(draft.memory for draft in (*found.drafts, *more)))
         # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
         reach = inf if found.whole or self.aim.price is not None else REACH
-        return self._fitting((*promising(found.candidates, reach=reach), *more))
+        return self._fitting((*promising(found.drafts, reach=reach), *more))
 
-    def chosen(self) -> Sequence[Candidate]:
-        """The schedules that are worth a replay for the aim."""
+    def chosen(self) -> Sequence[Draft]:
+        """The drafts that are worth a replay for the aim."""
         if self.aim.smallest:
             return self.smallest()
         return (() if self.aim.thorough or self.aim.price is not None else self.near()) or self.everywhere()
 
-    def changed_by_replays(self, points: Iterable[Point]) -> Point:
-        """The best of some schedules, its blocks and copies changed as replays say; where time allows so are those that are as good.
+    def changed_by_replays(self, found: Iterable[Replayed]) -> Replayed:
+        """The best of some drafts, its blocks and copies changed as replays say; where time allows so are those that are as good.
 
         Of several that are as fast, mostly one schedule in several arenas, the first is changed. With ``thorough`` all others are, too.
         """
-        ordered = sorted(points, key=self.best.rank)
+        ordered = sorted(found, key=self.best.rank)
         if not self.best.task.options.change_by_replays:
             return ordered[0]
         tried, effort = ordered, WHOLE_EFFORT
         if not self.aim.thorough:
-            even = [point for point in ordered if self.best.rank(point)[0] <= self.best.rank(ordered[0])[0] * EVEN]
-            firsts: dict[int, Point] = {}
-            for point in even:
-                firsts.setdefault(point.cycles, point)
+            even = [one for one in ordered if self.best.rank(one)[0] <= self.best.rank(ordered[0])[0] * EVEN]
+            firsts: dict[int, Replayed] = {}
+            for one in even:
+                firsts.setdefault(one.cycles, one)
             tried, effort = list(firsts.values()), QUICK_EFFORT
-        found = changed_by_replays(tried, self.explored.forms, self.best.task.replay, self.executor, self.show, effort)
-        for point in found:
-            self.best.take(point)
-        return min((*found, ordered[0]), key=self.best.rank)
+        changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.show, effort)
+        for one in changed:
+            self.best.take(one)
+        return min((*changed, ordered[0]), key=self.best.rank)
 
-    def elsewhere(self, points: Sequence[Point]) -> tuple[Point, ...]:
-        """Schedules that are the best for other costs, of the forms of the fastest points."""
+    def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
+        """Drafts that are the best for other costs, of the form of the fastest ones."""
         if self.aim.smallest:
             return ()
         limit = self.aim.budget or max(ladder[-1] for ladder in self.explored.ladders)
-        places = starting_places(points, limit, self.explored.forms)
-        found = made_elsewhere(places, self.best.task.replay, self.executor, self.show)
-        for point in found:
-            self.best.take(point)
-        return found
+        more = started_otherwise(starting_places(found, limit), self.best.task.replay, self.executor, self.show)
+        for one in more:
+            self.best.take(one)
+        return more
 
-    def proven(self, point: Point) -> tuple[Point, Proof | None]:
-        """The fastest schedule that fits, beginning with ``point``, and what is proven of it; nothing but of small networks."""
+    def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
+        """The fastest draft that fits, beginning with one, and what is proven of it; nothing but of small networks."""
         prover = self.aim.prover
         if prover is None or self.aim.smallest or self.aim.price is not None or not has_proof(self.explored):
-            return point, None
-        rounds = Rounds(self.explored, self.best, point, prover, self.limits, self.executor, self.show)
+            return fastest, None
+        rounds = Rounds(self.explored, self.best, fastest, prover, self.limits, self.executor, self.show)
         rounds.run()
-        if rounds.point is not point:
-            point = self.changed_by_replays((rounds.point,))
-        return point, rounds.proof(point.cycles)
+        if rounds.fastest is not fastest:
+            fastest = self.changed_by_replays((rounds.fastest,))
+        return fastest, rounds.proof(fastest.cycles)
 
 
 ROOM = Fraction(11, 10)
@@ -193,12 +194,12 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget)
     chooser = _Chooser(explored, aim, best, executor, show, limits)
-    candidates = chooser.chosen()
-    missing = [candidate for candidate in candidates if id(candidate.schedule) not in best.points]
-    known = [best.points[id(candidate.schedule)] for candidate in candidates if id(candidate.schedule) in best.points]
-    points = replayed(missing, explored.forms, task.replay, executor, show, best.take)
-    points = (*known, *points)
-    chosen, proof = chooser.proven(chooser.changed_by_replays((*points, *chooser.elsewhere(points))))
+    drafts = chooser.chosen()
+    known = [best.replayed[draft] for draft in drafts if draft in best.replayed]
+    missing = [draft for draft in drafts if draft not in best.replayed]
+    found = (*known, *replayed(missing, explored, task.replay, executor, show, best.take))
+    fastest, proof = chooser.proven(chooser.changed_by_replays((*found, *chooser.started_otherwise(found))))
+    chosen = fastest.point()
     check_schedule(chosen.schedule)
     # Of forms that were left out nothing is known but that inputs and outputs have to fit.
     floor = interface_floor(task.network).bytes if _is_only_fast(aim) or task.options.few_forms else explored.least_bytes

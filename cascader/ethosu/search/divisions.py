@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from functools import cache
 
+from cascader.draft.group_moves import Groups
 from cascader.ethosu.cascade import Cascader
 from cascader.plan.depth_first import Group, StripeJob, stripe_jobs
 from cascader.plan.group_bytes import group_bytes
-from cascader.search.local_moves import Groups
 
 
 class Divisions:

@@ -11,13 +11,15 @@ from itertools import count
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.job.schedule import Provenance
+from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.judge.tables import Tables
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.schedule.drafts import schedule_of
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem
 
@@ -60,7 +62,7 @@ class Form:
         """The plans, made when they are first asked for; all forms share the rows of drafts that are changed."""
         drafts = self.options.drafts
         own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
-        return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables)
+        return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables, form=self.place.number)
 
     @cached_property
     def others(self) -> tuple[Cascader, ...]:
@@ -69,7 +71,7 @@ class Form:
         own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
         rates = (replace(timing, decoder_cycles_per_channel=rate) for rate in other_rates(timing.decoder_cycles_per_channel))
         terms = self.network, self.accelerator, self.system, own, self.provenance, self._tables
-        return tuple(Cascader(*terms, expected=other) for other in rates)
+        return tuple(Cascader(*terms, expected=other, form=self.place.number) for other in rates)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -81,9 +83,13 @@ class Form:
             self._judge = Judge(self.network, self.accelerator, replay, self._tables)
         return self._judge
 
+    def schedule(self, draft: Draft) -> Schedule:
+        """The Schedule of a draft of this form, not checked."""
+        return schedule_of(draft, self.network, self.accelerator, self.provenance)
+
     @cached_property
     def label(self) -> str:
-        """A name that no other form has, also of other processes, for :class:`cascader.search.luggage.Luggage`."""
+        """A name that no other form has, also of other processes, for :class:`cascader.search.shared_arguments.SharedArgument`."""
         return f"{os.getpid()}.{next(_NUMBERS)}"
 
     @cached_property

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from concurrent.futures import Executor, Future
 from fractions import Fraction
 from itertools import islice
@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.search.errands import ELSEWHERE, Decisions, check, check_in_turn
-from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.calls import FOR_OTHERS, check, check_in_line
 from cascader.ethosu.search.near_misses import made_up
-from cascader.ethosu.search.replays import REACH, changed_by_replays, made_elsewhere, promising, replayed, starting_places, within_reach
-from cascader.ethosu.search.search import Found, new_candidates
-from cascader.ethosu.search.task import Candidate, Point, Show, Task, silent
-from cascader.ethosu.search.wish import Wish
+from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_places, within_reach
+from cascader.ethosu.search.request import LimitRequest
+from cascader.ethosu.search.search import Found, new_drafts
+from cascader.ethosu.search.task import Point, Show, Task, silent
 from cascader.plan.pareto import pareto
 from cascader.search.workers import in_order
 from npu_model.shapes import round_up
@@ -42,7 +42,7 @@ class FoundFrontier(Struct, frozen=True):
 
     points: tuple[Point, ...]
     bounds: LowerBounds
-    candidates: int
+    drafts: int
     replayed: int
     least_cycles: int
     """Cycles that every schedule takes, in any arena."""
@@ -62,16 +62,16 @@ NEAR = Fraction(1, 100)
 """The part of the cycles, or of the bytes, by which a schedule may be behind the best and still be as good to a user."""
 
 
-def near(points: Sequence[Point], frontier: Sequence[Point]) -> tuple[Point, ...]:
+def near(points: Sequence[Replayed], frontier: Sequence[Replayed]) -> tuple[Replayed, ...]:
     """The ``points`` that the ``frontier`` beats by no more than :data:`NEAR` in cycles or in bytes, by memory and cycles."""
 
-    def is_near(point: Point) -> bool:
+    def is_near(point: Replayed) -> bool:
         fastest = min(one.cycles for one in frontier if one.memory <= point.memory)
         smallest = min(one.memory for one in frontier if one.cycles <= point.cycles)
         return point.cycles <= fastest * (1 + NEAR) or point.memory <= smallest * (1 + NEAR)
 
-    best = {id(point.schedule) for point in frontier}
-    return tuple(sorted((p for p in points if id(p.schedule) not in best and is_near(p)), key=lambda p: (p.memory, p.cycles)))
+    best = set(frontier)
+    return tuple(sorted((p for p in points if p not in best and is_near(p)), key=lambda p: (p.memory, p.cycles)))
 
 
 REFINEMENTS = 2
@@ -81,7 +81,7 @@ _BETWEEN = 3
 """Arenas that are tried between two others."""
 
 
-def closer(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+def closer(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]:
     """Arenas in bytes that lie between the smallest point within some ``cycles`` and the next smaller one, evenly spaced.
 
     ``points`` are by ascending memory and descending cycles.
@@ -105,7 +105,7 @@ _BEYOND = (Fraction(1, 500), Fraction(1, 100), Fraction(1, 50))
 """Shares of its bytes by which each of these arenas is larger."""
 
 
-def beyond(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+def beyond(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]:
     """Arenas in bytes somewhat larger than points that miss some ``cycles`` by little, but smaller than the smallest that meets them.
 
     A few bytes more may send the search another way. ``points`` are by ascending memory and descending cycles.
@@ -123,7 +123,7 @@ _BELOW = (Fraction(1, 32), Fraction(1, 16), Fraction(3, 32))
 """Shares by which the searched arenas are smaller than the smallest that meets some cycles."""
 
 
-def below(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+def below(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]:
     """Arenas in bytes some per cent smaller than the smallest point within some ``cycles``, but larger than the smallest of all.
 
     A search with somewhat less room may end better than one with a little less. ``points`` are by ascending memory and descending cycles.
@@ -133,13 +133,13 @@ def below(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
     return tuple(sorted(size for size in sizes - {point.memory for point in points} if points and size > points[0].memory))
 
 
-def beside(points: Sequence[Point], cycles: Iterable[int]) -> tuple[int, ...]:
+def beside(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]:
     """The arenas of :func:`beyond` and of :func:`below`."""
     targets = tuple(cycles)
     return tuple(sorted({*beyond(points, targets), *below(points, targets)}))
 
 
-def _worth_changes(points: Sequence[Point], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Point, ...]:
+def _worth_changes(points: Sequence[Replayed], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Replayed, ...]:
     """The points that are changed as replays say: what answers a budget, what nearly meets a target, then from both ends.
 
     ``points`` are by ascending memory and descending cycles.
@@ -148,7 +148,7 @@ def _worth_changes(points: Sequence[Point], budgets: Iterable[int], targets: Ite
     nearly = [[point for point in points if target < point.cycles <= target * (1 + NEAR)] for target in targets]
     ends = [point for pair in zip(points, points[::-1], strict=True) for point in pair]
     ordered = [point for some in (*fastest, *nearly, ends) for point in some]
-    return tuple({id(point): point for point in ordered}.values())
+    return tuple(dict.fromkeys(ordered))
 
 
 CHECKED_AHEAD = 2
@@ -156,29 +156,21 @@ CHECKED_AHEAD = 2
 
 
 class _Checks:
-    """The checks of a frontier's points; ``forms`` has the form of a point by the identity of its schedule's network.
+    """The checks of a frontier's points. Those of points that are ``likely`` to be reported may begin while other processes are idle."""
 
-    Those of points that are ``likely`` to be reported may begin while other processes have nothing else to do.
-    """
-
-    def __init__(self, likely: Iterable[Point], forms: Mapping[int, Form], executor: Executor) -> None:
+    def __init__(self, likely: Iterable[Replayed], executor: Executor) -> None:
         self._likely = iter(likely)
-        self._forms = forms
         self._executor = executor
-        self._begun: dict[int, tuple[Point, Future[None]]] = {}
-
-    def _terms(self, point: Point) -> tuple[Decisions, Form]:
-        return Decisions.of(Candidate(point.schedule, point.estimate)), self._forms[id(point.schedule.network)]
+        self._begun: dict[Replayed, Future[None]] = {}
 
     def ahead(self) -> None:
         """Ask other processes for a few checks that are likely to be needed."""
         for point in islice(self._likely, CHECKED_AHEAD):
-            self._begun[id(point)] = point, self._executor.submit(check_in_turn, ELSEWHERE, *self._terms(point))
+            self._begun[point] = self._executor.submit(check_in_line, FOR_OTHERS, point.draft, point.form)
 
-    def require(self, points: Iterable[Point]) -> None:
+    def require(self, points: Iterable[Replayed]) -> None:
         """Wait for the checks of the points that are reported. InputError if one of them breaks a rule of schedules."""
-        wanted = [(point, self._begun.get(id(point))) for point in points]
-        asked = [begun[1] if begun is not None else self._executor.submit(check, *self._terms(point)) for point, begun in wanted]
+        asked = [self._begun.get(point) or self._executor.submit(check, point.draft, point.form) for point in points]
         for _ in in_order(asked):
             pass
 
@@ -197,33 +189,30 @@ def frontier_of(
     arenas, some a little larger than points that miss the target by little, and schedules that are best for other costs. At last a point
     that misses it by next to nothing is changed step by step, as replays say of each change.
     """
-    explored, further = found.explored, Wish(frontier=False)
-    candidates = found.candidates
+    explored, further = found.explored, LimitRequest(frontier=False)
+    drafts = found.drafts
     if budgets:
-        candidates = (*candidates, *new_candidates(explored, candidates, replace(further, budgets=budgets), executor, show))
+        drafts = (*drafts, *new_drafts(explored, drafts, replace(further, budgets=budgets), executor, show))
     reach = inf if found.whole else REACH
-    chosen = promising(candidates, reach=reach)
-    seen = replayed(chosen, explored.forms, task.replay, executor, show)
-    points = pareto(seen)
+    seen = replayed(promising(drafts, reach=reach), explored, task.replay, executor, show)
+    count, points = len(seen), pareto(seen)
     tried = set(budgets)
     for look in (*[closer] * REFINEMENTS, beside) if targets else ():
         sizes = tuple(size for size in look(points, targets) if size not in tried)
         tried.update(sizes)
-        more = new_candidates(explored, candidates, replace(further, budgets=sizes), executor, show)
-        candidates = (*candidates, *more)
-        more = within_reach(more, candidates, reach)
-        chosen = (*chosen, *more)
-        seen = (*seen, *replayed(more, explored.forms, task.replay, executor, show))
-        points = pareto(seen)
-    starts = [place for limit in (*budgets, *closer(points, targets)) for place in starting_places(seen, limit, explored.forms)]
-    seen = (*seen, *made_elsewhere(starts, task.replay, executor, show))
+        more = new_drafts(explored, drafts, replace(further, budgets=sizes), executor, show)
+        drafts = (*drafts, *more)
+        seen = (*seen, *replayed(within_reach(more, drafts, reach), explored, task.replay, executor, show))
+        count, points = len(seen), pareto(seen)
+    starts = [place for limit in (*budgets, *closer(points, targets)) for place in starting_places(seen, limit)]
+    seen = (*seen, *started_otherwise(starts, task.replay, executor, show))
     points = pareto(seen)
-    forms = {id(form.network): form for form in explored.forms}
-    seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), explored.forms, task.replay, executor, show))
+    seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), task.replay, executor, show))
     points = pareto(seen)
-    checks = _Checks(points, forms, executor)
-    seen = (*seen, *made_up(points, targets, forms, task.replay, executor, show, checks.ahead))
+    checks = _Checks(points, executor)
+    seen = (*seen, *made_up(points, targets, task.replay, executor, show, checks.ahead))
     points = pareto(seen)
     checks.require(points)
-    bounds = lower_bounds(task.network, explored.least_live_bytes)
-    return FoundFrontier(points, bounds, len(candidates), len(chosen), explored.least_cycles(None), near(seen, points))
+    bounds, beside_them = lower_bounds(task.network, explored.least_live_bytes), near(seen, points)
+    reported, others = (tuple(one.point() for one in some) for some in (points, beside_them))
+    return FoundFrontier(reported, bounds, len(drafts), count, explored.least_cycles(None), others)

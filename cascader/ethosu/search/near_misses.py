@@ -6,23 +6,22 @@ later, and its groups are changed, by what a replay says of each change.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future
 from fractions import Fraction
 from itertools import count
 
 from msgspec import Struct, field
-from msgspec.structs import replace
 
-from cascader.ethosu.cascade import Candidate
-from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.search.errands import Decisions, Turn, replay_in_turn
+from cascader.draft.climb import climbed
+from cascader.draft.draft import Draft
+from cascader.draft.group_moves import Groups
+from cascader.draft.replayed_moves import with_later_copies
+from cascader.ethosu.search.calls import LinePlace, replay_in_line
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.replayed_changes import with_later_copies
-from cascader.ethosu.search.task import Point, Replay, Show, idle, silent
+from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.task import Replay, Show, idle, silent
 from cascader.plan.pareto import pareto
-from cascader.search.climb import climbed
-from cascader.search.local_moves import Groups
 from cascader.search.workers import drawn_ahead
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
@@ -52,14 +51,14 @@ REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
 
 
-def near_misses(points: Sequence[Point], target: int) -> tuple[Point, ...]:
+def near_misses(points: Sequence[Replayed], target: int) -> tuple[Replayed, ...]:
     """The :data:`FEW` smallest ``points`` that miss so many cycles by at most :data:`MISSED` in fewer bytes than those that meet them."""
     meeting = least_meeting(points, target)
     missing = (p for p in points if target < p.cycles <= target * (1 + MISSED) and (meeting is None or p.memory < meeting))
     return tuple(sorted(missing, key=lambda point: point.memory)[:FEW])
 
 
-def least_meeting(points: Sequence[Point], target: int) -> int | None:
+def least_meeting(points: Sequence[Replayed], target: int) -> int | None:
     """Bytes of the smallest point of at most ``target`` cycles; None if there is none."""
     return min((point.memory for point in points if point.cycles <= target), default=None)
 
@@ -74,57 +73,47 @@ class _Search(Struct, frozen=True):
     show: Show
     known: dict[object, Future[int]] = field(default_factory=dict)
     """Replays by what was decided; other searches of the same comparison know them, too."""
-    turns: Iterator[int] = field(default_factory=count)
+    line: Iterator[int] = field(default_factory=count)
     """Numbers of the replays that are asked for."""
     meanwhile: Callable[[], None] = idle
     """Called where other processes have nothing to do for a while."""
 
-    def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> tuple[Point, Groups] | None:
-        """The fastest schedule for ``limit`` bytes and its groups, from the best that is found there or the groups to ``begin`` with."""
+    def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> Replayed | None:
+        """The fastest draft for ``limit`` bytes, from the best that is found there or the groups to ``begin`` with."""
         self.show(f"Changing groups by replays: {limit:,} bytes for {self.target:,} cycles")
         self.meanwhile()
         found = self.form.cascader.regrouped(limit, self.target, self._cycles_once, most, begin)
-        if found is None:
-            return None
-        made, cycles, groups = found
-        return Point(made.memory, cycles, made.cycles, made.schedule), groups
+        return None if found is None else Replayed(self.form, *found)
 
-    def _cycles(self, candidates: Iterable[Candidate]) -> Iterator[int]:
-        """The replayed cycles of some candidates, in their order."""
-        return drawn_ahead(map(self._replayed, candidates), AHEAD)
+    def _replayed(self, draft: Draft) -> Future[int]:
+        return self.executor.submit(replay_in_line, LinePlace(next(self.line)), draft, self.form, self.judge)
 
-    def _replayed(self, candidate: Candidate) -> Future[int]:
-        return self.executor.submit(replay_in_turn, Turn(next(self.turns)), Decisions.of(candidate), self.form, self.judge)
+    def _cycles_once(self, drafts: Iterable[Draft]) -> Iterator[int]:
+        """The replayed cycles of drafts that may come again, of other groups, too, in their order: each is replayed once."""
+        return drawn_ahead(map(self._replayed_once, drafts), AHEAD)
 
-    def _cycles_once(self, candidates: Iterable[Candidate]) -> Iterator[int]:
-        """The same of candidates that may come again, of other groups, too: each schedule is replayed once."""
-        return drawn_ahead(map(self._replayed_once, candidates), AHEAD)
-
-    def _replayed_once(self, candidate: Candidate) -> Future[int]:
-        made = candidate.schedule
-        decided = id(made.network), made.jobs, made.buffers, made.copies
-        answer = self.known.get(decided)
+    def _replayed_once(self, draft: Draft) -> Future[int]:
+        answer = self.known.get(draft.runs)
         if answer is None or answer.cancelled():
-            answer = self.known[decided] = self._replayed(candidate)
+            answer = self.known[draft.runs] = self._replayed(draft)
         return answer
 
-    def later(self, point: Point) -> Point:
-        """The point with copies issued later, one after the other, until a replay shows that it meets the target.
+    def later(self, missed: Replayed) -> Replayed:
+        """The draft with copies issued later, one after the other, until a replay shows that it meets the target.
 
         It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows.
         """
 
-        def moves(best: Schedule, judged: Sequence[int]) -> Iterator[tuple[int, Schedule]]:
+        def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
             return with_later_copies(best, judged[-1] if judged else 0)
 
-        def costs(schedules: Iterable[Schedule]) -> Iterator[int]:
-            self.show(f"Issuing copies later: {point.memory:,} bytes for {self.target:,} cycles")
-            return self._cycles(Candidate(made, point.estimate) for made in schedules)
+        def costs(drafts: Iterable[Draft]) -> Iterator[int]:
+            self.show(f"Issuing copies later: {missed.memory:,} bytes for {self.target:,} cycles")
+            return drawn_ahead(map(self._replayed, drafts), AHEAD)
 
-        made, cycles = climbed(point.schedule, point.cycles, moves, costs, LATER // point.cycles, self.target)
-        return replace(point, cycles=cycles, schedule=made)
+        return Replayed(self.form, *climbed(missed.draft, missed.cycles, moves, costs, LATER // missed.cycles, self.target))
 
-    def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Point]:
+    def smaller(self, low: int, high: int, groups: Groups) -> Iterator[Replayed]:
         """Find schedules in arenas between one that misses the target and one of some groups that meet it.
 
         They close up :data:`HALVINGS` times, or to :data:`ROOM` of their bytes, and once more from the beginning if the groups are others
@@ -139,16 +128,16 @@ class _Search(Struct, frozen=True):
                     break
                 found = self.at(size, FOLLOWED, (groups,))
                 if found is not None:
-                    yield found[0]
-                if found is not None and found[0].cycles <= self.target:
-                    high, groups = found[0].memory, found[1]
+                    yield found
+                if found is not None and found.cycles <= self.target:
+                    high, groups = found.memory, found.draft.part_groups
                 else:
                     low = size
             if groups == begun:
                 break
 
 
-def _made_up(points: Sequence[Point], target: int, search_in: Callable[[Point], _Search]) -> Iterator[Point]:
+def _made_up(points: Sequence[Replayed], target: int, search_in: Callable[[Replayed], _Search]) -> Iterator[Replayed]:
     """Mend the near misses of a target: each with its copies later, and others for somewhat more bytes, until one meets it."""
     meeting = least_meeting(points, target)
     for point in near_misses(points, target):
@@ -160,31 +149,26 @@ def _made_up(points: Sequence[Point], target: int, search_in: Callable[[Point], 
         limit = round_up(int(point.memory * (1 + ROOM)), ALIGNMENT)
         found = search.at(limit if meeting is None or limit < meeting else point.memory, REPLAYED)
         if found is not None:
-            yield found[0]
-            if found[0].cycles <= target:
-                least = max((one.memory for one in pareto(points) if one.memory < found[0].memory), default=0)
-                yield from search.smaller(least, found[0].memory, found[1])
+            yield found
+            if found.cycles <= target:
+                least = max((one.memory for one in pareto(points) if one.memory < found.memory), default=0)
+                yield from search.smaller(least, found.memory, found.draft.part_groups)
                 return
 
 
-def made_up(  # noqa: PLR0913  # who watches and who uses the time stand apart from what is searched
-    points: Sequence[Point],
+def made_up(  # who watches and who uses the time stand apart from what is searched
+    points: Sequence[Replayed],
     targets: Sequence[int],
-    forms: Mapping[int, Form],
     judge: Replay,
     executor: Executor,
     show: Show = silent,
     meanwhile: Callable[[], None] = idle,
-) -> Iterator[Point]:
-    """Mend the near misses of each target; ``forms`` has the form of a point by the identity of its schedule's network.
-
-    ``meanwhile`` is called where other processes have nothing to do for a while.
-    """
+) -> Iterator[Replayed]:
+    """Mend the near misses of each target; ``meanwhile`` is called where other processes have nothing to do for a while."""
     known: dict[object, Future[int]] = {}
     for target in dict.fromkeys(targets):
 
-        def search_in(point: Point, target: int = target) -> _Search:
-            form = forms[id(point.schedule.network)]
-            return _Search(form, target, judge, executor, show, known=known, meanwhile=meanwhile)
+        def search_in(point: Replayed, target: int = target) -> _Search:
+            return _Search(point.form, target, judge, executor, show, known=known, meanwhile=meanwhile)
 
         yield from _made_up(points, target, search_in)

@@ -9,14 +9,15 @@ from dataclasses import field
 
 from msgspec.structs import replace
 
+from cascader.draft.draft import Draft
 from cascader.ethosu.search.best import Best
-from cascader.ethosu.search.errands import Decisions
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.proven import MOST_PARTS, Limits, Proof
+from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import Explored, answers
-from cascader.ethosu.search.task import Point, Replay, Show
+from cascader.ethosu.search.task import Replay, Show
 
-Prover = Callable[[Form, int | None, int, Replay, Limits], tuple[Proof, tuple[Decisions, int] | None]]
+Prover = Callable[[Form, int | None, int, Replay, Limits], tuple[Proof, tuple[Draft, int] | None]]
 """A proof of a form in a budget (bytes; None: any number), beginning with the cycles of a schedule that is known and judged by a replay,
 within limits; with the fastest schedule of the form's class if it takes fewer cycles. It is sent to other processes."""
 
@@ -36,14 +37,14 @@ def has_proof(explored: Explored) -> bool:
 
 @mutable(slots=True)
 class Rounds:
-    """Proofs of all forms on their way, with the fastest schedule so far.
+    """Proofs of all forms on their way, with the ``fastest`` draft so far.
 
     All forms of the first round begin with the same cycles, so that no answer depends on how many of them run at once.
     """
 
     explored: Explored
     best: Best
-    point: Point
+    fastest: Replayed
     prover: Prover
     left: Limits
     executor: Executor
@@ -71,11 +72,11 @@ class Rounds:
         return [number for number, proof in enumerate(proofs) if proof is None or not self._done(proof)]
 
     def _done(self, proof: Proof) -> bool:
-        return proof.complete or proof.least_cycles >= self.point.cycles
+        return proof.complete or proof.least_cycles >= self.fastest.cycles
 
     def _round(self, numbers: Sequence[int], share: Limits) -> None:
         forms, budget = self.explored.forms, self.explored.useful(self.best.budget)
-        judge, begin = self.best.task.replay, self.point.cycles
+        judge, begin = self.best.task.replay, self.fastest.cycles
         asked = [self.executor.submit(self.prover, forms[number], budget, begin, judge, share) for number in numbers]
         for number, (proof, found) in zip(numbers, answers(asked, "Searching everything: {} of {} forms", self.show), strict=True):
             # What any arena of these bytes asks for is known before.
@@ -83,10 +84,9 @@ class Rounds:
             before = self.proofs.get(number)
             self.left = self.left.without(proof)
             self.proofs[number] = replace(proof, least_cycles=least) if before is None else replace(proof, least_cycles=least).after(before)
-            if found is not None and found[1] < self.point.cycles:
-                made = found[0].candidate(forms[number])
-                self.point = Point(made.memory, found[1], made.cycles, made.schedule)
-                self.best.take(self.point)
+            if found is not None and found[1] < self.fastest.cycles:
+                self.fastest = Replayed(forms[number], *found)
+                self.best.take(self.fastest)
 
     def proof(self, cycles: int) -> Proof:
         """The proofs of all forms as one; ``cycles`` are those of the answer."""

@@ -1,4 +1,4 @@
-"""Replays: the choice of candidates that are worth one, and their replayed cycles."""
+"""Replays: the choice of drafts that are worth one, and their replayed cycles."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from itertools import accumulate
 from math import inf
 
 from msgspec import Struct
-from msgspec.structs import replace
 
-from cascader.ethosu.search.errands import Decisions, change, elsewhere, replay
+from cascader.draft.draft import Draft
+from cascader.ethosu.search.calls import change, other_starts, replay
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.search import answers
-from cascader.ethosu.search.task import Candidate, Point, Replay, Show, ignored, silent
+from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.search import Explored, answers
+from cascader.ethosu.search.task import Replay, Show, ignored, silent
 
 GAIN = 0.002
 """Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
@@ -35,41 +36,35 @@ layer with its constants at home: what is expected of it is a mere sum, up to a 
 """
 
 
-def _is_plain(candidate: Candidate) -> bool:
-    """Whether every part runs whole, its constants at home."""
-    made = candidate.schedule
-    return not made.copies and len(made.jobs) == len(made.network.graph.parts)
+def _may_be_best(draft: Draft, excess: float, reach: float) -> bool:
+    """Whether a draft may be the best although it is expected to take ``excess`` times the cycles of what needs no more memory."""
+    return excess <= reach or draft.is_plain
 
 
-def _may_be_best(candidate: Candidate, excess: float, reach: float) -> bool:
-    """Whether a candidate may be the best although it is expected to take ``excess`` times the cycles of what needs no more memory."""
-    return excess <= reach or _is_plain(candidate)
-
-
-def promising(candidates: Sequence[Candidate], gain: float = GAIN, effort: int = EFFORT, reach: float = inf) -> tuple[Candidate, ...]:
-    """The candidates that are worth a replay, by ascending memory.
+def promising(drafts: Sequence[Draft], gain: float = GAIN, effort: int = EFFORT, reach: float = inf) -> tuple[Draft, ...]:
+    """The drafts that are worth a replay, by ascending memory.
 
     First come all that are expected to save ``gain`` of the cycles of every such one that needs no more memory. Others follow, first
     those that are least slower than what needs no more memory, until all together have ``effort`` expected cycles. None of the
     others is expected to be more than ``reach`` times as slow as what needs no more memory.
     """
-    ordered = sorted(candidates, key=lambda c: (c.memory, c.cycles))
+    ordered = sorted(drafts, key=lambda one: (one.memory, one.cycles))
     excess, fastest = [], inf
-    for candidate in ordered:
-        excess.append(candidate.cycles / fastest)
-        fastest = candidate.cycles if excess[-1] <= 1 - gain else fastest
-    kept: set[int] = set()
+    for draft in ordered:
+        excess.append(draft.cycles / fastest)
+        fastest = draft.cycles if excess[-1] <= 1 - gain else fastest
+    chosen: set[int] = set()
     total = 0
     for index in sorted(range(len(ordered)), key=lambda i: (excess[i], i)):
         if excess[index] <= 1 - gain or total + ordered[index].cycles <= effort:
             if not _may_be_best(ordered[index], excess[index], reach):
                 continue
-            kept.add(index)
+            chosen.add(index)
             total += ordered[index].cycles
-    return tuple(candidate for index, candidate in enumerate(ordered) if index in kept)
+    return tuple(draft for index, draft in enumerate(ordered) if index in chosen)
 
 
-def within_reach(some: Sequence[Candidate], found: Sequence[Candidate], reach: float = REACH) -> tuple[Candidate, ...]:
+def within_reach(some: Sequence[Draft], found: Sequence[Draft], reach: float = REACH) -> tuple[Draft, ...]:
     """Those of ``some`` that take at most ``reach`` times the fewest expected cycles of all that were ``found`` in as many bytes."""
     fewest = [min(other.cycles for other in (one, *found) if other.memory <= one.memory) for one in some]
     return tuple(one for one, cycles in zip(some, fewest, strict=True) if _may_be_best(one, one.cycles / max(cycles, 1), reach))
@@ -81,37 +76,36 @@ FEW = 3
 """Schedules that are replayed for a budget whatever is expected of them."""
 
 
-def close(candidates: Sequence[Candidate], effort: int = EFFORT // 10) -> tuple[Candidate, ...]:
-    """The candidates for one budget that are worth a replay, the one expected to be fastest first.
+def close(drafts: Sequence[Draft], effort: int = EFFORT // 10) -> tuple[Draft, ...]:
+    """The drafts for one budget that are worth a replay, the one expected to be fastest first.
 
     These are all that are expected to take at most :data:`CLOSE` times the fewest cycles, and at least :data:`FEW`. Others follow until
     all together have ``effort`` expected cycles: what the search expects of a small network is off by more.
     """
-    ordered = sorted(candidates, key=lambda c: (c.cycles, c.memory))
-    totals = accumulate(candidate.cycles for candidate in ordered)
+    ordered = sorted(drafts, key=lambda one: (one.cycles, one.memory))
+    totals = accumulate(draft.cycles for draft in ordered)
     return tuple(
-        candidate
-        for index, (candidate, total) in enumerate(zip(ordered, totals, strict=True))
-        if index < FEW or candidate.cycles <= CLOSE * ordered[0].cycles or total <= effort
+        draft
+        for index, (draft, total) in enumerate(zip(ordered, totals, strict=True))
+        if index < FEW or draft.cycles <= CLOSE * ordered[0].cycles or total <= effort
     )
 
 
-Took = Callable[[Point], None]
-"""Listener that is told of a point as soon as it is there."""
+Took = Callable[[Replayed], None]
+"""Listener that is told of a replayed draft as soon as it is there."""
 
 
 def replayed(
-    candidates: Sequence[Candidate], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, took: Took = ignored
-) -> tuple[Point, ...]:
-    """The candidates of some forms with what their replay shows, in their order; ``took`` is told of each."""
-    form_of = {id(form.network): form for form in forms}
-    asked = [executor.submit(replay, Decisions.of(c), form_of[id(c.schedule.network)], judge) for c in candidates]
-    cycles = answers(asked, "Replaying: {} of {} schedules", show)
-    points = []
-    for candidate, answer in zip(candidates, cycles, strict=True):
-        points.append(Point(candidate.memory, answer, candidate.cycles, candidate.schedule))
-        took(points[-1])
-    return tuple(points)
+    drafts: Sequence[Draft], explored: Explored, judge: Replay, executor: Executor, show: Show = silent, took: Took = ignored
+) -> tuple[Replayed, ...]:
+    """The drafts with what their replay shows, in their order; ``took`` is told of each."""
+    pairs = [(explored.form_of(draft), draft) for draft in drafts]
+    asked = [executor.submit(replay, draft, form, judge) for form, draft in pairs]
+    found = []
+    for (form, draft), cycles in zip(pairs, answers(asked, "Replaying: {} of {} schedules", show), strict=True):
+        found.append(Replayed(form, draft, cycles))
+        took(found[-1])
+    return tuple(found)
 
 
 OTHERS = 12_000_000
@@ -121,28 +115,26 @@ USUAL_OTHERS = 15
 """Replays that these are expected to take: where they are not affordable, as of a large network, there are none."""
 
 
-def starting_places(points: Iterable[Point], limit: int, forms: Sequence[Form]) -> list[tuple[Form, int]]:
-    """The form of the fastest of some ``points`` of at most ``limit`` bytes, with that limit.
+def starting_places(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
+    """The form of the fastest draft of at most ``limit`` bytes, with that limit.
 
     None if its options have no other costs, or if their replays would take more than :data:`OTHERS`.
     """
-    form_of = {id(form.network): form for form in forms}
-    fastest = min((point for point in points if point.memory <= limit), key=lambda point: (point.cycles, point.memory), default=None)
+    fastest = min((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory), default=None)
     if fastest is None or USUAL_OTHERS * fastest.cycles > OTHERS:
         return []
-    form = form_of[id(fastest.schedule.network)]
-    return [(form, limit)] if form.options.other_costs else []
+    return [(fastest.form, limit)] if fastest.form.options.other_costs else []
 
 
-def made_elsewhere(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Point, ...]:
-    """Replayed schedules that are best for other costs, in some forms and limits (bytes).
+def started_otherwise(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Replayed, ...]:
+    """Replayed drafts that are best for other costs, in some forms and limits (bytes).
 
-    What a search expects is off by some per cent. A schedule that is best where the decoder of weights is faster or slower is another
+    What a search expects is off by some per cent. A draft that is best where the decoder of weights is faster or slower is another
     start, which may end better.
     """
-    tried = [executor.submit(elsewhere, form, limit, judge, OTHERS) for form, limit in places]
+    tried = [executor.submit(other_starts, form, limit, judge, OTHERS) for form, limit in places]
     found = zip(places, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
-    return tuple(Point(made.arena_size, cycles, made.cycles, made.schedule(form)) for (form, _), some in found for made, cycles in some)
+    return tuple(Replayed(form, draft, cycles) for (form, _), some in found for draft, cycles in some)
 
 
 USUAL_REPLAYS = 100
@@ -150,15 +142,15 @@ USUAL_REPLAYS = 100
 
 
 class Effort(Struct, frozen=True):
-    """Effort of changes by replays: the cycles that those of one schedule's blocks take at most, and how many schedules take as much."""
+    """Effort of changes by replays: the cycles that those of one draft's blocks take at most, and how many drafts take as much."""
 
     cycles: int
-    points: int
+    drafts: int
 
-    def affordable(self, points: Sequence[Point]) -> Sequence[Point]:
-        """The first of some points: as many as take that effort together where each takes its usual replays; one at least."""
-        totals = accumulate(min(self.cycles, USUAL_REPLAYS * point.cycles) for point in points)
-        return points[: max(1, sum(total <= self.points * self.cycles for total in totals))]
+    def affordable(self, found: Sequence[Replayed]) -> Sequence[Replayed]:
+        """The first of some drafts: as many as take that effort together where each takes its usual replays; one at least."""
+        totals = accumulate(min(self.cycles, USUAL_REPLAYS * one.cycles) for one in found)
+        return found[: max(1, sum(total <= self.drafts * self.cycles for total in totals))]
 
 
 WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
@@ -166,17 +158,10 @@ WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
 
 
 def changed_by_replays(
-    points: Sequence[Point], forms: Sequence[Form], judge: Replay, executor: Executor, show: Show = silent, effort: Effort = WHOLE_EFFORT
-) -> tuple[Point, ...]:
-    """Those of the first points that other blocks or copies make faster, with these."""
-    form_of = {id(form.network): form for form in forms}
-    asked = [(form_of[id(point.schedule.network)], point) for point in effort.affordable(points)]
-    tried = [executor.submit(change, form, Decisions.of(_candidate(p)), p.cycles, judge, effort.cycles) for form, p in asked]
-    found = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
-    return tuple(
-        replace(point, cycles=cycles, schedule=made.schedule(form)) for (form, point), (made, cycles) in found if cycles < point.cycles
-    )
-
-
-def _candidate(point: Point) -> Candidate:
-    return Candidate(point.schedule, point.estimate)
+    found: Sequence[Replayed], judge: Replay, executor: Executor, show: Show = silent, effort: Effort = WHOLE_EFFORT
+) -> tuple[Replayed, ...]:
+    """Those of the first drafts that other blocks or copies make faster, with these."""
+    asked = effort.affordable(found)
+    tried = [executor.submit(change, one.form, one.draft, one.cycles, judge, effort.cycles) for one in asked]
+    changed = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
+    return tuple(Replayed(one.form, draft, cycles) for one, (draft, cycles) in changed if cycles < one.cycles)

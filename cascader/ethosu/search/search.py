@@ -9,13 +9,14 @@ from typing import TypeVar
 
 from msgspec import Struct
 
+from cascader.draft.draft import Draft
 from cascader.ethosu.forms.spread import Thunk
+from cascader.ethosu.search.calls import Outline, at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.cuts import CycleBound
-from cascader.ethosu.search.errands import Outline, at_limit, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.task import Candidate, Origin, Show, Task, ignored, silent
-from cascader.ethosu.search.wish import Wish
+from cascader.ethosu.search.request import LimitRequest
+from cascader.ethosu.search.task import Origin, Show, Task, ignored, silent
 from cascader.search.workers import in_order, prepare
 
 T = TypeVar("T")
@@ -36,8 +37,8 @@ _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
 
-Came = Callable[[Candidate], None]
-"""Listener that is told of a candidate as soon as it is there."""
+Came = Callable[[Form, Draft], None]
+"""Listener that is told of a form's draft as soon as it is there."""
 
 Known = Callable[[], int]
 """Says the fewest cycles of any schedule that was replayed so far and is as good an answer."""
@@ -75,6 +76,10 @@ class Explored(Struct, frozen=True):
         bounds = dict(zip(self.forms, self.bounds, strict=True))
         return [(form, limit) for form, limit in places if bounds[form].at(limit) <= cycles] or list(places)
 
+    def form_of(self, draft: Draft) -> Form:
+        """The form of a draft."""
+        return next(form for form in self.forms if form.place.number == draft.form)
+
     @property
     def least_live_bytes(self) -> int:
         """Bytes that every schedule of the kinds that are searched holds at some step."""
@@ -82,9 +87,9 @@ class Explored(Struct, frozen=True):
 
 
 class Found(Struct, frozen=True):
-    """Result of a search: its candidates in a fixed order, and the forms of which further budgets can be asked."""
+    """Result of a search: its drafts in a fixed order, and the forms of which further budgets can be asked."""
 
-    candidates: tuple[Candidate, ...]
+    drafts: tuple[Draft, ...]
     explored: Explored
     whole: bool = False
     """Whether every limit was searched to its end, as nothing that is expected may decide."""
@@ -131,39 +136,41 @@ def _searched(origins: Sequence[Origin], outlines: Sequence[Outline]) -> list[in
 
 
 def search(
-    explored: Explored, wish: Wish, executor: Executor, show: Show = silent, came: Came = ignored, known: Known = nothing_known
+    explored: Explored, request: LimitRequest, executor: Executor, show: Show = silent, came: Came = ignored, known: Known = nothing_known
 ) -> Found:
-    """Make the schedules that are wished for, form by form, without repeats; the order does not depend on the executor.
+    """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
 
-    ``came`` is told of each candidate. Places at which every schedule is proven to take more cycles than are ``known`` are left.
+    ``came`` is told of each draft. Places at which every schedule is proven to take more cycles than are ``known`` are left.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
-    places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*wish.budgets, *wish.limits(rungs)))]
-    whole = wish.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
+    places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
+    whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
     if not whole:
-        for part, times in HOPEFUL_ANYWHERE if wish.near is None else HOPEFUL:
+        for part, times in HOPEFUL_ANYWHERE if request.near is None else HOPEFUL:
             promised = answers([executor.submit(promise, *place, part) for place in places], "Looking at {} of {} memory limits", show)
-            places = list(hopeful(places, list(promised), wish, times))
+            places = list(hopeful(places, list(promised), request, times))
     places = explored.open(places, known())
-    asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if wish.smallest else []
+    asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show)
-    candidates = []
+    drafts = []
     for (form, _), some in zip(asked, made, strict=True):
-        for decided in some:
-            candidates.append(decided.candidate(form))
-            came(candidates[-1])
-    return Found(distinct(candidates), explored, whole)
+        for draft in some:
+            drafts.append(draft)
+            came(form, draft)
+    return Found(distinct(drafts), explored, whole)
 
 
-def new_candidates(
-    explored: Explored, known: Sequence[Candidate], wish: Wish, executor: Executor, show: Show = silent
-) -> tuple[Candidate, ...]:
-    """The candidates that are wished for and not among the ``known`` ones."""
-    return distinct((*known, *search(explored, wish, executor, show).candidates))[len(known) :]
+def new_drafts(
+    explored: Explored, known: Sequence[Draft], request: LimitRequest, executor: Executor, show: Show = silent
+) -> tuple[Draft, ...]:
+    """The drafts that are asked for and not among the ``known`` ones."""
+    return distinct((*known, *search(explored, request, executor, show).drafts))[len(known) :]
 
 
-def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], wish: Wish, times: Fraction) -> Iterator[tuple[Form, int]]:
+def hopeful(
+    places: Sequence[tuple[Form, int]], promised: Sequence[int | None], request: LimitRequest, times: Fraction
+) -> Iterator[tuple[Form, int]]:
     """The places (form, limit) that promise at most ``times`` the fewest cycles of all places with as few bytes.
 
     All limits near a budget count as having its bytes. Of each form that place stays, too, that promises the fewest cycles, if it is
@@ -174,7 +181,7 @@ def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], 
     for (form, _), cycles in zip(places, promised, strict=True):
         if cycles is not None:
             best[id(form)] = min(cycles, best.get(id(form), cycles))
-    room = max(wish.budgets, default=0) if wish.near is not None else 0
+    room = max(request.budgets, default=0) if request.near is not None else 0
     known = [(limit, cycles) for (_, limit), cycles in zip(places, promised, strict=True) if cycles is not None]
     for (form, limit), cycles in zip(places, promised, strict=True):
         fewest = min((other for at, other in known if at <= max(limit, room)), default=None)
@@ -192,10 +199,9 @@ def answers(asked: Sequence[Future[T]], doing: str, show: Show) -> Iterator[T]:
             show(doing.format(done, len(asked)))
 
 
-def distinct(candidates: Iterable[Candidate]) -> tuple[Candidate, ...]:
-    """The candidates without repeats."""
-    kept: dict[object, Candidate] = {}
-    for c in candidates:
-        # All candidates of a form have its network, and no others have.
-        kept.setdefault((id(c.schedule.network), c.schedule.jobs, c.schedule.buffers, c.schedule.copies), c)
-    return tuple(kept.values())
+def distinct(drafts: Iterable[Draft]) -> tuple[Draft, ...]:
+    """The first of all drafts that run alike."""
+    known: dict[object, Draft] = {}
+    for draft in drafts:
+        known.setdefault(draft.runs, draft)
+    return tuple(known.values())

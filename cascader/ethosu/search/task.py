@@ -8,7 +8,6 @@ from functools import partial
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cascader.ethosu.cascade import Candidate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import forms, is_flat
 from cascader.ethosu.forms.constant_places import best_places
@@ -26,7 +25,7 @@ from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.brief import Brief
 from npu_model.memory.system import MemorySystem
 
-__all__ = ["Candidate", "Choice", "Origin", "Point", "Price", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
+__all__ = ["Choice", "Origin", "Point", "Price", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
 Show = Callable[[str], None]
 """Listener that is told what is being done now."""
@@ -40,8 +39,8 @@ def idle() -> None:
     """Do nothing while others work."""
 
 
-def ignored(_made: object) -> None:
-    """Listener that waits for nothing that is on the way: no candidate, no point, no cycles."""
+def ignored(*_made: object) -> None:
+    """Listener that waits for nothing that is on the way: no draft, no point."""
 
 
 class Point(Brief, frozen=True):

@@ -14,13 +14,14 @@ from cascades import expected, outputs
 from msgspec.structs import fields, replace
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.draft.drafter import DraftOptions
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import sizes, variants
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.plans import PlanOptions
-from cascader.search.candidates import DraftOptions
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.footprint import footprint
@@ -94,8 +95,7 @@ def test_every_option_has_a_switch_and_of_three_switches_every_combination_is_ru
         assert {seen.count(every) for every in product((0, 1), repeat=3)} == {len(RUNS) // 8}
 
 
-def assert_valid(candidate: Candidate, name: str) -> None:
-    schedule = candidate.schedule
+def assert_valid(schedule: Schedule, name: str) -> None:
     check_schedule(schedule)
     lowered = lower(schedule)
     peak = footprint(lowered.programs, lowered.inputs, lowered.outputs).peak
@@ -105,20 +105,20 @@ def assert_valid(candidate: Candidate, name: str) -> None:
 
 
 @cache
-def smallest_of(name: str, run: int) -> tuple[Candidate, ...]:
+def smallest_of(name: str, run: int) -> tuple[Schedule, ...]:
     """The smallest schedule of each variant, then those of twice its arena; pieces of weights may be small, for these networks are."""
-    found: list[Candidate] = []
+    found: list[Schedule] = []
     with patch.object(sizes, "_SMALLEST_PIECE", 1024):
         for form in variants(network(name), DEFAULT, SYSTEM, options(run)):
             variant = Cascader(form, DEFAULT, SYSTEM, options(run))
             smallest = variant.smallest()
-            found.append(smallest)
+            found.append(variant.schedule(smallest))
             for budget in (smallest.memory, smallest.memory * 5 // 4):
-                fitting = variant.schedules_at(budget)
+                fitting = variant.drafts_at(budget)
                 assert fitting
-                assert all(candidate.memory <= budget for candidate in fitting)
-                assert [candidate.cycles for candidate in fitting] == sorted(candidate.cycles for candidate in fitting)
-                found += fitting
+                assert all(draft.memory <= budget for draft in fitting)
+                assert [draft.cycles for draft in fitting] == sorted(draft.cycles for draft in fitting)
+                found += map(variant.schedule, fitting)
     return tuple(found)
 
 
@@ -133,8 +133,8 @@ def smallest_of(name: str, run: int) -> tuple[Candidate, ...]:
 def test_whatever_is_switched_on_or_off_schedules_fit_their_arena_and_compute_the_network(name: str, run: int) -> None:
     found = smallest_of(name, run)
     assert found
-    for candidate in found:
-        assert_valid(candidate, name)
+    for schedule in found:
+        assert_valid(schedule, name)
 
 
 @pytest.mark.parametrize("run", RUNS[::32])
@@ -142,6 +142,4 @@ def test_the_same_options_give_the_same_schedules(run: int) -> None:
     first = smallest_of("tiny_residual", run)
     smallest_of.cache_clear()
     again = smallest_of("tiny_residual", run)
-    assert [(c.schedule.jobs, c.schedule.buffers, c.schedule.copies, c.cycles) for c in first] == [
-        (c.schedule.jobs, c.schedule.buffers, c.schedule.copies, c.cycles) for c in again
-    ]
+    assert [(one.jobs, one.buffers, one.copies) for one in first] == [(one.jobs, one.buffers, one.copies) for one in again]

@@ -45,12 +45,12 @@ def option(cycles: int) -> BlockOption:
 
 def unknown(kernels: Sequence[KernelOperation | None]) -> JobKernels:
     """Kernels of whose pairs nothing is known."""
-    return JobKernels(lambda: kernels, None)
+    return JobKernels(kernels.__getitem__, None)
 
 
 def alike(kernels: Sequence[KernelOperation | None]) -> JobKernels:
     """The same kernels, which all are one, as are their pairs."""
-    return JobKernels(lambda: kernels, [-1, *(0 if one and two else -1 for one, two in pairwise(kernels))][: len(kernels)])
+    return JobKernels(kernels.__getitem__, [-1, *(0 if one and two else -1 for one, two in pairwise(kernels))][: len(kernels)])
 
 
 Chain = list[list[BlockOption]]
@@ -178,10 +178,9 @@ def replayed(schedule: Schedule, blocks: Sequence[BlockOption | None]) -> int:
 def cycles_by_choice(name: str) -> tuple[tuple[int, int, int], ...]:
     """Cycles of schedules in 1, 1.5, 2 and 4 times the smallest arena: chosen together, the layers' own blocks, each job's fastest."""
     cascader, found = Cascader(network(name), DEFAULT, SYSTEM), []
-    smallest = cascader.smallest().schedule.arena_size
+    smallest = cascader.smallest().memory
     for budget in (smallest, smallest * 3 // 2, smallest * 2, smallest * 4):
-        candidate = cascader.schedules_at(budget)[0]
-        schedule = candidate.schedule
+        schedule = cascader.schedule(cascader.drafts_at(budget)[0])
         options = options_of(cascader, schedule)
         own = [some[0] if some else None for some in options]
         fastest = [min(some, key=lambda option: option.cycles) if some else None for some in options]

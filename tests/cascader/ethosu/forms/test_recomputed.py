@@ -8,9 +8,9 @@ from functools import cache
 
 import numpy as np
 import pytest
+from cascades import smallest
 from scheduling import DEFAULT
 
-from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import segment
@@ -90,9 +90,9 @@ def outputs(schedule: Schedule, image: np.ndarray) -> list[np.ndarray]:
 def require_same(before: Network, after: Network) -> None:
     image = drawn(before)
     expected = outputs(schedule_layer_by_layer(before, DEFAULT), image)
-    smallest = Cascader(after, DEFAULT, SYSTEM).smallest().schedule
-    check_schedule(smallest)
-    for schedule in (schedule_layer_by_layer(after, DEFAULT), smallest):
+    least = smallest(after, SYSTEM)
+    check_schedule(least)
+    for schedule in (schedule_layer_by_layer(after, DEFAULT), least):
         assert all(np.array_equal(a, b) for a, b in zip(expected, outputs(schedule, image), strict=True))
 
 

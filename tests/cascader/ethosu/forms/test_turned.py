@@ -176,11 +176,11 @@ def test_turned_tensors_have_their_columns_as_rows_and_an_image_whose_rows_lie_a
 def fastest(options: CascadeOptions) -> int:
     """Replayed cycles of the best schedule in an arena with room for everything."""
     found = [
-        candidate
+        cascader.schedule(draft)
         for cascader in (Cascader(form, DEFAULT, SYSTEM, options) for form in variants(narrow(), DEFAULT, SYSTEM, options))
-        for candidate in cascader.schedules_at(schedule_layer_by_layer(narrow(), DEFAULT).arena_size * 2)
+        for draft in cascader.drafts_at(schedule_layer_by_layer(narrow(), DEFAULT).arena_size * 2)
     ]
-    return min(quick_cycles(lower(candidate.schedule), SYSTEM) for candidate in found)
+    return min(quick_cycles(lower(schedule), SYSTEM) for schedule in found)
 
 
 def test_turning_pays_for_odd_widths_and_leaves_a_network_of_even_ones_alone() -> None:

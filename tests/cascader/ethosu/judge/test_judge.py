@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from functools import cache
-from itertools import chain, pairwise
+from itertools import chain, islice, pairwise
 
 import pytest
 from cascades import cascade, cuts
@@ -13,20 +13,21 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
+from cascader.draft.replayed_moves import with_later_copies
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.codegen.lowering import kernels, lower
+from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.blockdep import Dependency, block_distance
+from cascader.ethosu.job.draft_kernels import DraftKernels
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_content
 from cascader.ethosu.judge import tables as module
-from cascader.ethosu.judge.flat_draft import Numbering
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replayer, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.schedule.drafts import draft_of
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.search.replayed_changes import with_later_copies
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
@@ -53,9 +54,9 @@ def schedules(name: str) -> tuple[Schedule, ...]:
         plans = Cascader(network(name), DEFAULT, SYSTEM)
         limits = plans.limits()
         for limit in (limits[0], limits[len(limits) // 2], limits[-1]):
-            for candidate in plans.schedules_at(limit)[:2]:
-                yield candidate.schedule
-                yield from (later for _, later in zip(range(2), (one for _, one in with_later_copies(candidate.schedule)), strict=False))
+            for draft in plans.drafts_at(limit)[:2]:
+                later = (one for _, one in islice(with_later_copies(draft), 2))
+                yield from map(plans.schedule, (draft, *later))
 
     found = tuple(made())
     return *found, found[0]
@@ -67,9 +68,9 @@ def require_same_rows(plans: Sequence[Schedule], system: MemorySystem = SYSTEM) 
     replay, compiled = Replayer(quick_cycles, system), compiled_cache(device, system, DEFAULT_TIMING)
     flat = flat_replay(replay, device.name)
     assert flat is not None
-    tables, works, numbering = Tables(form, device), Works(form, device, flat), Numbering(form)
+    tables, works = Tables(form, device), Works(form, device, flat)
     for plan in plans:
-        issued, lowered = tables.issued(numbering.flat(plan), works), lower(plan, checked=False)
+        issued, lowered = tables.issued(draft_of(plan), works), lower(plan, checked=False)
         assert issued is not None
         assert [list(one.rows) for one in issued] == [compiled.rows(program) for program in lowered.programs]
         assert sum(flat.cycles(one.rows, one.works) for one in issued) == quick_cycles(lowered, system)
@@ -118,7 +119,7 @@ def test_schedules_of_every_kind_have_the_rows_and_cycles_of_what_they_are_lower
     for form, system in forms_of(name, device):
         plans = Cascader(form, device, system)
         limits = plans.limits()
-        found = [candidate.schedule for limit in (limits[0], limits[-1]) for candidate in plans.schedules_at(limit)[:2]]
+        found = [plans.schedule(draft) for limit in (limits[0], limits[-1]) for draft in plans.drafts_at(limit)[:2]]
         require_same_rows((*found, schedule_layer_by_layer(form, device)), system)
 
 
@@ -139,7 +140,7 @@ def test_tensors_outside_the_arena_are_read_and_written_through_their_own_ports(
     form = with_homes(network("ds_cnn"), [wanted_home(text, SYSTEM) for text in homes])
     system = on_ports(SYSTEM, form.homes)
     plans = Cascader(form, DEFAULT, system)
-    require_same_rows([candidate.schedule for candidate in plans.schedules_at(plans.limits()[-1])], system)
+    require_same_rows([plans.schedule(draft) for draft in plans.drafts_at(plans.limits()[-1])], system)
 
 
 def test_a_replay_that_knows_networks_alone_judges_as_well() -> None:
@@ -149,7 +150,7 @@ def test_a_replay_that_knows_networks_alone_judges_as_well() -> None:
     plans = schedules("cpu")
     ours, theirs = (Judge(plans[0].network, DEFAULT, one) for one in (REPLAY, replay))
     for plan in plans[:3]:
-        assert ours.cycles(plan) + 1 == theirs.cycles(plan)
+        assert ours.cycles(draft_of(plan)) + 1 == theirs.cycles(draft_of(plan))
 
 
 @needs_core
@@ -158,14 +159,13 @@ def test_two_kernels_of_a_known_pair_are_coupled_as_the_pair_was(name: str) -> N
     """Schedules of several arenas have the same kernels at other addresses, some of which meet there alone."""
     device, known, again = accelerator(DEFAULT), dict[int, tuple[int, int]](), 0
     form = schedules(name)[0].network
-    tables, numbering = Tables(form, device), Numbering(form)
+    tables, makers = Tables(form, device), DraftKernels(form)
     for made in schedules(name):
         shift = replace(made, buffers=tuple(replace(one, address=one.address + ALIGNMENT) for one in made.buffers))
         for plan in (made, shift):
-            own = replace(plan, jobs=tuple(replace(job, block=None) for job in plan.jobs))
-            for pair, (before, after) in zip(
-                tables.pairs(numbering.flat(own)), chain([(None, None)], pairwise(kernels(plan))), strict=True
-            ):
+            own = draft_of(replace(plan, jobs=tuple(replace(job, block=None) for job in plan.jobs)))
+            kernels = [makers.kernel(own, step) for step in range(len(plan.jobs))]
+            for pair, (before, after) in zip(tables.pairs(own), chain([(None, None)], pairwise(kernels)), strict=True):
                 assert (pair < 0) == (before is None or after is None)
                 if before is not None and after is not None:
                     coupled = block_distance(before, after, device), Dependency(before, after).limit
@@ -178,7 +178,7 @@ def test_two_kernels_of_a_known_pair_are_coupled_as_the_pair_was(name: str) -> N
 def test_pairs_that_were_forgotten_have_other_numbers(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "MOST", 0)
     plan = schedules("tiny_residual")[0]
-    tables, draft = Tables(plan.network, accelerator(DEFAULT)), Numbering(plan.network).flat(plan)
+    tables, draft = Tables(plan.network, accelerator(DEFAULT)), draft_of(plan)
     first, second = ({pair for pair in tables.pairs(draft) if pair >= 0} for _ in range(2))
     assert first
     assert first.isdisjoint(second)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from cascades import smallest
 from scheduling import DEFAULT
 
-from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
@@ -26,6 +26,6 @@ def test_a_cascade_through_an_average_with_padding_computes_the_same(window: tup
     x = net.average_pool(x, window, strides=(1, 1), padding="SAME")
     network = import_network(net.finish([net.conv2d(x, 8)]), DEFAULT)
     image = np.random.default_rng(3).integers(-128, 128, (1, 22, 17, 3), dtype=np.int8)
-    schedules = schedule_layer_by_layer(network, DEFAULT), Cascader(network, DEFAULT, SYSTEM).smallest().schedule
+    schedules = schedule_layer_by_layer(network, DEFAULT), smallest(network, SYSTEM)
     first, second = (next(iter(run(lower(schedule), [image]).values())) for schedule in schedules)
     assert np.array_equal(first, second)

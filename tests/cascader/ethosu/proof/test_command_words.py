@@ -22,8 +22,8 @@ def lowered(name: str) -> list[CompiledNetwork]:
 
     plans = Cascader(import_network(build(name), DEFAULT) if name == "mnist" else network(name), DEFAULT, SYSTEM)
     limits = plans.limits()
-    made = [candidate for limit in (limits[0], limits[len(limits) // 2], limits[-1]) for candidate in plans.schedules_at(limit)[:3]]
-    return [lower(candidate.schedule) for candidate in made]
+    made = [draft for limit in (limits[0], limits[len(limits) // 2], limits[-1]) for draft in plans.drafts_at(limit)[:3]]
+    return [lower(plans.schedule(draft)) for draft in made]
 
 
 @pytest.mark.parametrize("name", ["tiny_conv", "tiny_residual", "ds_cnn", "mnist"])

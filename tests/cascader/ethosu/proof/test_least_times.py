@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cascader.draft.group_moves import Groups
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
@@ -24,7 +25,6 @@ from cascader.ethosu.proof.state import NO_REST, ProofState
 from cascader.ethosu.search.divisions import Divisions
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import StripeJob
-from cascader.search.local_moves import Groups
 from npu_model.memory.system import MemorySystem, Pulse
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
@@ -126,7 +126,7 @@ def test_no_schedule_takes_fewer_cycles_than_its_bound(data: st.DataObject, name
     budget = data.draw(st.sampled_from([room, room * 3 // 4 // 16 * 16, room * 5 // 8 // 16 * 16]))
     roomy = with_room(plans, SYSTEMS[system], groups, chosen, budget)
     for draft in plans.copy_sets.drafts(groups, chosen, budget, shares=False):
-        made = plans.realise(draft).schedule
+        made = plans.schedule(plans.in_blocks(draft))
         assert anyhow <= least <= roomy <= quick_cycles(lower(made), SYSTEMS[system], TIMINGS[timing])
 
 
@@ -152,7 +152,7 @@ def test_no_schedule_takes_fewer_cycles_than_what_is_said_ahead_of_its_end(
     if jobs[cut].part not in chosen:
         assert times.read(before, jobs[cut]) <= times.after(before, jobs[cut : cut + 1], chosen).cycles
     for draft in plans.copy_sets.drafts(groups, chosen, plans.copy_sets.room(groups), shares=False):
-        replayed = quick_cycles(lower(plans.realise(draft).schedule), SYSTEMS[system], TIMINGS[timing])
+        replayed = quick_cycles(lower(plans.schedule(plans.in_blocks(draft))), SYSTEMS[system], TIMINGS[timing])
         assert times.whole(before, group.last + 1, left) <= replayed
 
 
@@ -165,7 +165,7 @@ def test_the_blocks_are_those_that_the_search_chooses(data: st.DataObject, name:
     parts = [part for part in range(len(plans.graph.parts)) if plans.cost.constant_bytes(part)]
     chosen = frozenset(data.draw(st.sets(st.sampled_from(parts))) if parts else ())
     for draft in plans.copy_sets.drafts(groups, chosen, plans.copy_sets.room(groups), shares=False):
-        made = plans.realise(draft).schedule
+        made = plans.schedule(plans.in_blocks(draft))
         assert all(block is None or block == job.block for block, job in zip(blocks(times, jobs, chosen), made.jobs, strict=True))
 
 
@@ -176,7 +176,7 @@ def test_a_copy_waits_until_no_kernel_needs_its_room() -> None:
     chosen = frozenset(part for part in range(len(plans.graph.parts)) if plans.cost.constant_bytes(part))
     ample, scarce = (with_room(plans, SYSTEM, groups, chosen, budget) for budget in (1 << 20, 17152))
     (draft, *_) = plans.copy_sets.drafts(groups, chosen, 17152, shares=False)
-    assert 1.1 * ample < scarce <= quick_cycles(lower(plans.realise(draft).schedule), SYSTEM)
+    assert 1.1 * ample < scarce <= quick_cycles(lower(plans.schedule(plans.in_blocks(draft))), SYSTEM)
 
 
 def test_the_bounds_of_the_default_timing_are_near() -> None:
@@ -185,7 +185,7 @@ def test_the_bounds_of_the_default_timing_are_near() -> None:
     groups = tuple(next(iter(divisions.groups(part))) for part in range(len(plans.graph.parts)))
     jobs = [job for group in groups for job in divisions.jobs(group)]
     (draft,) = plans.copy_sets.drafts(groups, frozenset(), plans.copy_sets.room(groups), shares=False)
-    replayed = quick_cycles(lower(plans.realise(draft).schedule), SYSTEM)
+    replayed = quick_cycles(lower(plans.schedule(plans.in_blocks(draft))), SYSTEM)
     assert 0.9 * replayed <= times.after(times.begin(), jobs, frozenset()).cycles <= replayed
 
 

@@ -7,6 +7,7 @@ from itertools import chain, combinations
 
 import pytest
 
+from cascader.draft.group_moves import neighbours
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
@@ -22,7 +23,6 @@ from cascader.ethosu.search.proven import Limits, Proof
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.search.local_moves import neighbours
 from cascader.search.workers import workers
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
@@ -57,9 +57,8 @@ def fastest_of_all(plans: Cascader, budget: int | None) -> tuple[int, int]:
         for chosen in every_set(plans):
             members += 1
             for draft in plans.copy_sets.drafts(groups, chosen, limit, shares=False):
-                made = plans.realise(draft)
-                assert made.memory <= limit
-                cycles = min(cycles, JUDGE(lower(made.schedule)))
+                assert draft.memory <= limit
+                cycles = min(cycles, JUDGE(lower(plans.schedule(plans.in_blocks(draft)))))
     return cycles, members
 
 
@@ -75,7 +74,7 @@ def test_a_proof_finds_the_fastest_schedule_of_its_class(budget: int | None) -> 
     assert proven.proof.least_cycles == cycles
     assert proven.found is not None
     assert proven.found[1] == cycles
-    check_schedule(proven.found[0].schedule)
+    check_schedule(plans.schedule(proven.found[0]))
     # Where the fastest is known, nothing is found.
     again = prove(plans, SYSTEM, budget, cycles, JUDGE)
     assert again.proof.complete
@@ -139,7 +138,7 @@ def test_each_change_of_the_search_leads_to_a_division_of_the_class(name: str) -
 def test_no_division_holds_fewer_bytes_than_the_least_of_all(name: str) -> None:
     plans = planned(name)
     divisions = Divisions(plans)
-    live = min(plans._drafter._placement_search.greedily(groups).live for groups in divisions.all_groups())
+    live = min(plans.drafter.placement.live(groups) for groups in divisions.all_groups())
     assert least_bytes(plans.scheduler) <= divisions.least_of_all() == live
 
 

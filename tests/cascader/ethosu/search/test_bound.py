@@ -11,6 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+from cascader.draft.drafter import DraftOptions
+from cascader.draft.group_moves import divisions
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.forms import variants
@@ -21,13 +23,11 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import Pace, least_cycles
 from cascader.ethosu.search.cuts import CycleBound, Repeated, cycle_bound
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
-from cascader.ethosu.search.wish import EVERYTHING
 from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import DepthFirstScheduler
-from cascader.search.candidates import DraftOptions
-from cascader.search.local_moves import divisions
 from cascader.search.workers import workers
 from npu_model.documents import plain, typed
 from npu_model.memory.system import MemorySystem
@@ -71,12 +71,12 @@ def test_no_form_takes_fewer_cycles_layer_by_layer_than_its_bound(name: str, dev
 
 @pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:tiny_residual", "zoo:resnet8"])
 @pytest.mark.parametrize("system", [SYSTEM, FAST], ids=["timed", "untimed"])
-def test_no_candidate_of_a_search_takes_fewer_cycles_than_the_bound(name: str, system: MemorySystem) -> None:
+def test_no_draft_of_a_search_takes_fewer_cycles_than_the_bound(name: str, system: MemorySystem) -> None:
     options = CascadeOptions(rungs=4, drafts=DraftOptions(moves=20))
     task = Task(network(name, "ethos-u55-128"), "ethos-u55-128", system, Replayer(quick_cycles, system), options=options)
     with workers(1) as executor:
         found = search(explore(task, executor), EVERYTHING, executor)
-    cycles = [quick_cycles(lower(candidate.schedule), system) for candidate in found.candidates]
+    cycles = [quick_cycles(lower(found.explored.form_of(draft).schedule(draft)), system) for draft in found.drafts]
     assert 0 < found.explored.least_cycles(None) <= min(cycles)
 
 
@@ -103,14 +103,14 @@ def test_no_division_of_a_tiny_network_takes_fewer_cycles_than_its_arena_allows(
     for form in variants(network(name, DEVICE), DEVICE, system, CascadeOptions())[:2]:
         plans = Cascader(form, DEVICE, system)
         bound = cycle_bound(form, plans.scheduler, DEVICE, system)
-        drafter = plans._drafter
+        drafter = plans.drafter
         constants = sum(plans.cost.constant_bytes(part) for part in range(len(plans.graph.parts)))
         for groups in islice(divisions(plans.graph, (1, 4)), 0, 4000, 37):
-            peak = drafter._placement_search.greedily(groups).peak
+            peak = drafter.placement.greedily(groups)[0]
             for room in (0, constants // 4, constants):
                 draft = drafter.trials.trial(groups, [], round_up(peak + room, 16))
                 assert draft is not None
-                made = plans.realise(draft).schedule
+                made = plans.schedule(plans.in_blocks(draft))
                 assert bound.at(made.arena_size) <= quick_cycles(lower(made), system)
 
 
@@ -121,8 +121,8 @@ def test_no_schedule_takes_fewer_cycles_than_its_arena_allows(name: str, system:
     for form in variants(network(name, DEVICE), DEVICE, system, options)[:3]:
         plans = Cascader(form, DEVICE, system, options)
         bound = cycle_bound(form, plans.scheduler, DEVICE, system)
-        for made in {candidate.schedule for limit in plans.limits()[::3] for candidate in plans.schedules_at(limit)}:
-            assert bound.at(made.arena_size) <= quick_cycles(lower(made), system)
+        for draft in {draft for limit in plans.limits()[::3] for draft in plans.drafts_at(limit)}:
+            assert bound.at(draft.memory) <= quick_cycles(lower(plans.schedule(draft)), system)
 
 
 @pytest.mark.parametrize("name", KINDS)

@@ -9,7 +9,7 @@ import pytest
 from command_line import call, refusal
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.search.wish import near_limits
+from cascader.ethosu.search.request import near_limits
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import schedule
 from sim import quick_cycles

@@ -11,6 +11,7 @@ from concurrent.futures import Executor
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
+from typing import cast
 
 import pytest
 from cascades import expected, outputs
@@ -19,21 +20,25 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
-from cascader.ethosu.cascade import Candidate, Cascader
+from cascader.draft.draft import JOB, Draft, lines, table
+from cascader.draft.drafter import DraftOptions
+from cascader.draft.replayed_moves import copy_count, with_later_copies
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.job.schedule import Provenance
+from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.schedule.drafts import draft_of
 from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
 from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses
-from cascader.ethosu.search.replayed_changes import with_later_copies
+from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import GAIN, REACH, USUAL_REPLAYS, Effort, promising, within_reach
+from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import Found, explore, search
-from cascader.ethosu.search.task import Point, Replay, Show, Task, silent
-from cascader.ethosu.search.wish import EVERYTHING
+from cascader.ethosu.search.task import Replay, Show, Task, silent
 from cascader.ethosu.verify.check import check_schedule
-from cascader.search.candidates import DraftOptions
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
@@ -70,6 +75,17 @@ def frontier(name: str) -> Frontier:
         return replayed_frontier(task(name), found(name), executor)
 
 
+def form_of(schedule: Schedule) -> Form:
+    """The form of resnet8 that a schedule is of."""
+    return next(form for form in found("resnet8").explored.forms if form.network is schedule.network)
+
+
+def replayed_points(name: str) -> list[Replayed]:
+    """The points of a frontier as the search has them."""
+    forms = ((form_of(point.schedule), point) for point in frontier(name).points)
+    return [Replayed(form, replace(draft_of(point.schedule), form=form.place.number), point.cycles) for form, point in forms]
+
+
 @pytest.mark.parametrize("name", NETWORKS)
 def test_more_memory_buys_fewer_cycles_at_every_point(name: str) -> None:
     points = frontier(name).points
@@ -103,7 +119,8 @@ def test_a_frontier_begins_at_its_lower_bound_or_above(name: str) -> None:
 
 def test_copies_that_are_issued_later_keep_their_places_and_compute_the_network() -> None:
     point = next(point for point in frontier("resnet8").points if len(point.schedule.copies) > 1)
-    later = [schedule for _, schedule in with_later_copies(point.schedule)]
+    form = form_of(point.schedule)
+    later = [form.schedule(draft) for _, draft in with_later_copies(draft_of(point.schedule))]
     assert later
     for schedule in later:
         moved = [(copy.step, before.step) for copy, before in zip(schedule.copies, point.schedule.copies, strict=True)]
@@ -115,18 +132,18 @@ def test_copies_that_are_issued_later_keep_their_places_and_compute_the_network(
 
 
 def test_copies_are_tried_from_any_one_on_and_each_once() -> None:
-    point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > 2)
-    whole = list(with_later_copies(point.schedule))
-    for first in range(len(point.schedule.copies)):
+    drafts = [draft_of(point.schedule) for point in frontier("resnet8").points]
+    draft = next(draft for draft in drafts if len(list(with_later_copies(draft))) > 2)
+    whole = list(with_later_copies(draft))
+    for first in range(copy_count(draft)):
         at = sum(number < first for number, _ in whole)
-        assert list(with_later_copies(point.schedule, first)) == whole[at:] + whole[:at]
+        assert list(with_later_copies(draft, first)) == whole[at:] + whole[:at]
 
 
-def _searched(short: int, judge: Replay, executor: Executor, show: Show = silent) -> tuple[_Search, Point]:
+def _searched(short: int, judge: Replay, executor: Executor, show: Show = silent) -> tuple[_Search, Replayed]:
     """The search for a point of ``short`` cycles fewer, and the point."""
-    point = next(point for point in frontier("resnet8").points if len(list(with_later_copies(point.schedule))) > 3)
-    form = next(form for form in found("resnet8").explored.forms if form.network is point.schedule.network)
-    return _Search(form, point.cycles - short, judge, executor, show), point
+    point = next(point for point in replayed_points("resnet8") if len(list(with_later_copies(point.draft))) > 3)
+    return _Search(point.form, point.cycles - short, judge, executor, show), point
 
 
 def test_a_point_with_later_copies_is_no_slower_in_the_same_bytes_whoever_replays() -> None:
@@ -135,10 +152,11 @@ def test_a_point_with_later_copies_is_no_slower_in_the_same_bytes_whoever_replay
         with workers(processes, takes_part=True) as executor:
             search, point = _searched(10**9, Replayer(quick_cycles, SYSTEM), executor)
             later = search.later(point)
-        assert later.memory == later.schedule.arena_size == point.memory
-        check_schedule(later.schedule)
-        assert later.cycles == replay_network(lower(later.schedule), SYSTEM).cycles <= point.cycles
-        made.add((later.cycles, later.schedule.copies))
+        schedule = later.point().schedule
+        assert later.memory == schedule.arena_size == point.memory
+        check_schedule(schedule)
+        assert later.cycles == replay_network(lower(schedule), SYSTEM).cycles <= point.cycles
+        made.add((later.cycles, later.draft))
     assert len(made) == 1
 
 
@@ -172,13 +190,14 @@ def test_a_schedule_that_comes_again_in_another_search_is_not_replayed_again() -
     with workers(1) as executor:
         search, point = _searched(2, judge, executor)
         found = search.at(point.memory, 5)
+        assert found is not None
         assert len(replays) > 1
         once = len(replays)
-        again = replace(search, target=search.target - 1)
-        assert again.at(point.memory, 5) == found
-        assert len(replays) == once
-        assert replace(search, known={}).at(point.memory, 5) == found
-        assert len(replays) == 2 * once
+        for again, count in ((replace(search, target=search.target - 1), once), (replace(search, known={}), 2 * once)):
+            same = again.at(point.memory, 5)
+            assert same is not None
+            assert (same.draft, same.cycles) == (found.draft, found.cycles)
+            assert len(replays) == count
 
 
 def test_no_copy_of_a_near_miss_is_tried_once_its_cycles_are_met() -> None:
@@ -196,7 +215,7 @@ def test_no_copy_of_a_near_miss_is_tried_once_its_cycles_are_met() -> None:
 
 def test_near_misses_are_the_smallest_points_that_miss_by_little_and_are_smaller_than_what_does_not() -> None:
     line = ((100, 1003), (200, 1001), (210, 1001), (220, 1000), (300, 900))
-    points = [Point(memory, cycles, 0, layer_by_layer("tiny_residual")) for memory, cycles in line]
+    points = figures(*line)
     assert [point.memory for point in near_misses(points, 1000)] == [200, 210]
     assert [point.memory for point in near_misses(points, 1002)] == [100]
     assert near_misses(points, 990) == near_misses(points, 899) == ()
@@ -204,12 +223,10 @@ def test_near_misses_are_the_smallest_points_that_miss_by_little_and_are_smaller
 
 
 def test_a_near_miss_meets_its_cycles_once_replays_choose_its_groups() -> None:
-    explored = found("resnet8").explored
-    point = next(point for point in frontier("resnet8").points if point.memory > 38_000)
+    point = next(point for point in replayed_points("resnet8") if point.memory > 38_000)
     target = point.cycles - int(point.cycles * MISSED / 2)
     with workers(1) as executor:
-        forms = {id(form.network): form for form in explored.forms}
-        tried = tuple(made_up((point,), (target,), forms, Replayer(quick_cycles, SYSTEM), executor))
+        tried = tuple(one.point() for one in made_up((point,), (target,), Replayer(quick_cycles, SYSTEM), executor))
     for one in tried:
         check_schedule(one.schedule)
         assert one.memory == one.schedule.arena_size <= point.memory * (1 + ROOM) + 16
@@ -234,13 +251,13 @@ def test_cascading_needs_less_and_is_faster_than_layer_by_layer() -> None:
     assert any(point.memory <= whole.arena_size and point.cycles < cycles for point in points)
 
 
-def candidate(memory: int, cycles: int) -> Candidate:
-    return Candidate(replace(layer_by_layer("tiny_conv"), arena_size=memory), cycles)
+def plain(memory: int, cycles: int) -> Draft:
+    return replace(draft_of(layer_by_layer("tiny_conv")), memory=memory, cycles=cycles)
 
 
 @pytest.mark.parametrize("name", NETWORKS)
 def test_of_a_small_network_every_schedule_is_replayed_and_of_any_what_is_expected_to_save_cycles(name: str) -> None:
-    everything = found(name).candidates
+    everything = found(name).drafts
     assert len(promising(everything)) == len(everything)
     kept = promising(everything, effort=0)
     assert len(kept) < len(everything)
@@ -249,15 +266,15 @@ def test_of_a_small_network_every_schedule_is_replayed_and_of_any_what_is_expect
 
 
 def test_what_saves_too_little_or_nothing_is_replayed_while_the_effort_lasts() -> None:
-    a, b, c, d = candidate(10, 1000), candidate(20, 991), candidate(20, 1300), candidate(30, 980)
+    a, b, c, d = plain(10, 1000), plain(20, 991), plain(20, 1300), plain(30, 980)
     assert promising((d, c, b, a), gain=0.01, effort=0) == (a, d)
     assert promising((d, c, b, a), gain=0.01, effort=2971) == (a, b, d)
     assert promising((d, c, b, a), gain=0.01, effort=4271) == (a, b, c, d)
 
 
-def striped(memory: int, cycles: int) -> Candidate:
-    whole = layer_by_layer("tiny_conv")
-    return Candidate(replace(whole, arena_size=memory, jobs=(*whole.jobs, *whole.jobs)), cycles)
+def striped(memory: int, cycles: int) -> Draft:
+    jobs = lines(plain(memory, cycles).jobs, JOB).tolist()
+    return replace(plain(memory, cycles), jobs=table([*jobs, *jobs], JOB))
 
 
 def test_what_promises_to_be_much_slower_than_what_needs_no_more_is_not_replayed_whatever_the_effort() -> None:
@@ -267,28 +284,28 @@ def test_what_promises_to_be_much_slower_than_what_needs_no_more_is_not_replayed
     assert within_reach((c, b, smaller), (a, b, c, smaller)) == (b, smaller)
 
 
-def replayed_points(*figures: tuple[int, int]) -> tuple[Point, ...]:
-    schedule = layer_by_layer("tiny_conv")
-    return tuple(Point(memory, cycles, cycles, replace(schedule, arena_size=memory)) for memory, cycles in figures)
+def figures(*some: tuple[int, int]) -> tuple[Replayed, ...]:
+    """Replayed drafts of so many bytes and cycles; nothing is asked of their form."""
+    return tuple(Replayed(cast(Form, None), plain(memory, cycles), cycles) for memory, cycles in some)
 
 
 @pytest.mark.parametrize(("cycles", "count"), [(100, 50), (1_000, 5), (1_000_000, 5)])
 def test_of_small_networks_more_points_are_changed_by_replays_in_as_much_time(cycles: int, count: int) -> None:
-    points = replayed_points(*((memory, cycles) for memory in range(1, 100)))
+    points = figures(*((memory, cycles) for memory in range(1, 100)))
     assert Effort(1_000 * USUAL_REPLAYS, 5).affordable(points) == points[:count]
     assert Effort(1, 0).affordable(points) == points[:1]
 
 
 def test_what_answers_a_budget_is_changed_first_then_what_nearly_meets_a_target_then_both_ends() -> None:
-    a, b, c, d, e = points = replayed_points((10, 5000), (20, 4000), (30, 3000), (40, 2990), (50, 1000))
+    a, b, c, d, e = points = figures((10, 5000), (20, 4000), (30, 3000), (40, 2990), (50, 1000))
     assert _worth_changes(points, (), ()) == (a, e, b, d, c)
     assert _worth_changes(points, (25, 60), (2980,)) == (e, b, c, d, a)
 
 
 def test_the_network_layer_by_layer_is_replayed_whatever_is_expected_of_it() -> None:
-    a, plain = striped(10, 1000), candidate(20, 1170)
-    assert promising((plain, a), reach=REACH) == (a, plain)
-    assert within_reach((plain,), (a, plain)) == (plain,)
+    a, whole = striped(10, 1000), plain(20, 1170)
+    assert promising((whole, a), reach=REACH) == (a, whole)
+    assert within_reach((whole,), (a, whole)) == (whole,)
 
 
 def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that_fits() -> None:
@@ -398,9 +415,9 @@ def test_what_a_budget_gives_does_not_depend_on_those_that_were_asked_for_before
     system = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
     options = CascadeOptions(drafts=DraftOptions(moves=20, regroupings=20))
 
-    def answers(budgets: list[int]) -> dict[int, list[tuple[object, ...]]]:
+    def answers(budgets: list[int]) -> dict[int, tuple[Draft, ...]]:
         asked = Cascader(network(name), DEFAULT, system, options)
-        return {b: [(c.schedule.jobs, c.schedule.buffers, c.schedule.copies, c.cycles) for c in asked.schedules_at(b)] for b in budgets}
+        return {budget: asked.drafts_at(budget) for budget in budgets}
 
     budgets = [24 * 1024, 32 * 1024, 48 * 1024]
     upwards = answers(budgets)
@@ -408,26 +425,21 @@ def test_what_a_budget_gives_does_not_depend_on_those_that_were_asked_for_before
     assert upwards == answers(budgets[::-1])
 
 
-def points(*some: tuple[int, int]) -> list[Point]:
-    """Points of so many bytes and cycles; nothing is asked of their schedules."""
-    return [Point(memory, cycles, cycles, layer_by_layer("tiny_conv")) for memory, cycles in some]
-
-
 def test_arenas_between_the_one_that_meets_some_cycles_and_the_next_smaller_one_are_searched() -> None:
-    assert closer(points((1600, 1100), (3200, 900), (6400, 800)), [1000]) == (2000, 2400, 2800)
-    assert closer(points((1600, 1100)), [1000]) == ()
+    assert closer(figures((1600, 1100), (3200, 900), (6400, 800)), [1000]) == (2000, 2400, 2800)
+    assert closer(figures((1600, 1100)), [1000]) == ()
 
 
 def test_arenas_somewhat_larger_than_those_that_miss_some_cycles_by_little_are_searched() -> None:
-    some = points((16000, 1020), (32000, 1007), (48000, 1001), (64000, 900))
+    some = figures((16000, 1020), (32000, 1007), (48000, 1001), (64000, 900))
     assert beyond(some, [1000]) == (32064, 32320, 32640, 48096, 48480, 48960)
     # None of those that are not smaller than what is known to meet them, and none where nothing does.
-    assert beyond(points((32000, 1007), (32320, 990)), [1000]) == (32064,)
-    assert beyond(points((32000, 1007)), [1000]) == ()
+    assert beyond(figures((32000, 1007), (32320, 990)), [1000]) == (32064,)
+    assert beyond(figures((32000, 1007)), [1000]) == ()
 
 
 def test_arenas_some_per_cent_smaller_than_the_one_that_meets_some_cycles_are_searched() -> None:
-    some = points((16000, 2000), (32000, 900))
+    some = figures((16000, 2000), (32000, 900))
     assert below(some, [1000]) == (29008, 30000, 31008)
-    assert below(points((31500, 2000), (32000, 900)), [1000]) == ()
+    assert below(figures((31500, 2000), (32000, 900)), [1000]) == ()
     assert beside(some, [1000]) == below(some, [1000])

@@ -22,7 +22,7 @@ class Asked:
     def __init__(self, needs: list[int | None]) -> None:
         self.needs, self.rounds = needs, cast("list[tuple[int, int]]", [])
 
-    def submit(self, _errand: object, number: int, _budget: None, begin: int, _judge: None, share: Limits) -> Future[tuple[Proof, None]]:
+    def submit(self, _call: object, number: int, _budget: None, begin: int, _judge: None, share: Limits) -> Future[tuple[Proof, None]]:
         """The proof of a form, or what its share was enough for."""
         self.rounds.append((number, share.steps))
         need = self.needs[number]

@@ -9,14 +9,16 @@ from cascades import expected, outputs
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
+from cascader.draft.draft import Draft
+from cascader.draft.replayed_moves import changed_copies, copy_count
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.job.schedule import Provenance, Schedule
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
-from cascader.ethosu.search.errands import Decisions, change
+from cascader.ethosu.search.calls import change
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.replayed_changes import changed_copies, with_replayed_copies
-from cascader.ethosu.search.task import Candidate, Replay
+from cascader.ethosu.search.replayed_changes import with_replayed_copies
+from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
 from npu_testbed.memory_options import MemoryOptions
@@ -35,16 +37,20 @@ def form(name: str) -> Form:
 
 
 @cache
-def schedule(name: str) -> Schedule:
-    """The fastest schedule that is expected in an arena that holds everything: with all of its copies."""
+def drafted(name: str) -> Draft:
+    """The draft that is expected to be fastest in an arena that holds everything: with all of its copies."""
     cascader = form(name).cascader
-    made = cascader.schedules_at(cascader.most_bytes())[0].schedule
-    assert len(made.copies) > 1
+    made = cascader.drafts_at(cascader.most_bytes())[0]
+    assert copy_count(made) > 1
     return made
 
 
-def replayed(made: Schedule) -> int:
-    return replay_network(lower(made), SYSTEM).cycles
+def lowered(name: str, made: Draft) -> CompiledNetwork:
+    return lower(form(name).schedule(made))
+
+
+def replayed(name: str, made: Draft) -> int:
+    return replay_network(lowered(name, made), SYSTEM).cycles
 
 
 class Counted:
@@ -61,10 +67,10 @@ class Counted:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_every_copy_is_left_out_once_and_issued_later_once_wherever_it_begins(name: str) -> None:
-    made = schedule(name)
+    made = form(name).schedule(drafted(name))
     count = len(made.copies)
     for first in range(count):
-        tried = list(changed_copies(made, first))
+        tried = [(number, form(name).schedule(one)) for number, one in changed_copies(drafted(name), first)]
         assert [number for number, _ in tried[:count]] == [*range(first, count), *range(first)]
         for number, without in tried[:count]:
             assert without.copies == made.copies[:number] + made.copies[number + 1 :]
@@ -75,40 +81,42 @@ def test_every_copy_is_left_out_once_and_issued_later_once_wherever_it_begins(na
 
 @pytest.mark.parametrize("name", NAMES)
 def test_other_copies_take_no_more_cycles_in_the_same_bytes_and_compute_the_same(name: str) -> None:
-    begun = schedule(name)
-    cycles = replayed(begun)
+    begun = drafted(name)
+    cycles = replayed(name, begun)
     made, fewer = with_replayed_copies(form(name), begun, cycles, Replayer(quick_cycles, SYSTEM), PLENTY)
-    check_schedule(made)
-    assert fewer == replayed(made) <= cycles
+    check_schedule(form(name).schedule(made))
+    assert fewer == replayed(name, made) <= cycles
     assert replace(made, copies=begun.copies) == begun
-    assert outputs(lower(made)) == expected(name)
+    assert outputs(lowered(name, made)) == expected(name)
     assert with_replayed_copies(form(name), made, fewer, Replayer(quick_cycles, SYSTEM), PLENTY) == (made, fewer)
 
 
 def test_copies_that_hold_up_more_than_they_help_are_left_out() -> None:
     """The judge counts operations: without copies there are fewest."""
-    made = schedule("resnet8")
+    made = drafted("resnet8")
 
     def judge(asked: CompiledNetwork) -> int:
         return sum(len(program.operations) for program in asked.programs)
 
-    found, operations = with_replayed_copies(form("resnet8"), made, judge(lower(made)), judge, PLENTY)
+    begun = judge(lowered("resnet8", made))
+    found, operations = with_replayed_copies(form("resnet8"), made, begun, judge, PLENTY)
     assert not found.copies
-    assert operations <= judge(lower(made)) - len(made.copies)
+    assert operations <= begun - copy_count(made)
 
 
 @pytest.mark.parametrize("replays", [0, 1, 3, 10, 40])
 def test_no_more_replays_are_made_than_are_allowed_and_none_where_not_every_copy_has_one(replays: int) -> None:
-    made = schedule("resnet8")
+    made = drafted("resnet8")
     judge = Counted(10**6)
     found, cycles = with_replayed_copies(form("resnet8"), made, 10**6, judge, replays * 10**6)
     assert judge.count <= replays
-    assert (judge.count > 0) == (found != made) == (cycles < 10**6) == (replays >= len(made.copies))
+    assert (judge.count > 0) == (found != made) == (cycles < 10**6) == (replays >= copy_count(made))
 
 
 @pytest.mark.parametrize("effort", [0, 2, 20, 200])
 def test_blocks_take_no_more_than_the_effort_and_copies_half_of_it(effort: int) -> None:
-    made, cycles = schedule("tiny_residual"), replayed(schedule("tiny_residual"))
+    made = drafted("tiny_residual")
+    cycles = replayed("tiny_residual", made)
     count = 0
     quick: Replay = Replayer(quick_cycles, SYSTEM)
 
@@ -117,8 +125,7 @@ def test_blocks_take_no_more_than_the_effort_and_copies_half_of_it(effort: int) 
         count += 1
         return quick(asked)
 
-    decided, fewer = change(form("tiny_residual"), Decisions.of(Candidate(made, cycles)), cycles, judge, effort * cycles)
+    found, fewer = change(form("tiny_residual"), made, cycles, judge, effort * cycles)
     assert count <= effort + effort * cycles // 2 // fewer
-    found = decided.schedule(form("tiny_residual"))
-    check_schedule(found)
-    assert fewer == replayed(found) <= cycles
+    check_schedule(form("tiny_residual").schedule(found))
+    assert fewer == replayed("tiny_residual", found) <= cycles

@@ -1,4 +1,4 @@
-"""Every schedule that a search reports has passed the check of schedules; candidates that nobody sees have not."""
+"""Every schedule that a search reports has passed the check of schedules; drafts that nobody sees have not."""
 
 from __future__ import annotations
 
@@ -9,14 +9,16 @@ import pytest
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
-import cascader.ethosu.cascade
-from cascader import How, frontier, schedule
+from cascader import Settings, frontier, schedule
+from cascader.draft.draft import Draft
+from cascader.draft.outline import GroupOutline
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.cascaded import make_schedule
-from cascader.ethosu.search import errands
+from cascader.ethosu.schedule.drafts import draft_of
+from cascader.ethosu.search import calls
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
+from cascader.ethosu.search.replayed import Replayed
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -26,21 +28,27 @@ SYSTEM = profile("u55_high_end").memory_system()
 REPLAY = partial(quick_cycles, system=SYSTEM)
 
 
-def in_too_few_bytes(*arguments: Any, **options: Any) -> Schedule:
-    """A schedule whose buffers reach beyond its arena."""
-    made = make_schedule(*arguments, **options)
-    return replace(made, arena_size=made.arena_size - 16)
+@pytest.fixture
+def in_too_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drafts whose buffers reach beyond their arena."""
+    drafted = GroupOutline.draft
+
+    def smaller(*arguments: Any, **options: Any) -> Draft:
+        made = drafted(*arguments, **options)
+        return replace(made, memory=made.memory - 16)
+
+    monkeypatch.setattr(GroupOutline, "draft", smaller)
 
 
+@pytest.mark.usefixtures("in_too_few_bytes")
 @pytest.mark.parametrize("smallest", [False, True])
-def test_a_wrong_schedule_is_no_answer(monkeypatch: pytest.MonkeyPatch, *, smallest: bool) -> None:
-    monkeypatch.setattr(cascader.ethosu.cascade, "make_schedule", in_too_few_bytes)
+def test_a_wrong_schedule_is_no_answer(*, smallest: bool) -> None:
     with pytest.raises(InputError, match="arena"):
-        schedule(network("tiny_residual"), DEFAULT, SYSTEM, None if smallest else 4096, REPLAY, How(smallest=smallest))
+        schedule(network("tiny_residual"), DEFAULT, SYSTEM, None if smallest else 4096, REPLAY, Settings(smallest=smallest))
 
 
-def test_a_wrong_schedule_is_no_point_of_a_frontier(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cascader.ethosu.cascade, "make_schedule", in_too_few_bytes)
+@pytest.mark.usefixtures("in_too_few_bytes")
+def test_a_wrong_schedule_is_no_point_of_a_frontier() -> None:
     with pytest.raises(InputError, match="arena"):
         frontier(network("tiny_residual"), DEFAULT, SYSTEM, REPLAY)
 
@@ -50,12 +58,13 @@ def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is
     networks = {id(point.schedule.network): point.schedule for point in points}
     place = Place(0, len(networks))
     forms = {key: Form(place, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}
+    likely = [Replayed(forms[id(point.schedule.network)], draft_of(point.schedule), point.cycles) for point in points]
     checked: list[Schedule] = []
-    monkeypatch.setattr(errands, "check_schedule", checked.append)
+    monkeypatch.setattr(calls, "check_schedule", checked.append)
     assert len(points) > CHECKED_AHEAD
     with workers(1) as executor:
-        checks = _Checks(points, forms, executor)
+        checks = _Checks(likely, executor)
         checks.ahead()
-        checks.require(points[1:])
+        checks.require(likely[1:])
     assert {one.arena_size for one in checked} == {point.memory for point in points[1:]}
     assert len(checked) == len(points) - 1

@@ -14,17 +14,17 @@ from typing import Any
 import pytest
 from scheduling import DEFAULT, network
 
-from cascader import How, frontier, schedule
+from cascader import Settings, frontier, schedule
+from cascader.draft.drafter import DraftOptions
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.errands import ELSEWHERE, Turn
+from cascader.ethosu.search.calls import FOR_OTHERS, LinePlace
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.request import LimitRequest
 from cascader.ethosu.search.search import explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
-from cascader.ethosu.search.wish import Wish
-from cascader.search.candidates import DraftOptions
-from cascader.search.luggage import Luggage
+from cascader.search.shared_arguments import SharedArgument
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
@@ -36,28 +36,28 @@ LIMITS = (100, 200, 300)
 ONE, TWO = "one form", "another form"
 
 
-def kept(promised: list[int | None], wish: Wish, times: Fraction = Fraction(11, 10)) -> list[tuple[Any, int]]:
+def left(promised: list[int | None], request: LimitRequest, times: Fraction = Fraction(11, 10)) -> list[tuple[Any, int]]:
     places: list[Any] = [(form, limit) for form in (ONE, TWO) for limit in LIMITS]
-    return list(hopeful(places, promised, wish, times))
+    return list(hopeful(places, promised, request, times))
 
 
 def test_a_place_is_left_where_as_few_bytes_promise_much_fewer_cycles() -> None:
-    assert kept([50, 40, 30, 56, 43, 34], Wish()) == [(ONE, 100), (ONE, 200), (ONE, 300), (TWO, 200)]
+    assert left([50, 40, 30, 56, 43, 34], LimitRequest()) == [(ONE, 100), (ONE, 200), (ONE, 300), (TWO, 200)]
 
 
 def test_near_a_budget_all_limits_have_its_bytes() -> None:
-    assert kept([50, 33, 31, 56, 43, 30], Wish(frontier=False, budgets=(300,), near=300)) == [(ONE, 200), (ONE, 300), (TWO, 300)]
+    assert left([50, 33, 31, 56, 43, 30], LimitRequest(frontier=False, budgets=(300,), near=300)) == [(ONE, 200), (ONE, 300), (TWO, 300)]
 
 
 @pytest.mark.parametrize(("best", "stays"), [(1030, True), (1040, True), (1041, False)])
 def test_of_each_form_the_place_that_promises_most_stays_within_a_twenty_fifth(best: int, stays: bool) -> None:  # noqa: FBT001  # a row of a table
     promised: list[int | None] = [None, best + 1, best, 1020, 1000, 1005]
-    wish = Wish(frontier=False, budgets=(300,), near=300)
-    assert kept(promised, wish, Fraction(101, 100)) == [(ONE, 300)] * stays + [(TWO, 200), (TWO, 300)]
+    request = LimitRequest(frontier=False, budgets=(300,), near=300)
+    assert left(promised, request, Fraction(101, 100)) == [(ONE, 300)] * stays + [(TWO, 200), (TWO, 300)]
 
 
 def test_where_nothing_is_promised_a_longer_search_is_worth_it_only_if_nothing_is_promised_at_all() -> None:
-    assert kept([None, 40, None, None, None, 35], Wish()) == [(ONE, 100), (ONE, 200), (TWO, 100), (TWO, 300)]
+    assert left([None, 40, None, None, None, 35], LimitRequest()) == [(ONE, 100), (ONE, 200), (TWO, 100), (TWO, 300)]
 
 
 def form(number: int, count: int) -> Form:
@@ -79,8 +79,8 @@ def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
 
 @pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 3, 1: 3}), (3, {1: 6, 2: 6})])
 def test_the_process_that_makes_replays_takes_every_second_of_two_and_none_of_more(processes: int, taken: dict[int, int]) -> None:
-    """Two of three processes may each take any errand: all but the one that hands them out."""
-    homes = [home for number in range(6) for home in Turn(number).homes(processes)]
+    """Two of three processes may each take any call: all but the one that hands them out."""
+    homes = [home for number in range(6) for home in LinePlace(number).homes(processes)]
     assert {home: homes.count(home) for home in homes} == taken
 
 
@@ -110,7 +110,7 @@ def where(_form: Form) -> int:
     return os.getpid()
 
 
-def test_errands_for_a_form_go_to_the_process_that_knows_it() -> None:
+def test_calls_for_a_form_go_to_the_process_that_knows_it() -> None:
     forms = [form(number, 2) for number in range(2)]
     with workers(2) as executor:
         found = [[executor.submit(where, one).result() for _ in range(3)] for one in forms]
@@ -160,12 +160,12 @@ def test_threads_are_switched_as_before_once_a_search_is_over() -> None:
 
 
 def test_checks_ahead_are_work_for_other_processes_where_there_are_any() -> None:
-    assert [ELSEWHERE.homes(processes) for processes in (1, 2, 3)] == [range(1), range(1, 2), range(1, 3)]
+    assert [FOR_OTHERS.homes(processes) for processes in (1, 2, 3)] == [range(1), range(1, 2), range(1, 3)]
 
 
-def test_a_form_is_luggage_which_a_process_is_sent_once() -> None:
+def test_a_form_is_a_shared_argument_which_a_process_is_sent_once() -> None:
     one, other = form(0, 1), form(0, 1)
-    assert isinstance(one, Luggage)
+    assert isinstance(one, SharedArgument)
     assert one.label == one.label != other.label
     make, packed = one.packed()
     assert make(packed).network == one.network
@@ -184,14 +184,14 @@ def test_one_process_works_when_it_is_asked_and_in_that_order() -> None:
 
 def test_the_verbs_find_what_the_command_finds() -> None:
     seen: list[Choice] = []
-    how = How(options=CascadeOptions(rungs=4, drafts=DraftOptions(moves=60)), seen=seen.append)
+    settings = Settings(options=CascadeOptions(rungs=4, drafts=DraftOptions(moves=60)), seen=seen.append)
     memory, replay = SYSTEM, quick_cycles
-    found = schedule(network("tiny_residual"), DEFAULT, memory, 8192, replay, how)
+    found = schedule(network("tiny_residual"), DEFAULT, memory, 8192, replay, settings)
     assert found.point.memory <= 8192
     assert found.least_cycles
     assert found.least_cycles <= found.point.cycles == min(choice.point.cycles for choice in seen)
     assert [choice.point.cycles for choice in seen] == sorted({choice.point.cycles for choice in seen}, reverse=True)
-    points = frontier(network("tiny_residual"), DEFAULT, memory, replay, how).points
+    points = frontier(network("tiny_residual"), DEFAULT, memory, replay, settings).points
     assert min(point.cycles for point in points if point.memory <= 8192) >= found.point.cycles
 
 

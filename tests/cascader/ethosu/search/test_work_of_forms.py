@@ -6,9 +6,9 @@ from fractions import Fraction
 
 import pytest
 
-from cascader import How, schedule
+from cascader import Settings, schedule
+from cascader.draft.trials import Trials
 from cascader.ethosu.options import CascadeOptions
-from cascader.search.trials import Trials
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
@@ -35,7 +35,7 @@ def work(name: str, options: CascadeOptions, monkeypatch: pytest.MonkeyPatch) ->
         return quick_cycles(network, system, timing)
 
     monkeypatch.setattr(Trials, "cycles", counted)
-    found = schedule(load_model(name).data, "ethos-u55-128", MEMORY, None, replay, How(options=options))
+    found = schedule(load_model(name).data, "ethos-u55-128", MEMORY, None, replay, Settings(options=options))
     monkeypatch.setattr(Trials, "cycles", tried)
     return found.point.cycles, drafts, replays
 

@@ -5,13 +5,12 @@ from __future__ import annotations
 from itertools import pairwise
 
 import pytest
-from cascades import expected, outputs
+from cascades import expected, outputs, smallest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
 
 from cascader.allocate.moving import allocate
-from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import Outer, on_ports
@@ -124,9 +123,9 @@ def test_transfers_that_run_ahead_have_rows_more(ahead: int) -> None:
 def test_a_spilled_network_is_searched_as_any_other() -> None:
     before = network("ds_cnn")
     _, form = placed(before, possible(before))
-    found = Cascader(form, DEFAULT, on_ports(SYSTEM, form.homes)).smallest()
-    check_schedule(found.schedule)
-    assert outputs(lower(found.schedule)) == expected("ds_cnn")
+    found = smallest(form, on_ports(SYSTEM, form.homes))
+    check_schedule(found)
+    assert outputs(lower(found)) == expected("ds_cnn")
 
 
 def _is_carried_bytes_free(form: Network) -> bool:

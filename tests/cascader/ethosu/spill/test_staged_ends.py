@@ -6,7 +6,7 @@ from functools import partial
 
 import numpy as np
 import pytest
-from cascades import expected, outputs
+from cascades import expected, outputs, smallest
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Cascader
@@ -35,10 +35,10 @@ ENDS = [wanted_home("input=ext", SYSTEM), wanted_home("output=ext", SYSTEM)]
 def fastest(form: Network, budget: int) -> int:
     """Cycles of the schedule that is expected to be the fastest of a form; more than any takes if none fits."""
     system = on_ports(SYSTEM, form.homes)
-    found = Cascader(form, DEFAULT, system).schedules_at(budget)
-    for one in found[:1]:
-        check_schedule(one.schedule)
-        lowered = lower(one.schedule)
+    plans = Cascader(form, DEFAULT, system)
+    for draft in plans.drafts_at(budget)[:1]:
+        check_schedule(plans.schedule(draft))
+        lowered = lower(plans.schedule(draft))
         assert not network_hazards(lowered)
         return quick_cycles(lowered, system)
     return 1 << 40
@@ -49,9 +49,9 @@ def test_a_network_computes_the_same_with_its_ends_staged(name: str) -> None:
     found = list(staged_ends(network(name), ENDS, SYSTEM, DEVICE))
     assert found
     for form in found:
-        smallest = Cascader(form, DEFAULT, on_ports(SYSTEM, form.homes)).smallest().schedule
-        check_schedule(smallest)
-        lowered = lower(smallest)
+        made = smallest(form, on_ports(SYSTEM, form.homes))
+        check_schedule(made)
+        lowered = lower(made)
         assert not network_hazards(lowered)
         assert outputs(lowered) == expected(name)
 
@@ -111,9 +111,9 @@ def test_an_output_that_is_read_on_is_read_in_the_arena() -> None:
     first = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU")
     before = import_network(net.finish([first, net.conv2d(first, 8)]), DEFAULT)
     image = np.random.default_rng(2).integers(-128, 128, (1, 24, 24, 3)).astype(np.int8)
-    whole = Cascader(before, DEFAULT, SYSTEM).smallest().schedule
+    whole = smallest(before, SYSTEM)
     for form in staged_ends(before, ENDS, SYSTEM, DEVICE):
-        made = Cascader(form, DEFAULT, on_ports(SYSTEM, form.homes)).smallest().schedule
+        made = smallest(form, on_ports(SYSTEM, form.homes))
         check_schedule(made)
         one, other = (list(run(lower(plan), [image]).values()) for plan in (whole, made))
         assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))

@@ -20,7 +20,7 @@ from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import import_graph
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph
-from cascader.verbs import How
+from cascader.verbs import Settings
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import FeatureMap, KernelOperation
@@ -117,7 +117,7 @@ def values(network: Network, feature_map: FeatureMap) -> bytes:
 def found(network: Network, *, smallest: bool) -> tuple[int, int]:
     """Bytes and cycles of a schedule."""
     replay = partial(quick_cycles, system=MEMORY)
-    point = schedule(network, DEFAULT, MEMORY, None, replay, How(smallest=smallest)).point
+    point = schedule(network, DEFAULT, MEMORY, None, replay, Settings(smallest=smallest)).point
     return point.memory, point.cycles
 
 

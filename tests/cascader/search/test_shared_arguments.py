@@ -1,4 +1,4 @@
-"""Large arguments of errands are sent to a process once, and it keeps those that came last, as the sender knows."""
+"""Large arguments of calls are sent to a process once, and it has those that came last, as the sender knows."""
 
 from __future__ import annotations
 
@@ -8,12 +8,12 @@ from collections.abc import Callable
 
 import pytest
 
-from cascader.search.luggage import KEPT, Shelf, sent
+from cascader.search.shared_arguments import MOST_SHARED, SharedArguments, sent
 from cascader.search.workers import workers
 
 
 class Trunk:
-    """Luggage that counts how often it is packed and unpacked."""
+    """A shared argument that counts how often it is packed and unpacked."""
 
     def __init__(self, label: str) -> None:
         self.label = label
@@ -35,7 +35,7 @@ def opened(trunk: Trunk, times: int) -> tuple[str, int, int]:
     return trunk.label, trunk.opened, os.getpid()
 
 
-def test_a_process_is_sent_luggage_once_and_keeps_what_it_did_with_it() -> None:
+def test_a_process_is_sent_a_shared_argument_once_and_keeps_what_it_did_with_it() -> None:
     with workers(2, takes_part=True) as executor:
         trunks = [Trunk("one"), Trunk("two")]
         found = [[executor.submit(opened, trunk, 1) for trunk in trunks] for _ in range(3)]
@@ -48,17 +48,17 @@ def test_a_process_is_sent_luggage_once_and_keeps_what_it_did_with_it() -> None:
     assert sum(trunk.packings for trunk in trunks) > 0
 
 
-def test_luggage_that_had_to_go_is_sent_again() -> None:
+def test_a_shared_argument_that_had_to_go_is_sent_again() -> None:
     with workers(1 + 1) as executor:
-        lines = [Trunk(str(number)) for number in range(2 * (KEPT + 1))]
+        lines = [Trunk(str(number)) for number in range(2 * (MOST_SHARED + 1))]
         for trunk in (*lines, *lines):
             assert executor.submit(opened, trunk, 0).result()[0] == trunk.label
     assert all(trunk.packings == 2 for trunk in lines)
 
 
-@pytest.mark.parametrize("order", [[0, 1, 0, 2], [*range(KEPT), 0, KEPT, 0, 1], [*range(KEPT + 1), 0]])
-def test_both_shelves_look_alike(order: list[int]) -> None:
-    ours, theirs = Shelf(), Shelf()
+@pytest.mark.parametrize("order", [[0, 1, 0, 2], [*range(MOST_SHARED), 0, MOST_SHARED, 0, 1], [*range(MOST_SHARED + 1), 0]])
+def test_sender_and_receiver_count_alike(order: list[int]) -> None:
+    ours, theirs = SharedArguments(), SharedArguments()
     for number in order:
         label = str(number)
         assert ours.has(label) == theirs.has(label)
@@ -67,5 +67,5 @@ def test_both_shelves_look_alike(order: list[int]) -> None:
 
 
 def test_small_arguments_are_sent_as_they_are() -> None:
-    assert [sent(one, Shelf()) for one in (1, "a", None)] == [1, "a", None]
-    assert len(pickle.dumps(sent(Trunk("x"), Shelf()))) < 500
+    assert [sent(one, SharedArguments()) for one in (1, "a", None)] == [1, "a", None]
+    assert len(pickle.dumps(sent(Trunk("x"), SharedArguments()))) < 500

@@ -1,4 +1,4 @@
-"""Candidates: groups at given addresses, with the copies that fill what their tensors leave free."""
+"""The placer: drafts of groups at given addresses, with the copies that fill what their tensors leave free."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import accumulate
 from operator import itemgetter
 
 import numpy as np
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.allocate.extents import NO_EXTENTS
+from cascader.draft.draft import COPY, Draft
+from cascader.draft.group_moves import Groups
+from cascader.draft.job_costs import JobCosts, Overlap
+from cascader.draft.placement import Addresses, Placement
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, group_table
 from cascader.plan.group_costs import CostModel
 from cascader.prefetch.copies import NO_LIMIT, CopySearch, CopyTable, CostedJobs
 from cascader.prefetch.free_space import most_units
 from cascader.prefetch.timeline import Constants, Timeline
-from cascader.search.job_costs import JobCosts, Overlap
-from cascader.search.local_moves import Groups
-from cascader.search.placement import Placement
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
@@ -28,24 +28,6 @@ from npu_model.shapes import round_up
 SEARCH = -2
 """In place of the cycles of groups that a greedy search does not place."""
 _NATIVE = native("cascader")
-
-
-class Draft(Struct, frozen=True, eq=False):
-    """Groups, their tensors with places in an arena of ``budget`` bytes, and the copies with theirs.
-
-    ``shares`` says whether a copy serves all parts that have the same constants, or one part.
-    """
-
-    groups: Groups
-    placement: Placement
-    timeline: Timeline
-    budget: int
-    shares: bool = False
-
-    @property
-    def cycles(self) -> int:
-        """Cycles that are expected."""
-        return self.timeline.cycles
 
 
 _FEW = 64
@@ -63,8 +45,18 @@ class Placer:
     With ``prefetch`` off a copy is issued only right before the first job that uses it, with ``ends`` off none is put as high as it goes.
     """
 
-    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, overlap: Overlap | None, *, prefetch: bool, ends: bool) -> None:
+    def __init__(  # what drafts are made of, and two switches
+        self,
+        scheduler: DepthFirstScheduler,
+        placement: Placement,
+        cost: CostModel,
+        overlap: Overlap | None,
+        *,
+        prefetch: bool,
+        ends: bool,
+    ) -> None:
         self._scheduler = scheduler
+        self._placement = placement
         parts = range(len(scheduler.graph.parts))
         self._costs = JobCosts(scheduler, cost, overlap)
         self._segments = [part.segment for part in scheduler.graph.parts]
@@ -86,11 +78,16 @@ class Placer:
         """The first part that has the same constants."""
         return int(self._same[part])
 
-    def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
-        """The parts that a copy of a draft serves, ``part`` first."""
-        if not draft.shares:
-            return (part,)
-        return (part, *(int(other) for other in np.flatnonzero(self._same == part) if other != part))
+    def draft(self, groups: Groups, addresses: Addresses, timeline: Timeline, *, shares: bool) -> Draft:
+        """The draft of some groups with the copies of a timeline."""
+        found, end = list[tuple[int, ...]](), 0
+        for issue in timeline.issues:
+            part = issue.constants.part
+            others = np.flatnonzero(self._same == part).tolist() if shares else ()
+            found += [(issue.step, issue.address, part, reader) for reader in dict.fromkeys((part, *others))]
+            end = max(end, issue.address + issue.constants.size)
+        copies = np.array(found, dtype=np.int64).reshape(-1, COPY)
+        return self._placement.outline(groups).draft(addresses, copies, end, timeline.cycles, shares=shares)
 
     def _group_constants(self, group: Group) -> CopyTable:
         """As :meth:`constants` of one group alone, none shared."""
@@ -128,15 +125,16 @@ class Placer:
         found[:, 0], found[:, 4] = self._same[found[:, 0]], lasts
         return np.ascontiguousarray(found[np.argsort(found[:, 3], kind="stable")])
 
-    def search(self, groups: Groups, placement: Placement, budget: int, *, shares: bool = False) -> CopySearch:
-        """The search for copies beside the groups, wherever the placement's buffers lie."""
+    def search(self, groups: Groups, budget: int, *, shares: bool = False) -> CopySearch:
+        """The search for copies beside the groups, wherever their buffers lie."""
+        table, stores = self._placement.stored(groups)
         if _NATIVE is not None and not shares:
             jobs, constants = self._joined(groups)
         else:
-            jobs, constants = self.joined_in_python(groups, placement.jobs)
+            jobs, constants = self.joined_in_python(groups, table)
         if shares:
             jobs, constants = replace(jobs, parts=self._same[jobs.parts]), self._shared(constants)
-        return CopySearch(jobs, constants, placement.extents, budget)
+        return CopySearch(jobs, constants, stores.extents, budget)
 
     def joined_in_python(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
         """The jobs of the groups, whose table is given, with what they cost, and the constants that could be staged."""
@@ -163,7 +161,7 @@ class Placer:
         columns = (head, table[:, 0], kinds, pairs, table[:, 1], table[:, 2], lines.ravel())
         return array("q", np.concatenate([np.asarray(column, dtype=np.int64) for column in columns]).tobytes())
 
-    def tried(self, groups: Groups, staged: frozenset[int], budget: int, *, in_place: bool) -> int:
+    def tried(self, groups: Groups, staged: frozenset[int], budget: int) -> int:
         """The cycles of the :meth:`trial` of groups that a greedy search places, compiled; no copy serves several parts.
 
         :data:`~cascader.prefetch.copies.NO_LIMIT` if more than ``budget`` bytes are live, :data:`SEARCH` if addresses are to be searched
@@ -172,7 +170,7 @@ class Placer:
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         known, borders, segments = self._beside(groups)
         kinds, pair_costs, shared = self._costs.asked()
-        marked, how = self._marked(staged), self._how(budget, in_place)
+        marked, how = self._marked(staged), self._how(budget, self._placement.in_place)
         return int(_NATIVE.trial(known, self._scheduler.flat, borders, segments, marked, kinds, how, pair_costs, shared))
 
     def _marks(self, staged: frozenset[int]) -> array[int]:
@@ -180,24 +178,24 @@ class Placer:
         return array("q", [part in staged for part in range(len(self._segments))])
 
     def trial(
-        self, groups: Groups, placement: Placement, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT
+        self, groups: Groups, addresses: Addresses, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT
     ) -> Draft | None:
         """Groups at given addresses with the best of some sets of copies, or all of them; None if it takes ``below`` cycles or more."""
         some, best = list(staged), None
         for shares in self._ways:
-            search = self.search(groups, placement, budget, shares=shares)
+            search = self.search(groups, budget, shares=shares)
             asked = [frozenset(int(self._same[part]) for part in parts) for parts in some] if shares else some
             sets = dict.fromkeys((*asked, search.every))
-            timeline = search.best(placement.addresses, list(sets), below=best.cycles if best else below)
-            best = Draft(groups, placement, timeline, budget, shares) if timeline else best
-        return best
+            timeline = search.best(addresses, list(sets), below=best[0].cycles if best else below)
+            best = (timeline, shares) if timeline else best
+        return None if best is None else self.draft(groups, addresses, best[0], shares=best[1])
 
-    def finished(self, draft: Draft, *, patient: bool = False) -> Draft:
+    def finished(self, draft: Draft, budget: int, *, patient: bool = False) -> Draft:
         """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with or ``patient``."""
-        search = self.search(draft.groups, draft.placement, draft.budget, shares=draft.shares)
-        how, start = {"ends": self._ends, "patient": patient and self._ends}, [draft.timeline.staged]
-        found = search.best(draft.placement.addresses, start, improve=True, **how, below=draft.cycles)
-        return replace(draft, timeline=found or draft.timeline)
+        search, addresses = self.search(draft.part_groups, budget, shares=draft.shares), self._placement.addresses(draft)
+        how = {"ends": self._ends, "patient": patient and self._ends}
+        found = search.best(addresses, [draft.copied], improve=True, **how, below=draft.cycles)
+        return draft if found is None else self.draft(draft.part_groups, addresses, found, shares=draft.shares)
 
     def unbounded(self, groups: Groups) -> int:
         """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""

@@ -10,10 +10,10 @@ from typing import Protocol
 import numpy as np
 import numpy.typing as npt
 
+from cascader.draft.group_moves import Groups
 from cascader.plan.depth_first import DepthFirstScheduler, Group, JobTable, StripeJob
 from cascader.plan.group_costs import CostModel, JobTimes, KnownCosts
 from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
-from cascader.search.local_moves import Groups
 
 Numbers = npt.NDArray[np.int64]
 _START = 1024

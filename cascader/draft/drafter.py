@@ -14,21 +14,19 @@ from itertools import islice
 from operator import itemgetter
 
 from msgspec import Struct
-from msgspec.structs import replace
 
 from cascader.allocate.moving import placements
+from cascader.draft.climb import Costs, Moves, climb, climbed
+from cascader.draft.draft import Draft
+from cascader.draft.group_moves import Groups, Neighbourhood, divisions
+from cascader.draft.job_costs import Overlap
+from cascader.draft.placement import Placement
+from cascader.draft.placer import Placer
+from cascader.draft.trials import Trials
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_costs import CostModel
 from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
-from cascader.search.builder import Draft, Placer
-from cascader.search.climb import Costs, Moves, climb, climbed
-from cascader.search.job_costs import Overlap
-from cascader.search.local_moves import Groups, Neighbourhood, divisions
-from cascader.search.placement import PlacementSearch
-from cascader.search.trials import Trials
-
-__all__ = ["Draft", "DraftOptions", "Drafter"]
 
 _TRUST = (Fraction(0), Fraction(1, 2), Fraction(1))
 """Parts of the copies' cycles that the plans' cycles count as not hidden; each is tried for every limit."""
@@ -82,7 +80,7 @@ def regroupings(
 
     def moves(best: Draft, judged: Sequence[tuple[Groups, ...]]) -> Iterator[tuple[tuple[Groups, ...], Draft]]:
         tried, looked = {begun}.union(*judged), list[Groups]()
-        for groups in dict.fromkeys(neighbours(best.groups)):
+        for groups in dict.fromkeys(neighbours(best.part_groups)):
             if groups not in tried:
                 looked.append(groups)
                 changed = made(groups, best)
@@ -109,7 +107,7 @@ class _Improvement:
 class Drafter:
     """Makes the drafts of one graph; what several budgets have in common is worked out once."""
 
-    def __init__(
+    def __init__(  # noqa: PLR0913  # what drafts are made of
         self,
         scheduler: DepthFirstScheduler,
         cost: CostModel,
@@ -117,27 +115,29 @@ class Drafter:
         plans: PlanOptions,
         options: DraftOptions,
         overlap: Overlap | None = None,
+        homes: Sequence[int] = (),
     ) -> None:
+        """``homes`` are the addresses of tensors outside the arena, 0 of all others."""
         self._graph = scheduler.graph
         self._table = table
         self._plans = plans
         self._options = options
-        self._placement_search = PlacementSearch(scheduler, in_place=plans.in_place)
-        self._placer = Placer(scheduler, cost, overlap, prefetch=options.prefetch, ends=options.ends)
+        self.placement = Placement(scheduler, in_place=plans.in_place, homes=homes)
+        self._placer = Placer(scheduler, self.placement, cost, overlap, prefetch=options.prefetch, ends=options.ends)
         self._neighbourhood = Neighbourhood(self._graph, options.stripe_rows, options.inner_rows)
         self._unbounded = cache(self._placer.unbounded)
         """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
-        self.trials = Trials(self._placement_search, self._placer, options.moves)
+        self.trials = Trials(self.placement, self._placer, options.moves)
 
     def _regrouping(self, start: Draft, budget: int) -> Iterator[Draft]:
         """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
 
         def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
-            changes, at = list(self._neighbourhood.of(best.groups)), judged[-1] + 1 if judged else 0
+            changes, at = list(self._neighbourhood.of(best.part_groups)), judged[-1] + 1 if judged else 0
             for number in range(at, at + len(changes)):
                 # What is no faster is as good as no change.
-                yield number, self.trials.faster(changes[number % len(changes)], best.timeline.staged, budget, best.cycles) or best
+                yield number, self.trials.faster(changes[number % len(changes)], best.copied, budget, best.cycles) or best
 
         def costs(made: Iterable[Draft]) -> Iterator[int]:
             return (one.cycles for one in made)
@@ -170,19 +170,14 @@ class Drafter:
                 break
             if self._unbounded(groups) * _UNSURE >= cycles:
                 continue
-            greedy = self._placement_search.greedily(groups)
-            search = self._placer.search(groups, greedy, budget)
-            for peak, addresses in placements(greedy.extents, budget):
+            search = self._placer.search(groups, budget)
+            for _, addresses in placements(self.placement.stored(groups)[1].extents, budget):
                 timeline = search.best(addresses, [search.every], improve=True, ends=self._options.ends, below=cycles)
                 if timeline is not None:
-                    best, cycles = Draft(groups, replace(greedy, peak=peak, addresses=addresses), timeline, budget), timeline.cycles
+                    best, cycles = self._placer.draft(groups, addresses, timeline, shares=False), timeline.cycles
                 if cycles <= self._unbounded(groups):
                     break
         return best
-
-    def readers(self, draft: Draft, part: int) -> tuple[int, ...]:
-        """The parts that the copy of ``part`` serves in a draft, that part first."""
-        return self._placer.readers(draft, part)
 
     def _improvements(self, budget: int) -> list[_Improvement]:
         """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
@@ -211,13 +206,13 @@ class Drafter:
         """
 
         def made(groups: Groups, beside: Draft | None = None) -> Draft | None:
-            found = self.trials.trial(groups, [] if beside is None else [beside.timeline.staged], budget)
-            return found and self._placer.finished(found, patient=True)
+            found = self.trials.trial(groups, [] if beside is None else [beside.copied], budget)
+            return found and self._placer.finished(found, budget, patient=True)
 
         first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups))))
         found: tuple[Draft, int] | None = None
         for start, cycles in sorted(zip(first, judge(first), strict=True), key=itemgetter(1))[:_CLIMBED]:
-            moves = regroupings(start.groups, self._neighbourhood.of, made)
+            moves = regroupings(start.part_groups, self._neighbourhood.of, made)
             reached = climbed(start, cycles, moves, judge, most, target)
             found = reached if found is None or reached[1] < found[1] else found
             if found[1] <= target:
@@ -226,8 +221,8 @@ class Drafter:
 
     def again(self, draft: Draft, budget: int) -> Draft | None:
         """The groups of a draft of another drafter with the copies that are best here; None if they do not fit."""
-        found = self.trials.trial(draft.groups, [draft.timeline.staged], budget)
-        return found and self._placer.finished(found)
+        found = self.trials.trial(draft.part_groups, [draft.copied], budget)
+        return found and self._placer.finished(found, budget)
 
     def _plain(self, budget: int) -> Draft | None:
         """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.
@@ -236,7 +231,7 @@ class Drafter:
         """
         groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
         plain = self.trials.trial(groups, [frozenset()], budget)
-        return plain and self._placer.finished(plain, patient=True)
+        return plain and self._placer.finished(plain, budget, patient=True)
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.
@@ -245,9 +240,9 @@ class Drafter:
         has is never slower than that compiler's.
         """
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
-        drafts: dict[Groups, Draft] = {}
+        drafts: dict[bytes, Draft] = {}
         for improvement in self._improved(budget):
-            best = self._placer.finished(improvement.after(changes))
+            best = self._placer.finished(improvement.after(changes), budget)
             drafts.setdefault(best.groups, best)
         if len(self._graph.parts) <= self._options.every:
             one = self._best_of_every(budget, min((draft.cycles for draft in drafts.values()), default=_NO_LIMIT))
@@ -255,19 +250,25 @@ class Drafter:
         plain = self._layer_by_layer(budget)
         if plain is not None:
             drafts.setdefault(plain.groups, plain)
-        if not drafts and self.smallest.placement.peak <= budget:
+        if not drafts and self._packed[1] <= budget:
             return (self.smallest,)
         return tuple(sorted(drafts.values(), key=lambda draft: draft.cycles))
 
-    @cached_property
+    @property
     def smallest(self) -> Draft:
         """The draft in the smallest arena found: of plans near the least limit, as addresses may pack better there."""
+        return self._packed[0]
+
+    @cached_property
+    def _packed(self) -> tuple[Draft, int]:
+        """The same, and the bytes that its buffers reach."""
         least = smallest_limit(self._table)
         sizes = [size for size in self._table.sizes if least <= size <= least * _NEAR_SMALLEST]
         tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]
         proposals = dict.fromkeys(propose(self._table, size) for size in tried)
         groups = dict.fromkeys(tuple(plan.group for plan in proposal.plans) for proposal in proposals if proposal is not None)
         moves = self._options.moves * _PATIENT * _PARTS // max(_PARTS, len(self._graph.parts))
-        smallest = self._placement_search.smallest(tuple(groups), moves)
-        trials = (self._placer.trial(one, placement, [], placement.peak) for one, placement in smallest.items())
-        return self._placer.finished(min((trial for trial in trials if trial is not None), key=lambda trial: trial.cycles))
+        smallest = self.placement.smallest(tuple(groups), moves)
+        trials = [(self._placer.trial(one, addresses, [], peak), peak) for one, (peak, addresses) in smallest.items()]
+        draft, peak = min(((trial, peak) for trial, peak in trials if trial is not None), key=lambda pair: pair[0].cycles)
+        return self._placer.finished(draft, peak), peak

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from msgspec.structs import replace
-
 from cascader.allocate.moving import placements
+from cascader.draft.draft import Draft
+from cascader.draft.group_moves import Groups
+from cascader.draft.placement import Addresses, Placement
+from cascader.draft.placer import SEARCH, Placer
 from cascader.prefetch.copies import NO_LIMIT
-from cascader.search.builder import SEARCH, Draft, Placer
-from cascader.search.local_moves import Groups
-from cascader.search.placement import Placement, PlacementSearch
 from npu_model.native import native
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
@@ -24,16 +23,16 @@ Staged = frozenset[int]
 class Trials:
     """Tries groups of one graph within budgets (bytes); addresses are searched for with so many ``moves``."""
 
-    def __init__(self, placement_search: PlacementSearch, placer: Placer, moves: int) -> None:
-        self._placement_search = placement_search
+    def __init__(self, placement: Placement, placer: Placer, moves: int) -> None:
+        self._placement = placement
         self._placer = placer
         self._moves = moves
         self._beaten: dict[tuple[Groups, Staged, int], int] = {}
 
     def trial(self, groups: Groups, staged: Iterable[Staged], budget: int, below: int = NO_LIMIT) -> Draft | None:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
-        placement = self._placement_search.within(budget, groups, self._moves)
-        return None if placement is None else self._placer.trial(groups, placement, staged, budget, below)
+        addresses = self._placement.within(budget, groups, self._moves)
+        return None if addresses is None else self._placer.trial(groups, addresses, staged, budget, below)
 
     def faster(self, groups: Groups, staged: Staged, budget: int, below: int) -> Draft | None:
         """As :meth:`trial` with one set of copies, of which most are made in vain: it comes again with fewer cycles to beat."""
@@ -48,19 +47,19 @@ class Trials:
     def cycles(self, groups: Groups, staged: Staged, budget: int) -> int:
         """The cycles of a trial with one set of copies, or with all of them.
 
-        :data:`~cascader.prefetch.copies.NO_LIMIT` if more bytes are live than fit, :data:`~cascader.search.builder.SEARCH` if only a
+        :data:`~cascader.prefetch.copies.NO_LIMIT` if more bytes are live than fit, :data:`~cascader.draft.placer.SEARCH` if only a
         search for addresses can say.
         """
         if _NATIVE is None or self._placer.shares:
             return SEARCH
-        return self._placer.tried(groups, staged, budget, in_place=self._placement_search.in_place)
+        return self._placer.tried(groups, staged, budget)
 
     def cycles_in_python(self, groups: Groups, staged: Staged, budget: int) -> int:
         """As :meth:`cycles`, without the compiled core."""
-        placement = self._placement_search.greedily(groups)
-        if placement.peak > budget:
-            return NO_LIMIT if placement.live > budget else SEARCH
-        found = self._placer.trial(groups, placement, [staged], budget)
+        peak, addresses = self._placement.greedily(groups)
+        if peak > budget:
+            return NO_LIMIT if self._placement.live(groups) > budget else SEARCH
+        found = self._placer.trial(groups, addresses, [staged], budget)
         return NO_LIMIT if found is None else found.cycles
 
     @property
@@ -75,11 +74,11 @@ class Trials:
     def room(self, groups: Groups) -> int:
         """Bytes in which groups have room for every copy from the beginning on."""
         copied = sum(round_up(size, ALIGNMENT) for size in self._placer.constants(groups)[:, 1].tolist())
-        return self._placement_search.greedily(groups).peak + copied
+        return self._placement.greedily(groups)[0] + copied
 
     def fits(self, groups: Groups, budget: int) -> bool:
         """Whether addresses within ``budget`` are found for the groups' tensors."""
-        return self._placement_search.within(budget, groups, self._moves) is not None
+        return self._placement.within(budget, groups, self._moves) is not None
 
     def drafts(self, groups: Groups, staged: Staged, budget: int, *, shares: bool) -> Iterator[Draft]:
         """The drafts of some groups within ``budget`` in which all copies of a set find a place, each as early as that is free.
@@ -87,22 +86,21 @@ class Trials:
         Of drafts whose copies are issued before the same jobs the first counts.
         """
         known: set[tuple[tuple[int, int], ...]] = set()
-        for placement in self._placements(groups, staged, budget):
-            search = self._placer.search(groups, placement, budget, shares=shares)
-            timeline = search.best(placement.addresses, [staged])
+        search = self._placer.search(groups, budget, shares=shares)
+        for addresses in self._placements(groups, staged, budget):
+            timeline = search.best(addresses, [staged])
             if timeline is None or timeline.staged != staged:
                 continue
             times = tuple((issue.constants.part, issue.step) for issue in timeline.issues)
             if times not in known:
                 known.add(times)
-                yield Draft(groups, placement, timeline, budget, shares)
+                yield self._placer.draft(groups, addresses, timeline, shares=shares)
 
-    def _placements(self, groups: Groups, staged: Staged, budget: int) -> Iterator[Placement]:
+    def _placements(self, groups: Groups, staged: Staged, budget: int) -> Iterator[Addresses]:
         """Addresses that are worth a look: those of the search, and if these may hold up a copy those of every order of the buffers."""
-        first = self._placement_search.within(budget, groups, self._moves)
+        first = self._placement.within(budget, groups, self._moves)
         if first is None:
             return
         yield first
         if staged and budget < self.room(groups):
-            for peak, addresses in placements(first.extents, budget):
-                yield replace(first, peak=peak, addresses=addresses)
+            yield from (addresses for _, addresses in placements(self._placement.stored(groups)[1].extents, budget))

@@ -12,10 +12,10 @@ from unittest.mock import patch
 import pytest
 from scheduling import DEFAULT
 
+from cascader.draft import drafter, placement
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.forms import variants
 from cascader.frontends.vela import import_network
-from cascader.search import candidates, placement
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from validation.portfolio import build
@@ -32,8 +32,8 @@ def least_bytes(name: str) -> int:
 @pytest.mark.parametrize(
     ("module", "constant", "neutral", "name", "share"),
     [
-        pytest.param(candidates, "_NEAR_SMALLEST", Fraction(1), "conv_resize_bilinear_half_conv", 1.2, id="limits above the least"),
-        pytest.param(candidates, "_SMALLEST_TRIES", 1, "conv_resize_bilinear_half_conv", 1.2, id="several limits"),
+        pytest.param(drafter, "_NEAR_SMALLEST", Fraction(1), "conv_resize_bilinear_half_conv", 1.2, id="limits above the least"),
+        pytest.param(drafter, "_SMALLEST_TRIES", 1, "conv_resize_bilinear_half_conv", 1.2, id="several limits"),
         pytest.param(placement, "_SEARCHES", 0, "conv_mean_keep_conv", 1.3, id="addresses that are searched for"),
     ],
 )

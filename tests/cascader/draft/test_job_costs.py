@@ -9,12 +9,12 @@ from msgspec import field
 from row_graphs import row_graphs, schedule_groups
 from toy_costs import ToyCosts
 
+from cascader.draft.group_moves import divisions
+from cascader.draft.job_costs import JobCosts
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.depth_first import DepthFirstScheduler, StripeJob, group_table
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.copies import UNKNOWN, CostedJobs
-from cascader.search.job_costs import JobCosts
-from cascader.search.local_moves import divisions
 
 pytestmark = pytest.mark.law
 

@@ -1,4 +1,4 @@
-"""Wishes: the memory limits at which a search looks for schedules."""
+"""Requests: the memory limits at which a search looks for schedules."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NEAR = Fraction(9, 10)
 """Least part of a budget at which limits are tried for it."""
 
 
-class Wish(Struct, frozen=True):
+class LimitRequest(Struct, frozen=True):
     """The schedules that a search is asked for.
 
     With ``frontier`` they are those of every limit of the ladder, with ``smallest`` the one that needs least memory. ``budgets``
@@ -27,7 +27,7 @@ class Wish(Struct, frozen=True):
     thorough: bool = False
 
     def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
-        """The limits of a ladder that are wished for."""
+        """The limits of a ladder that are asked for."""
         if self.near is not None:
             return near_limits(ladder, self.near)
         return tuple(ladder) if self.frontier else ()
@@ -45,5 +45,5 @@ def near_limits(ladder: Sequence[int], budget: int) -> tuple[int, ...]:
     return tuple(limit for limit in ladder if NEAR * top <= limit <= top)
 
 
-EVERYTHING = Wish(frontier=True, smallest=True)
-"""The wish of a frontier: every limit of the ladder, and the schedule that needs least memory."""
+EVERYTHING = LimitRequest(frontier=True, smallest=True)
+"""The request of a frontier: every limit of the ladder, and the schedule that needs least memory."""

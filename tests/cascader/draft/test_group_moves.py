@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given, settings
 from row_graphs import chain, divided_graphs
 
+from cascader.draft.group_moves import Groups, neighbours
 from cascader.graph.row_graph import RowGraph, RowPropagator
 from cascader.plan.depth_first import Group
-from cascader.search.local_moves import Groups, neighbours
 
 pytestmark = pytest.mark.law
 

@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from msgspec import Struct
 
+from cascader.draft.climb import climb as climbing
+from cascader.draft.climb import climbed
+from cascader.draft.draft import Draft
+from cascader.draft.drafter import HOPE, regroupings
+from cascader.draft.group_moves import Groups
 from cascader.plan.depth_first import Group
-from cascader.search.builder import Draft
-from cascader.search.candidates import HOPE, regroupings
-from cascader.search.climb import climb as climbing
-from cascader.search.climb import climbed
-from cascader.search.local_moves import Groups
 
 ROWS = 40
 EXPECTED = 10_000
@@ -24,7 +24,7 @@ EXPECTED = 10_000
 class _Striped(Struct, frozen=True):
     """In place of a draft: one group of so many stripe rows."""
 
-    groups: Groups
+    part_groups: Groups
     cycles: int
 
 
@@ -47,7 +47,7 @@ class _Judge:
 
     def __call__(self, drafts: Iterable[Draft]) -> Iterator[int]:
         drafts = iter(drafts)
-        while some := [draft.groups[0].stripe_rows for draft in islice(drafts, self._ahead)]:
+        while some := [draft.part_groups[0].stripe_rows for draft in islice(drafts, self._ahead)]:
             self.drawn += some
             for rows in some:
                 self.asked.append(rows)
@@ -56,8 +56,8 @@ class _Judge:
 
 def climb(judge: _Judge, *, target: int = 0, most: int = 100, expected: int = EXPECTED) -> int:
     start = striped(20)
-    moves = regroupings(start.groups, beside, lambda groups, _: striped(groups[0].stripe_rows, expected))
-    return climbed(start, 1010, moves, judge, most, target)[0].groups[0].stripe_rows
+    moves = regroupings(start.part_groups, beside, lambda groups, _: striped(groups[0].stripe_rows, expected))
+    return climbed(start, 1010, moves, judge, most, target)[0].part_groups[0].stripe_rows
 
 
 def test_a_climb_ends_where_no_change_helps() -> None:
@@ -69,12 +69,12 @@ def test_a_climb_ends_where_no_change_helps() -> None:
 def test_a_judge_that_draws_ahead_is_asked_for_the_same_changes() -> None:
     """Changes that are drawn before one that helps are dropped, and may be tried again beside that one."""
     moves = regroupings(
-        striped(20).groups,
+        striped(20).part_groups,
         lambda groups: [(Group(0, 1, groups[0].stripe_rows + step),) for step in (1, 2, 3, 0, -1)],
         lambda groups, _: None if groups[0].stripe_rows % 4 == 2 else striped(groups[0].stripe_rows),
     )
     alone, ahead = _Judge(), _Judge(ahead=4)
-    ends = [climbed(striped(20), 1010, moves, judge, 15)[0].groups for judge in (alone, ahead)]
+    ends = [climbed(striped(20), 1010, moves, judge, 15)[0].part_groups for judge in (alone, ahead)]
     assert ends[0] == ends[1]
     assert alone.asked == ahead.asked == alone.drawn
     assert len(ahead.drawn) > len(ahead.asked)
@@ -95,8 +95,10 @@ def test_a_change_that_is_expected_to_be_much_slower_is_not_judged() -> None:
 
 def test_groups_that_do_not_fit_are_left() -> None:
     start = striped(20)
-    moves = regroupings(start.groups, beside, lambda groups, _: None if groups[0].stripe_rows == 25 else striped(groups[0].stripe_rows))
-    assert climbed(start, 1010, moves, _Judge(), 100)[0].groups[0].stripe_rows == 24
+    moves = regroupings(
+        start.part_groups, beside, lambda groups, _: None if groups[0].stripe_rows == 25 else striped(groups[0].stripe_rows)
+    )
+    assert climbed(start, 1010, moves, _Judge(), 100)[0].part_groups[0].stripe_rows == 24
 
 
 @given(st.lists(st.integers(0, 9), min_size=1, max_size=12), st.integers(0, 11), st.integers(0, 40))

@@ -1,0 +1,84 @@
+"""Moves of a draft that a replay judges: jobs in another block, copies left out, and copies issued later."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+from msgspec.structs import replace
+
+from cascader.draft.climb import from_place
+from cascader.draft.draft import COPY, JOB, WHOLE, Draft, Lines, lines, table
+
+Block = tuple[int, int, int]
+"""Height, width and depth of a block."""
+
+
+def alike(draft: Draft) -> list[tuple[int, ...]]:
+    """The numbers of the jobs of each part that are as high and in the same block, in the order of the first ones."""
+    found: dict[tuple[int, ...], list[int]] = {}
+    for step, (part, start, end, *block) in enumerate(lines(draft.jobs, JOB).tolist()):
+        found.setdefault((part, end - start, *block), []).append(step)
+    return [tuple(steps) for steps in found.values()]
+
+
+def block_of(draft: Draft, step: int) -> Block:
+    """The block of a job."""
+    height, width, depth = lines(draft.jobs, JOB)[step, 3:].tolist()
+    return height, width, depth
+
+
+def in_block(draft: Draft, steps: Sequence[int], block: Block) -> Draft:
+    """The draft with some of its jobs in another block."""
+    jobs = lines(draft.jobs, JOB).copy()
+    jobs[list(steps), 3:] = block
+    return replace(draft, jobs=jobs.tobytes())
+
+
+def copy_count(draft: Draft) -> int:
+    """The number of copies, each of which may have several readers."""
+    return len(_numbers(lines(draft.copies, COPY)))
+
+
+def _numbers(copies: Lines) -> Lines:
+    """The lines at which copies begin."""
+    return np.flatnonzero(copies[:, 2] == copies[:, 3])
+
+
+def _latest(draft: Draft, copies: Lines) -> Lines:
+    """For each copy the last job that reads it."""
+    parts = lines(draft.jobs, JOB)[:, 0]
+    last = np.full(int(parts.max()) + 1, WHOLE, dtype=np.int64)
+    np.maximum.at(last, parts, np.arange(len(parts)))
+    return np.maximum.reduceat(last[copies[:, 3]], _numbers(copies))
+
+
+def with_later_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft]]:
+    """``draft`` with one copy issued one job later, and those behind it that would come before it at the same job, each in turn.
+
+    It begins with copy ``first`` and ends with the one before that; each comes with its number. A copy is issued at its last reader at
+    the latest; what reads it before that reads at home. It has its bytes for less long, so that whatever passes
+    :func:`~cascader.ethosu.verify.check.check_schedule` does so later, too: who takes one checks it.
+    """
+    copies = lines(draft.copies, COPY)
+    begins = _numbers(copies)
+    if not len(begins):
+        return
+    latest, steps = _latest(draft, copies), copies[begins, 0]
+    number_of = np.cumsum(copies[:, 2] == copies[:, 3]) - 1
+    for number in from_place(len(begins), first):
+        moved = steps.copy()
+        moved[number:] = np.maximum(moved[number:], steps[number] + 1)
+        if (moved <= latest).all():
+            changed = copies.copy()
+            changed[:, 0] = moved[number_of]
+            yield number, replace(draft, copies=changed.tobytes())
+
+
+def changed_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft]]:
+    """``draft`` with one copy left out, each in turn from copy ``first`` on, then with one issued later, with the copy's number."""
+    copies = lines(draft.copies, COPY)
+    number_of = np.cumsum(copies[:, 2] == copies[:, 3]) - 1
+    for number in from_place(copy_count(draft), first):
+        yield number, replace(draft, copies=table(copies[number_of != number], COPY))
+    yield from with_later_copies(draft, first)

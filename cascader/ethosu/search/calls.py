@@ -1,0 +1,135 @@
+"""Calls: functions that a search has processes call. Their arguments and answers are values that can be pickled."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from typing import TypeVar
+
+from msgspec import Struct
+
+from cascader.draft.draft import Draft
+from cascader.ethosu.forms.spread import Thunk
+from cascader.ethosu.search.byte_bound import least_floor
+from cascader.ethosu.search.cuts import CycleBound, cycle_bound
+from cascader.ethosu.search.divisions import Divisions
+from cascader.ethosu.search.floor import Floor
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.proven import MOST_DIVIDED
+from cascader.ethosu.search.replayed_changes import with_replayed_blocks, with_replayed_copies
+from cascader.ethosu.search.task import Replay
+from cascader.ethosu.verify.check import check_schedule
+
+T = TypeVar("T")
+
+
+class Outline(Struct, frozen=True):
+    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules.
+
+    More than ``most_bytes`` of arena serve none of them. ``floor`` are ``least_bytes`` or fewer, with the tensors that take them.
+    """
+
+    limits: tuple[int, ...]
+    bound: CycleBound
+    least_bytes: int
+    most_bytes: int
+    floor: Floor
+
+
+def ready() -> None:
+    """Nothing is done: a process that is asked has imported the search then."""
+
+
+def rewritten(thunk: Thunk[T]) -> T:
+    """A form of the network, or what is asked of one on the way."""
+    return thunk()
+
+
+def outline(form: Form) -> Outline:
+    """The outline of a form."""
+    plans = form.cascader
+    bound = cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing)
+    is_small = len(form.network.graph.parts) <= MOST_DIVIDED
+    floor = least_floor(plans.scheduler)
+    fewest = Divisions(plans).least_of_all() if is_small else floor.bytes
+    return Outline(plans.limits(), bound, fewest, plans.most_bytes(), floor)
+
+
+def promise(form: Form, limit: int, part: Fraction) -> int | None:
+    """The cycles that a form promises at a limit (bytes) when that part of the search there is done; None if nothing fits."""
+    return form.cascader.promise(limit, part)
+
+
+def at_limit(form: Form, limit: int) -> tuple[Draft, ...]:
+    """The drafts of a form at one memory limit (bytes)."""
+    return form.cascader.drafts_at(limit)
+
+
+def smallest(form: Form) -> tuple[Draft, ...]:
+    """The draft of a form that needs least memory."""
+    return (form.cascader.smallest(),)
+
+
+def check(draft: Draft, form: Form) -> None:
+    """Check a draft that is reported: InputError if its Schedule breaks a rule."""
+    check_schedule(form.schedule(draft))
+
+
+def replay(draft: Draft, form: Form, judge: Replay) -> int:
+    """Cycles of a draft in replay; any process may do that, so that its form does not come first."""
+    return form.judge(judge).cycles(draft)
+
+
+MOST_STARTS = 2
+"""Drafts of a form that were made for other costs and are changed by replays."""
+
+
+def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
+    """The drafts for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these.
+
+    The replays take ``effort`` cycles at most.
+    """
+    found: dict[tuple[object, int], tuple[Draft, int]] = {}
+    for other in form.others:
+        for draft in form.cascader.made_for(other, limit):
+            key = draft.runs, draft.cycles
+            if draft.memory <= limit and key not in found and effort > 0:
+                found[key] = draft, form.judge(judge).cycles(draft)
+                effort -= found[key][1]
+    return tuple(sorted(found.values(), key=lambda one: (one[1], one[0].memory))[:MOST_STARTS])
+
+
+class LinePlace(Struct, frozen=True):
+    """The place of a call in a line of calls that this process makes one by one while they are worked on."""
+
+    number: int
+
+    def homes(self, processes: int) -> range:
+        """Numbers of the processes that may take it, of which the first is this one: it has less time for calls than others have.
+
+        To make a draft takes about a quarter of what its replay takes. Of two processes this one takes every second, of more none.
+        """
+        takes_part = processes == 1 or (processes == 2 and self.number % 2 == 1)
+        return range(1) if takes_part else range(1, processes)
+
+
+FOR_OTHERS = LinePlace(0)
+"""The place of a call that is no work for this process, if there are others."""
+
+
+def replay_in_line(_place: LinePlace, draft: Draft, form: Form, judge: Replay) -> int:
+    """As :func:`replay`, in a process that its place in the line says."""
+    return replay(draft, form, judge)
+
+
+def check_in_line(_place: LinePlace, draft: Draft, form: Form) -> None:
+    """As :func:`check`, in a process that its place in the line says."""
+    check(draft, form)
+
+
+def change(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int) -> tuple[Draft, int]:
+    """A draft of so many cycles with its blocks, and then its copies, changed as replays say, and its cycles then.
+
+    The replays of blocks take ``effort`` cycles at most, those of copies half as many.
+    """
+    made, fewer = with_replayed_blocks(form, draft, cycles, judge, effort)
+    return with_replayed_copies(form, made, fewer, judge, effort // 2)

@@ -1,0 +1,26 @@
+"""Replayed drafts: what a search compares, and the Points of those that a user sees."""
+
+from __future__ import annotations
+
+from msgspec import Struct
+
+from cascader.draft.draft import Draft
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.task import Point
+
+
+class Replayed(Struct, frozen=True, eq=False):
+    """A draft of a form, and the ``cycles`` that it takes in replay."""
+
+    form: Form
+    draft: Draft
+    cycles: int
+
+    @property
+    def memory(self) -> int:
+        """Bytes of the arena."""
+        return self.draft.memory
+
+    def point(self) -> Point:
+        """The Point of the draft's Schedule, which is not checked."""
+        return Point(self.memory, self.cycles, self.draft.cycles, self.form.schedule(self.draft))
