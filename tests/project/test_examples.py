@@ -43,6 +43,7 @@ def run(*words: str) -> subprocess.CompletedProcess[str]:
         ("examples.tiled_convolution", "--side", "64", "--ways", "1"),
         ("examples.own_replay", "zoo:tiny_conv"),
         ("examples.streamed_camera", "zoo:tiny_residual"),
+        ("examples.searched_ring", "--side", "32"),
     ],
 )
 def test_examples_that_need_no_extra_run_without_one(words: tuple[str, ...]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 import pytest
 from cascades import expected, outputs, smallest
@@ -13,16 +11,13 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.task import Task
 from cascader.ethosu.spill.staged_ends import staged_ends
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.search.workers import workers
-from examples.tiled_convolution import CHANNELS, HALO, WAYS, Chip, memory_system
+from examples.tiled_convolution import CHANNELS, HALO
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
-from sim import footprint, quick_cycles, quick_replay, replay_network
+from sim import quick_cycles
 from sim.functional import run
 from sim.hazards import network_hazards
 from validation.portfolio.builder import PortfolioBuilder
@@ -63,16 +58,6 @@ def convolution(side: int) -> Network:
     return import_network(net.finish([net.conv2d(image, CHANNELS, padding="VALID")]), DEFAULT)
 
 
-def searched(network: Network, budget: int | None = None) -> tuple[int, int]:
-    """Bytes and cycles of the search's answer."""
-    form = with_homes(network, ENDS)
-    system = on_ports(SYSTEM, form.homes)
-    with workers(1) as executor:
-        point = choose(Task(form, DEFAULT, system, partial(quick_cycles, system=system), homes=tuple(ENDS)), Aim(budget), executor).point
-    assert replay_network(lower(point.schedule), system).cycles == point.cycles
-    return point.memory, point.cycles
-
-
 def test_load_convolve_and_store_overlap_without_a_hand() -> None:
     """The ring of examples/tiled_convolution, found: rows come, are convolved and leave at the pace of the slower memory."""
     before = convolution(64)
@@ -83,21 +68,6 @@ def test_load_convolve_and_store_overlap_without_a_hand() -> None:
     least = 2 * 64 * 64 * 16 // 8 * (memory.pulse.on + memory.pulse.off) // 56
     assert least < found < plain
     assert found < least * 1.25
-
-
-@pytest.mark.parametrize("rows", [2, 4, 8])
-def test_the_search_finds_a_ring_no_slower_than_the_one_built_by_hand(rows: int) -> None:
-    by_hand = WAYS[-1].build(Chip.of(DEFAULT), 64, 1, rows)
-    _, cycles = searched(convolution(64), footprint((by_hand,), (), ()).peak)
-    assert cycles <= quick_replay(by_hand, memory_system()).cycles
-
-
-def test_more_room_than_a_ring_needs_makes_the_convolution_no_slower() -> None:
-    """The copies of constants and the transfers take one copier by turns, which the search counts."""
-    before = convolution(64)
-    (_, in_a_ring), (memory, unbounded) = searched(before, 21_600), searched(before)
-    assert unbounded <= in_a_ring * 1.01
-    assert memory < 64 * 64 * CHANNELS
 
 
 def test_ends_in_the_arenas_memory_are_not_staged() -> None:
