@@ -62,8 +62,17 @@ def _load(source: str) -> Model:
     if is_te(source):
         raise refuse_te(source)
     _require_convertible(source)
-    return Model(Path(source).name, read_file(source, "Model"))
+    data = read_file(source, "Model")
+    if data.startswith(_TVM_JSON):
+        raise InputError(
+            f"{Path(source).name!r} is a module that TVM has saved as JSON, whose loops are no Tensor Expressions any more: "
+            "give the function that makes them, as GRAPH.py:FUNCTION."
+        )
+    return Model(Path(source).name, data)
 
+
+_TVM_JSON = b'{"root_index":'
+"""Beginning of what ``tvm.ir.save_json`` writes (0.26 and 0.27)."""
 
 _CONVERTERS = {
     ".onnx": "convert it with `onnx2tf -i MODEL.onnx -oiqt`, whose *_full_integer_quant.tflite is what to give",

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
-from cascader.ethosu.striped.choice import StripedPoint
+from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.report import inference_json, inference_sentence
 from npu_testbed.findings import Finding
@@ -20,7 +20,6 @@ from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.macs import macs_json, macs_text
-from npu_testbed.reports.stripe_plans import groups_json, groups_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
@@ -29,6 +28,12 @@ from npu_testbed.versions import legaliser_remark
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.sram_map import sram_map_svg
 from validation.layout import filled
+
+if TYPE_CHECKING:
+    from cascader.ethosu.striped.choice import StripedPoint
+    from npu_testbed.reports import stripe_plans
+else:
+    stripe_plans = later("npu_testbed.reports.stripe_plans")  # most schedules are of rows
 
 
 class ScheduleOutcome(Outcome, frozen=True):
@@ -100,13 +105,13 @@ class ScheduleOutcome(Outcome, frozen=True):
         on_cpu = {"cpu_operations": cpu_operators_json(self.simulation.network)} if self.cpu_operations else {}
         advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
         if self.striped is not None:
-            facts["groups"] = groups_json(self.striped.graph, self.striped.plans)
+            facts["groups"] = stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans)
         facts["inference"] = inference_json(self.simulation.inference)
         return facts | macs_json(plan.network) | bounds_json(self.choice) | on_cpu | advice
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""
-        planned = [] if self.striped is None else [groups_text(self.striped.graph, self.striped.plans)]
+        planned = [] if self.striped is None else [stripe_plans.groups_text(self.striped.graph, self.striped.plans)]
         sections = ["\n".join(map(filled, self._said())), *planned, layers_text(self.simulation.replay, self.min_percent)]
         if self.cpu_operations:
             sections.append(cpu_operators_text(self.simulation.network, self.simulation.inference))

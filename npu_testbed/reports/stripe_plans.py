@@ -16,6 +16,11 @@ def groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> list[dict[
     return [_group(graph, plan) for plan in plans]
 
 
+def staging_groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> list[dict[str, Any]]:
+    """As :func:`groups_json`, with the parts whose constants are staged while the group runs."""
+    return [_group(graph, plan) | {"staged": [graph.parts[index].name for index in plan.staged]} for plan in plans]
+
+
 def _group(graph: CascaderGraph, plan: StripePlan) -> dict[str, Any]:
     group = plan.group
     return {
@@ -39,7 +44,9 @@ def groups_text(graph: CascaderGraph, plans: Sequence[StripePlan]) -> str:
     for plan in plans:
         parts = graph.parts[plan.group.first : plan.group.last + 1]
         names = parts[0].name if len(parts) == 1 else f"{parts[0].name} .. {parts[-1].name}"
-        buffers = ", ".join(f"{one.tensor} {one.mode.value} {one.size:,}" for one in plan.buffers) or "none"
+        held = [f"{one.tensor} {one.mode.value} {one.size:,}" for one in plan.buffers]
+        held += [f"constants of {graph.parts[index].name}" for index in plan.staged]
+        buffers = ", ".join(held) or "none"
         shape = " x ".join(map(str, plan.group.stripes.shape))
         rows.append((printable(names), shape, str(plan.group.stripes.count), f"{plan.memory:,}", f"{plan.cycles:,}", printable(buffers)))
     return grid(("parts", "stripe", "stripes", "bytes", "cycles", "buffers"), rows, (True, True, False, False, False, True))

@@ -31,6 +31,14 @@ def test_a_budget_chooses_among_plans_and_names_the_smallest_that_is_reached() -
         npu_testbed.schedule("zoo:tiny_conv", stripes=True, arena_cache_size=16)
 
 
+def test_constants_are_staged_where_there_is_room() -> None:
+    little, more = (npu_testbed.schedule("zoo:tiny_conv", stripes=True, arena_cache_size=size) for size in (5952, 7900))
+    assert more.cycles < little.cycles
+    assert not little.schedule.copies
+    assert more.schedule.copies
+    assert any(group["staged"] for group in more.to_dict()["groups"])
+
+
 @pytest.mark.parametrize(
     ("options", "name"),
     [

@@ -140,3 +140,11 @@ def test_files_of_other_frameworks_are_refused_with_their_converter(name: str, c
     (tmp_path / name).write_bytes(b"\x08\x07")
     outcome = call("schedule", tmp_path / name, "-o", tmp_path / "x.json")
     assert (outcome.status, converter in outcome.errors) == (2, True)
+
+
+def test_a_module_that_tvm_saved_is_refused_with_what_to_give(tmp_path: Path) -> None:
+    (tmp_path / "module.json").write_text('{"root_index":1,"nodes":[{"type":"None"}],"metadata":{"tvm_version":"0.27.0"}}')
+    outcome = call("schedule", tmp_path / "module.json", "-o", tmp_path / "x.json")
+    assert outcome.status == 2
+    assert "'module.json' is a module that TVM has saved as JSON" in outcome.errors
+    assert "give the function that makes them, as GRAPH.py:FUNCTION." in outcome.errors

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.layouts import pixel_layouts
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.operators import NHWC_AXES
@@ -31,6 +33,10 @@ FINE = StripeOptions(orders=False, mixed=2)
 
 COARSE = StripeOptions(factors=3, several_axes=False, orders=False, mixed=0)
 """Those for others: one axis at a time, and one mode for all tensors of a group."""
+
+
+_STAGINGS = 4
+"""Sets of staged constants that are tried of each proposal."""
 
 
 class StripedPoint(Struct, frozen=True):
@@ -57,16 +63,38 @@ def proposals(graph: CascaderGraph, macs: int, options: StripeOptions | None = N
     return frontier([[plan for plan in ending if rolls_here(plan)] for ending in all_plans(graph, chosen, rates)])
 
 
+def _staging(network: Network, graph: CascaderGraph, plans: Sequence[StripePlan]) -> Iterator[tuple[StripePlan, ...]]:
+    """The plans without copies, then with more and more of the constants staged that are read for most stripes, the fewest bytes first."""
+    yield tuple(plans)
+    sizes = {name: staged_bytes(kernel.operation) for name, kernel in network.kernels.items()}
+    worth = [
+        (-plan.group.stripes.count, sizes[name], number, index)
+        for number, plan in enumerate(plans)
+        for index in range(plan.group.first, plan.group.last + 1)
+        if sizes.get(name := graph.parts[index].name) and plan.group.stripes.count > 1
+    ]
+    ordered = sorted(worth)
+    for count in sorted({len(ordered) * step // _STAGINGS for step in range(1, _STAGINGS + 1)} - {0}):
+        chosen = ordered[:count]
+        made = []
+        for number, plan in enumerate(plans):
+            own = [(index, size) for _, size, at, index in chosen if at == number]
+            staged = tuple(sorted(index for index, _ in own))
+            made.append(replace(plan, staged=staged, memory=plan.memory + sum(size for _, size in own)))
+        yield tuple(made)
+
+
 def _points(network: Network, task: Task, options: StripeOptions | None) -> Iterator[StripedPoint]:
     device, graph = accelerator(task.accelerator), affine_graph(network)
-    sources = Sources.direct(task.system, task.provenance.timing)
     for proposal in proposals(graph, device.macs, options):
-        try:
-            schedule = striped_schedule(network, proposal.plans, device, sources, provenance=task.provenance)
-        except InputError:
-            continue  # a plan that the NPU cannot do
-        cycles = task.replay(lower(schedule))
-        yield StripedPoint(Point(schedule.arena_size, cycles, proposal.cycles, schedule), graph, proposal.plans)
+        for plans in _staging(network, graph, proposal.plans):
+            sources = (Sources.staged if any(plan.staged for plan in plans) else Sources.direct)(task.system, task.provenance.timing)
+            try:
+                schedule = striped_schedule(network, plans, device, sources, provenance=task.provenance)
+            except InputError:
+                break  # a plan that the NPU cannot do
+            cycles = task.replay(lower(schedule))
+            yield StripedPoint(Point(schedule.arena_size, cycles, proposal.cycles, schedule), graph, plans)
 
 
 def striped_choice(

@@ -6,15 +6,18 @@ from collections.abc import Sequence
 
 import numpy as np
 
+from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import known_row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.striped.unroll import unrolled
-from cascader.plan.buffers import buffers
+from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, stripe_jobs
+from cascader.plan.jobs import Copy
 from cascader.plan.stripe_plans import StripePlan
 from npu_model.accelerator import Accelerator
 
@@ -25,16 +28,31 @@ def striped_schedule(
     """The schedule that executes plans of the network's affine graph on the NPU, checked.
 
     Its jobs are the boxes of the plans' parts, in their order. A tensor inside a group has a buffer of the plan's bytes; results may take
-    over the bytes of operands that die, so that the arena may be smaller than the plans' memory. InputError if the NPU cannot do what a
-    plan says.
+    over the bytes of operands that die, so that the arena may be smaller than the plans' memory. Constants that a plan stages lie in the
+    arena while its group runs, copied before its first job. InputError if the NPU cannot do what a plan says.
     """
     made = unrolled(network, plans, accelerator, sources)
     scheduler = DepthFirstScheduler(known_row_graph(made.network, made.units))
-    groups, first = [], 0
-    for size in made.groups:
-        groups.append(Group(first, first + size - 1, scheduler.graph.parts[first + size - 1].rows))
-        first += size
+    groups, staged, first = [], [], 0
+    for size, constants in zip(made.groups, made.staged, strict=True):
+        end = first + size
+        groups.append(Group(first, end - 1, scheduler.graph.parts[end - 1].rows))
+        staged += [(names, fixed(names[0], staged_bytes(made.network.kernels[names[0]].operation), first, end)) for names in constants]
+        first = end
     jobs = np.array([(index, 0, part.rows) for index, part in enumerate(scheduler.graph.parts)], dtype=np.int64).reshape(-1, 3)
-    stores = buffers(scheduler, jobs, groups)
-    _, addresses = allocate(stores.extents)
-    return make_schedule(made.network, accelerator.name, scheduler.graph, stripe_jobs(jobs), stores, addresses, provenance=provenance)
+    tensors = storages(scheduler, jobs, groups)
+    _, addresses = allocate([*(store.extent for store in tensors), *(extent for _, extent in staged)])
+    copies = [
+        Copy(names[0], extent.start, address, names[1:]) for (names, extent), address in zip(staged, addresses[len(tensors) :], strict=True)
+    ]
+    stores = Buffers.of(tensors, len(jobs))
+    return make_schedule(
+        made.network,
+        accelerator.name,
+        scheduler.graph,
+        stripe_jobs(jobs),
+        stores,
+        addresses[: len(tensors)],
+        copies,
+        provenance=provenance,
+    )

@@ -15,6 +15,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.job.staging import weight_ranges
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.operators import NHWC_AXES
@@ -28,7 +29,7 @@ from cascader.plan.stripe_plans import StripePlan
 from cascader.plan.stripe_trace import StripedGroup, StripeTrace, trace
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import FeatureMap
+from npu_model.program import ByteRange, FeatureMap
 
 _ROWS = 1
 """The axis of rows, in bricks and without."""
@@ -37,12 +38,14 @@ _ROWS = 1
 class Unrolled(Struct, frozen=True):
     """A network whose kernels are the boxes of plans; ``groups`` are the numbers of kernels of each plan, one plan behind the other.
 
-    ``units`` are the bytes of a row, or a column, of the tensors that roll.
+    ``units`` are the bytes of a row, or a column, of the tensors that roll. ``staged`` are the kernels that read the constants that each
+    plan stages, those of the same constants together.
     """
 
     network: Network
     groups: tuple[int, ...]
     units: Mapping[str, int]
+    staged: tuple[tuple[tuple[str, ...], ...], ...]
 
 
 def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Accelerator, sources: Sources) -> Unrolled:
@@ -66,7 +69,16 @@ def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Acceler
     built = replace(network, graph=CascaderGraph(parts, tensors), segments=tuple(segments))
     finished = unroller.maker.finished(built)
     again = network.macs_again + finished.macs - network.macs
-    return Unrolled(replace(finished, macs_again=again), tuple(map(len, made)), unroller.units)
+    kernels = finished.kernels
+    staged = []
+    for plan, own in zip(plans, made, strict=True):
+        wanted = {unroller.graph.parts[index].name for index in plan.staged}
+        readers: dict[tuple[ByteRange, ...], list[str]] = {}
+        for part in own:
+            if unroller.origin[part.name] in wanted and (ranges := weight_ranges(kernels[part.name].operation)):
+                readers.setdefault(ranges, []).append(part.name)
+        staged.append(tuple(map(tuple, readers.values())))
+    return Unrolled(replace(finished, macs_again=again), tuple(map(len, made)), unroller.units, tuple(staged))
 
 
 class _Unroller:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import DEFAULT
 
 from cascader.ethosu.codegen.lowering import lower
@@ -18,6 +19,7 @@ from cascader.ethosu.forms.column_spans import segment
 from cascader.ethosu.forms.layouts import pixel_layouts
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.propagators import affine_graph
 from cascader.ethosu.schedule.file import from_json, to_json
@@ -99,7 +101,7 @@ def expected(name: str, kind: str) -> list[bytes]:
 
 @st.composite
 def plans(draw: st.DrawFn, graph: CascaderGraph, *, pixels: bool) -> tuple[StripePlan, ...]:
-    """Plans that cover a graph, of any stripes, orders and modes; channels that may lie in bricks are cut in some of them."""
+    """Plans that cover a graph, of any stripes, orders, modes and staged constants; channels that may lie in bricks are cut in some."""
     found, first = [], 0
     while first < len(graph.parts):
         for last in range(draw(st.integers(first, len(graph.parts) - 1)), first - 1, -1):
@@ -114,7 +116,8 @@ def plans(draw: st.DrawFn, graph: CascaderGraph, *, pixels: bool) -> tuple[Strip
             shape[-1] = extent[-1]
         order = draw(st.permutations(range(1, len(shape) + 1)))
         modes = {name: draw(st.sampled_from((BufferMode.RECOMPUTE, BufferMode.ROLLING))) for name in inside}
-        found.append(plan(graph, StripedGroup(first, last, StripeConfig.even(extent, shape, order), modes)))
+        made = plan(graph, StripedGroup(first, last, StripeConfig.even(extent, shape, order), modes))
+        found.append(replace(made, staged=tuple(sorted(draw(st.sets(st.integers(first, last)))))))
         first = last + 1
     return tuple(found)
 
@@ -157,7 +160,7 @@ def test_any_plan_computes_the_same_bytes_in_its_memory_with_its_work(name: str,
             check_schedule(schedule)
             assert outputs(schedule) == expected(name, kind)
             require_boxes(schedule, network, seen, given)
-            require_bytes(schedule, given)
+            require_bytes(schedule, seen, given)
 
     holds()
     assert sum(applied) > len(applied) // 4
@@ -187,7 +190,7 @@ def require_boxes(schedule: Schedule, network: Network, seen: CascaderGraph, giv
     assert schedule.network.macs_again == macs - network.macs
 
 
-def require_bytes(schedule: Schedule, given: tuple[StripePlan, ...]) -> None:
+def require_bytes(schedule: Schedule, seen: CascaderGraph, given: tuple[StripePlan, ...]) -> None:
     """No buffer of a tensor inside a group is larger than the plan says, one that rolls is as large, and so is the arena."""
     planned = {buffer.tensor: buffer for one in given for buffer in one.buffers}
     largest: dict[str, int] = {}
@@ -199,7 +202,13 @@ def require_bytes(schedule: Schedule, given: tuple[StripePlan, ...]) -> None:
     for name, buffer in planned.items():
         if buffer.mode is BufferMode.RECOMPUTE:
             assert largest[name] <= buffer.size
-    assert schedule.arena_size <= max(one.memory for one in given) + 16 * (1 + len(planned))
+    kernels = schedule.network.kernels
+    with_weights = {name.rpartition("/stripe")[0] or name for name, kernel in kernels.items() if kernel.operation.weights}
+    staged = sum(staged_bytes(kernels[copy.part].operation) for copy in schedule.copies)
+    assert {copy.part.rpartition("/stripe")[0] or copy.part for copy in schedule.copies} == {
+        part.name for one in given for index in one.staged if (part := seen.parts[index]).name in with_weights
+    }
+    assert schedule.arena_size <= max(one.memory for one in given) + staged + 16 * (1 + len(planned))
 
 
 @pytest.mark.parametrize("kind", TYPES)
