@@ -23,7 +23,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
-class Terms(Struct, frozen=True):
+class TaskTerms(Struct, frozen=True):
     """Terms of a task: the options of its search, the NPU's timing, and where tensors live, as pairs WHAT=MEMORY.
 
     With ``one_core`` Vela's other core is not asked for better kernels. ``spill`` is the memory to which the search may move tensors
@@ -37,7 +37,7 @@ class Terms(Struct, frozen=True):
     spill: str | None = None
 
 
-class Source(Struct, frozen=True):
+class ModelSource(Struct, frozen=True):
     """A model as a schedule says it: its name, its bytes, and names and versions of the tools that take part beside Vela."""
 
     name: str
@@ -51,7 +51,7 @@ class Source(Struct, frozen=True):
 
 
 def network_task(
-    plain: Network, origin: Callable[[MemorySystem], Provenance], device: str, system: MemorySystem, cycles: Cycles, terms: Terms
+    plain: Network, origin: Callable[[MemorySystem], Provenance], device: str, system: MemorySystem, cycles: Cycles, terms: TaskTerms
 ) -> Task:
     """The task of scheduling a network, whatever it is made of; its ``origin`` is of the memories in which its tensors then live.
 
@@ -67,7 +67,7 @@ def network_task(
     return Task(network, accelerator(device).name, system, replay, origin(system), terms.options, homes=wanted, spills=spills)
 
 
-def _others(source: Source, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
+def _others(source: ModelSource, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
     """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
     other = alternative(source.data, first, measure.accelerator) if has_time_for_another(network) else None
     if other is not None:
@@ -77,7 +77,7 @@ def _others(source: Source, first: Legalised, network: Network, measure: Measure
             yield Origin(second, source.provenance(other, why, measure.system, measure.timing))
 
 
-def task_of(source: Source, found: Legalised, device: str, system: MemorySystem, cycles: Cycles, terms: Terms) -> Task:
+def task_of(source: ModelSource, found: Legalised, device: str, system: MemorySystem, cycles: Cycles, terms: TaskTerms) -> Task:
     """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
 
     InputError if a home is wrong.

@@ -18,7 +18,7 @@ from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
 from cascader.frontends.vela import legalised
 from cascader.search.workers import processes_for, workers
-from cascader.tasks import Source, Terms, network_task, task_of
+from cascader.tasks import ModelSource, TaskTerms, network_task, task_of
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -61,10 +61,10 @@ DEFAULT = Settings()
 def _task(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, settings: Settings) -> Task:
     """The task of a model, which Vela legalises, or of a network."""
     options, timing, one_core = options_of(settings.effort, settings.options), settings.timing, bool(settings.ignore_ops)
-    terms = Terms(options, timing, settings.homes, one_core=one_core, spill=settings.spill)
+    terms = TaskTerms(options, timing, settings.homes, one_core=one_core, spill=settings.spill)
     if not isinstance(model, Network):
         found = legalised(model, accelerator(device).name, settings.ignore_ops)
-        return task_of(Source(settings.name, model, settings.tools), found, device, memory, cycles, terms)
+        return task_of(ModelSource(settings.name, model, settings.tools), found, device, memory, cycles, terms)
     origin = settings.provenance
     return network_task(model, lambda system: origin or Provenance(memory_system=system, timing=timing), device, memory, cycles, terms)
 

@@ -20,7 +20,7 @@ from cascader.plan.stripe_plans import StripeOptions, StripeRates, all_plans
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.compat import load
 from cascader.tensorir.prove import RunProof, prove
-from cascader.tensorir.te_frontend import Match, TeGraph, Wanted, accumulation, read_graph
+from cascader.tensorir.te_frontend import Match, TeGraph, WantedTensor, accumulation, read_graph
 from examples import ended
 
 Array = npt.NDArray[np.float32]
@@ -36,12 +36,12 @@ class Dsp(Struct, frozen=True):
     lanes: int = 4
     lookup: int = 6
 
-    def filtering(self, wanted: Wanted) -> Match | None:
+    def filtering(self, wanted: WantedTensor) -> Match | None:
         """An accumulation as the DSP runs it; its cost is in cycles, rounded up per element."""
         match = accumulation(wanted)
         return match and Match("filtering", match.stages, -(-match.work // self.lanes), payload=self)
 
-    def squashing(self, wanted: Wanted) -> Match | None:
+    def squashing(self, wanted: WantedTensor) -> Match | None:
         """The operator that other devices do not have: a hyperbolic tangent from a table, one element after the other."""
         if str(wanted.stage.attrs.get("op", "")) != "squash":
             return None

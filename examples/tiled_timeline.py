@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.program import Program
-from npu_testbed.views.svg import FAINT, INK, Axis, document, element, path_of, text, title
+from npu_testbed.views.svg import FAINT, INK, PlotAxis, document, element, path_of, text, title
 from sim.events import Busy, Event, Unit
 
 LANES = {"load": "DMA: load", "convolve": "NPU: convolve", "store": "DMA: store"}
@@ -48,7 +48,7 @@ class Spans:
 
 def _panel(spans: Spans, until: int, top: float, heading: str) -> list[str]:
     """The lanes of one replay up to cycle ``until``."""
-    x = Axis(0, until, LEFT, RIGHT, unit=MEGA)
+    x = PlotAxis(0, until, LEFT, RIGHT, unit=MEGA)
     parts = [text(LEFT, top - 10, heading, size=14)]
     bottom = top + len(LANES) * (LANE + GAP)
     for position, label in x.ticks(10):

@@ -45,7 +45,7 @@ class InputShape(Struct, frozen=True):
         return cls(name, shape)
 
 
-class Source(str):
+class ShapedSource(str):
     """A model's source (a path, ``zoo:NAME`` or ``portfolio:NAME``) with the shapes that its inputs are given.
 
     It goes wherever a source goes, and :func:`npu_testbed.models.load_model` reads the model with these shapes.
@@ -54,12 +54,12 @@ class Source(str):
     __slots__ = ("shapes",)
     shapes: tuple[InputShape, ...]
 
-    def __new__(cls, source: str, shapes: Sequence[InputShape]) -> Source:  # noqa: PYI034  # Python 3.10 has no Self
+    def __new__(cls, source: str, shapes: Sequence[InputShape]) -> ShapedSource:  # noqa: PYI034  # Python 3.10 has no Self
         """The source with these shapes."""
         made = super().__new__(cls, source)
         made.shapes = tuple(shapes)
         return made
 
-    def __reduce__(self) -> tuple[type[Source], tuple[str, tuple[InputShape, ...]]]:
+    def __reduce__(self) -> tuple[type[ShapedSource], tuple[str, tuple[InputShape, ...]]]:
         """The source as another process has it."""
-        return Source, (str(self), self.shapes)
+        return ShapedSource, (str(self), self.shapes)

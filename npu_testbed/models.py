@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.input_shapes import InputShape, Source
+from npu_testbed.input_shapes import InputShape, ShapedSource
 from npu_testbed.te_models import is_te, refuse_te
 from validation.reading import read_file
 
@@ -43,9 +43,9 @@ class Model(Brief, frozen=True):
 
 
 def load_model(source: str) -> Model:
-    """The model that ``source`` names, with the input shapes that a :class:`Source` carries; InputError if there is none."""
+    """The model that ``source`` names, with the input shapes that a :class:`ShapedSource` carries; InputError if there is none."""
     model = _load(source)
-    return replace(model, data=_shaped(model.data, source.shapes)) if isinstance(source, Source) and source.shapes else model
+    return replace(model, data=_shaped(model.data, source.shapes)) if isinstance(source, ShapedSource) and source.shapes else model
 
 
 @lru_cache(maxsize=4)  # LiteRT works it out in a process of its own, and a command may read a model more than once

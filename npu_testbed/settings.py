@@ -27,14 +27,14 @@ Setting = tuple[str, str]
 """A key, such as "OffChipFlash.read_latency" or "clock_hz", and a value as it was written."""
 
 
-class Choice(Struct, frozen=True):
+class TriedValues(Struct, frozen=True):
     """A key with the values that are tried, as they were written."""
 
     key: str
     values: tuple[str, ...]
 
 
-def choice(text: str) -> Choice:
+def choice(text: str) -> TriedValues:
     """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none.
 
     >>> choice("ext.read_latency=64,128")
@@ -47,7 +47,7 @@ def choice(text: str) -> Choice:
             f"--set {shown(text)} is no choice: write MEMORY.PARAMETER=VALUE,VALUE with a parameter of {', '.join(PARAMETERS)}, "
             f"or {CLOCK}=VALUE,VALUE."
         )
-    return Choice(key, tuple(dict.fromkeys(listed)))
+    return TriedValues(key, tuple(dict.fromkeys(listed)))
 
 
 def setting(text: str) -> Setting:

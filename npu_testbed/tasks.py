@@ -27,9 +27,9 @@ def _terms(
     *,
     one_core: bool,
     spill: str | None = None,
-) -> tasks.Terms:
+) -> tasks.TaskTerms:
     options = CascadeOptions() if rungs is None else CascadeOptions(rungs=rungs)
-    return tasks.Terms(options if recompute is None else replace(options, recompute=recompute), timing, homes, one_core, spill)
+    return tasks.TaskTerms(options if recompute is None else replace(options, recompute=recompute), timing, homes, one_core, spill)
 
 
 def network_task(
@@ -76,6 +76,6 @@ def task_of(
     ``one_core`` Vela's other core is not asked for better kernels. ``homes`` are pairs WHAT=MEMORY, as ``--home`` takes them.
     ``spill`` is the memory to which the search may move tensors between layers.
     """
-    source = tasks.Source(model.name, model.data, tool_versions(()))
+    source = tasks.ModelSource(model.name, model.data, tool_versions(()))
     terms = _terms(rungs, timing, recompute, homes, one_core=one_core, spill=spill)
     return tasks.task_of(source, found, accelerator_config, system, quick_cycles, terms)

@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.input_shapes import Source
+from npu_testbed.input_shapes import ShapedSource
 
 if TYPE_CHECKING:
     from typing import TypeGuard
@@ -69,7 +69,7 @@ def is_te(source: str) -> bool:
 
 def load_graph(source: str) -> tuple[str, Graph]:
     """The graph of a source, and its name without folder."""
-    if isinstance(source, Source) and source.shapes:
+    if isinstance(source, ShapedSource) and source.shapes:
         raise InputError(f"--input-shape was given with {source!s}: the shapes of Tensor Expressions are those of their placeholders.")
     if source in _GRAPHS:
         return _AT_HAND.rstrip(":"), _GRAPHS[source]

@@ -19,7 +19,7 @@ from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network,
 from cascader.graph.cascader_graph import TensorKind
 from cascader.tensorir.kernel_constants import lut_values, take
 from cascader.tensorir.stages import Stage
-from cascader.tensorir.te_frontend import Match, Wanted
+from cascader.tensorir.te_frontend import Match, WantedTensor
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import BRICK, ByteRange, FeatureMap, Layout, OperationKind
@@ -36,7 +36,7 @@ class NetworkTe(Struct, frozen=True, eq=False):
     constants: Mapping[Any, NDArray[Any]]
     parts: Mapping[str, tuple[str, EthosuPart]]
 
-    def match(self, wanted: Wanted) -> Match | None:
+    def match(self, wanted: WantedTensor) -> Match | None:
         """A matcher for the front end: the stages of one kernel are one Part, with the kernel as its payload."""
         label = str(wanted.stage.attrs.get(KERNEL, ""))
         if label not in self.parts:
@@ -46,7 +46,7 @@ class NetworkTe(Struct, frozen=True, eq=False):
         return Match("kernel", tuple(_stages(wanted, wanted.stage, label)), work, payload=part)
 
 
-def _stages(wanted: Wanted, stage: Stage, label: str) -> list[Stage]:
+def _stages(wanted: WantedTensor, stage: Stage, label: str) -> list[Stage]:
     """The stages of a kernel up to this one, in order: a chain, as each reads at most one other."""
     for name in wanted.operands(stage):
         producer = wanted.graph.producers().get(name)

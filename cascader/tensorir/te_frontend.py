@@ -45,7 +45,7 @@ class Match(Struct, frozen=True):
         return self.stages[-1]
 
 
-class Wanted(Struct, frozen=True):
+class WantedTensor(Struct, frozen=True):
     """The stage that makes a wanted tensor, in its graph, and the names of the constants."""
 
     graph: StageGraph
@@ -63,7 +63,7 @@ class Wanted(Struct, frozen=True):
         return None if shared else self.graph.producers().get(name)
 
 
-Matcher = Callable[[Wanted], Match | None]
+Matcher = Callable[[WantedTensor], Match | None]
 """A rule: the Part that makes the wanted tensor, None if it says nothing of it."""
 
 
@@ -78,7 +78,7 @@ class StageSequence(Struct, frozen=True):
     work: int | None = None
     payload: object = None
 
-    def __call__(self, wanted: Wanted) -> Match | None:
+    def __call__(self, wanted: WantedTensor) -> Match | None:
         """The Part that ends with the wanted stage."""
         taken: list[Stage] = []
         stage: Stage | None = wanted.stage
@@ -97,7 +97,7 @@ def _loops(stages: list[Stage]) -> int:
     return max(prod(axis.extent for axis in stage.reduce_axes) for stage in stages)
 
 
-def _chain(wanted: Wanted, joins: Callable[[Stage], bool]) -> list[Stage]:
+def _chain(wanted: WantedTensor, joins: Callable[[Stage], bool]) -> list[Stage]:
     """The wanted stage behind those that hand it element by element, up to an accumulation or before a stage that does not join."""
     chain = [wanted.stage]
     while not chain[0].is_reduction:
@@ -109,7 +109,7 @@ def _chain(wanted: Wanted, joins: Callable[[Stage], bool]) -> list[Stage]:
     return chain
 
 
-def accumulation(wanted: Wanted) -> Match | None:
+def accumulation(wanted: WantedTensor) -> Match | None:
     """Reads and pads, one accumulation, and what happens to each of its elements afterwards."""
     chain = _chain(wanted, lambda _: True)
     if not chain[0].is_reduction:
@@ -117,20 +117,20 @@ def accumulation(wanted: Wanted) -> Match | None:
     return Match("accumulation", (*_movement_before(wanted, chain[0]), *chain), _loops(chain[:1]))
 
 
-def movement(wanted: Wanted) -> Match | None:
+def movement(wanted: WantedTensor) -> Match | None:
     """Stages that only move elements: reshape, slice, transposition, padding, nearest-neighbour upscaling, concatenation."""
     if not _moves(wanted.stage):
         return None
     return Match("movement", (*_movement_before(wanted, wanted.stage), wanted.stage), 0)
 
 
-def element_wise(wanted: Wanted) -> Match:
+def element_wise(wanted: WantedTensor) -> Match:
     """A stage without any accumulation of its own that the other rules left, with the chain of such stages before it."""
     chain = _chain(wanted, lambda producer: not producer.is_reduction and not _moves(producer))
     return Match("element-wise", tuple(chain), _loops(chain))
 
 
-def _movement_before(wanted: Wanted, stage: Stage) -> tuple[Stage, ...]:
+def _movement_before(wanted: WantedTensor, stage: Stage) -> tuple[Stage, ...]:
     """The stages that do nothing but bring one tensor to ``stage``, in order: reads, pads, upscaling."""
     for name in wanted.operands(stage):
         producer = wanted.private_producer(name, stage)
@@ -155,7 +155,7 @@ def _is_copy(value: object) -> bool:
     return False
 
 
-def _reads_own_elements(wanted: Wanted, stage: Stage, name: str) -> bool:
+def _reads_own_elements(wanted: WantedTensor, stage: Stage, name: str) -> bool:
     """Whether every element is made of the element of the same position of tensor ``name``."""
     reads = [node for node in stage.loads() if wanted.graph.name(buffer_of(node)) == name]
     return all(
@@ -216,7 +216,7 @@ def _parts(stages: StageGraph, constants: frozenset[str], matchers: Sequence[Mat
         name = waiting.pop()
         if name in found or name not in producers:
             continue
-        wanted = Wanted(stages, producers[name], constants)
+        wanted = WantedTensor(stages, producers[name], constants)
         tried = (matcher(wanted) for matcher in (*matchers, accumulation, movement))
         match = next(filter(None, tried), None) or element_wise(wanted)
         _check_match(name, match, stages)

@@ -43,7 +43,7 @@ class Read(Struct, frozen=True):
     phase: int = 0
 
 
-class Step(Struct, frozen=True):
+class MacStep(Struct, frozen=True):
     """One MAC step: the IFM blocks to fetch first (none if still buffered), the weights, and the MAC cycles.
 
     ``continues`` says that it is a further part of the step before, in the same slot of the input buffer.
@@ -59,7 +59,7 @@ class BlockJob(Struct, frozen=True):
     """One OFM block: its steps, the scales it needs first, the output unit's cycles and the runs that store it."""
 
     box: Box
-    steps: tuple[Step, ...]
+    steps: tuple[MacStep, ...]
     scales: tuple[Read, ...]
     output_cycles: int
     writes: Runs
@@ -203,11 +203,11 @@ class _Blocks:
         ends = [*range(most, depth, most), depth]
         return [(end - start, share.piece(start, end, depth)) for start, end in pairwise((0, *ends))]
 
-    def _steps(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> tuple[Step, ...]:
+    def _steps(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> tuple[MacStep, ...]:
         """The MAC steps of one OFM block."""
         op, steps = self._op, []
         if op.kind is OperationKind.ELEMENTWISE:
-            return (Step(fetches[0], (), 0),)
+            return (MacStep(fetches[0], (), 0),)
         fetched = iter(fetches)
         for one in depth.passes:
             fetch = next(fetched) if one.fetches else ()
@@ -215,7 +215,7 @@ class _Blocks:
             shape = Shape3D(ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, one.depth)
             cycles = mac_cycles(op, self._accelerator, shape, one.part.taps, channels, self._timing, one.decoding)
             shares = self._accelerator.access.ifm_ahead and one.part != self._parts[0]
-            steps.append(Step(fetch, one.weights, cycles, shares or not one.fetches))
+            steps.append(MacStep(fetch, one.weights, cycles, shares or not one.fetches))
         return tuple(steps)
 
     def _job(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> BlockJob:

@@ -110,7 +110,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from fractions import Fraction
 
     from npu_testbed.firmware import load_chip, run_firmware
-    from npu_testbed.firmware.report import run_json, run_text
+    from npu_testbed.firmware.run_text import run_json, run_text
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.timing import load_timing
 

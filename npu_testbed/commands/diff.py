@@ -105,7 +105,7 @@ def _timing(profile: str | None) -> TimingParameters | None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay both sides."""
-    from npu_testbed.differences.report import SHOWN, diff_json, diff_text
+    from npu_testbed.differences.difference_tables import SHOWN, diff_json, diff_text
     from npu_testbed.differences.sides import replay_side
     from npu_testbed.energy import energy, energy_json, energy_text, load_energy_table
     from npu_testbed.outcomes import PlainOutcome

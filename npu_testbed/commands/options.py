@@ -267,7 +267,7 @@ def seconds(text: str) -> float:
 def _give_shapes(arguments: argparse.Namespace) -> None:
     """Put the shapes of ``--input-shape`` to the models that a command reads, once."""
     from npu_model.errors import InputError
-    from npu_testbed.input_shapes import Source
+    from npu_testbed.input_shapes import ShapedSource
 
     shapes, arguments.input_shape = arguments.input_shape, None
     # Of `verify` and `export` the file is a schedule, and the model what it was made from.
@@ -275,7 +275,9 @@ def _give_shapes(arguments: argparse.Namespace) -> None:
     for names in every:
         read = {name: given for name in names if (given := getattr(arguments, name, None))}
         for name, given in read.items():
-            setattr(arguments, name, Source(given, shapes) if isinstance(given, str) else [Source(one, shapes) for one in given])
+            setattr(
+                arguments, name, ShapedSource(given, shapes) if isinstance(given, str) else [ShapedSource(one, shapes) for one in given]
+            )
         if read:
             return
     raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")

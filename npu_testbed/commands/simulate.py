@@ -327,9 +327,9 @@ def _require_places(arguments: argparse.Namespace, source: str) -> None:
 
 def _drawn(timeline: TimelineRecorder, window: tuple[int, int | None]) -> str:
     """The timeline in lines as wide as tables are; InputError if the window lies behind the last cycle."""
-    from sim.views.timeline import LABELS, Window
+    from sim.views.timeline import LABELS, CycleWindow
     from validation.layout import width
 
     if window[0] >= timeline.cycles:
         raise InputError(f"--timeline begins at cycle {window[0]} and the replay has {timeline.cycles}: give a smaller one.")
-    return timeline.text(max(width() - LABELS, 1), Window(*window)).rstrip("\n")
+    return timeline.text(max(width() - LABELS, 1), CycleWindow(*window)).rstrip("\n")

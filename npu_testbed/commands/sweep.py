@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
-    from npu_testbed.sweeps import Point
+    from npu_testbed.sweeps import SweepPoint
     from npu_testbed.sweeps.cluster import Cluster
 
 
@@ -137,7 +137,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from npu_testbed.html.sweep import sweep_page
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.sweeps import sweep
-    from npu_testbed.sweeps.report import sweep_csv, sweep_json, sweep_text
+    from npu_testbed.sweeps.sweep_tables import sweep_csv, sweep_json, sweep_text
     from npu_testbed.views.sweep_plot import sweep_svg
 
     _check(arguments)
@@ -195,7 +195,7 @@ def _cluster(arguments: argparse.Namespace) -> Cluster | None:
     return Cluster(arguments.distributed, Certificates(*given) if given else None)
 
 
-def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[Point, ...]:
+def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[SweepPoint, ...]:
     from npu_model.accelerator import accelerator_names
     from npu_testbed.commands.choices import home_options
     from npu_testbed.models import load_model

@@ -13,7 +13,7 @@ from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.documents import plain, typed
 from npu_testbed.answers import Answers, key_of
 from npu_testbed.comparisons.comparison import Comparison, compare
-from npu_testbed.comparisons.summary import Summary
+from npu_testbed.comparisons.summary import ComparisonSummary
 from npu_testbed.configs import vela_ini_text
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -30,7 +30,7 @@ class BesideVela(Struct, frozen=True):
 
     scores: tuple[VelaScore, ...]
     failures: tuple[Failure, ...]
-    summaries: tuple[Summary, ...]
+    summaries: tuple[ComparisonSummary, ...]
 
     @property
     def passed(self) -> bool:
@@ -78,7 +78,7 @@ def _placed(progress: Progress, place: str) -> Progress:
 
 def _summary(
     sources: Sources, device: str, memory: MemoryOptions, processes: int | None, progress: Progress, results: Path | None
-) -> Summary:
+) -> ComparisonSummary:
     comparisons: list[Comparison] = []
     failures: list[Failure] = []
     for number, (source, model) in enumerate(sources, 1):
@@ -89,7 +89,7 @@ def _summary(
             failures.append(outcome)
         else:
             comparisons.append(outcome)
-    return Summary(device, memory.memory_system().name, tuple(comparisons), tuple(failures))
+    return ComparisonSummary(device, memory.memory_system().name, tuple(comparisons), tuple(failures))
 
 
 def beside_vela(

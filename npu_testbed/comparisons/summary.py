@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
-from npu_testbed.comparisons.report import comparison_json, convention, ends_line
+from npu_testbed.comparisons.comparison_tables import comparison_json, convention, ends_line
 from npu_testbed.comparisons.robust_notes import robust_notes
 from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.comparisons.verdicts import Gap, Verdicts, vela_fits, verdicts
+from npu_testbed.comparisons.verdicts import Shortfall, Verdicts, vela_fits, verdicts
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import FrontierPoint
 from validation.tables import Table
@@ -146,7 +146,7 @@ def sweep_table(comparisons: Sequence[Comparison]) -> Table:
     return Table("At the same arena size", _SWEEP_HEADERS, tuple(_sweep_cells(*pair) for pair in rows), _sweep_notes(rows))
 
 
-def _gap_text(name: str, gap: Gap) -> str:
+def _gap_text(name: str, gap: Shortfall) -> str:
     beside = "each of ours needs more bytes" if gap.closest is None else f"ours {_pair(gap.closest)}"
     return f"{name} ({gap.vela.run.name}, {gap.vela.run.core} core, {_pair(gap.vela)}; {beside})"
 
@@ -166,7 +166,7 @@ def _list(names: Iterable[str]) -> str:
     return ", ".join(names) or "none"
 
 
-class Summary(Struct, frozen=True):
+class ComparisonSummary(Struct, frozen=True):
     """The comparisons of several networks on one accelerator and memory system, and those that failed."""
 
     accelerator: str

@@ -10,13 +10,13 @@ from cascader.frontends.vela import CORES
 from cascader.search.workers import in_order
 from npu_model.compiled.network import COPIES
 from npu_testbed.comparisons.separate_regions import SEPARATE_CORES
-from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask, outcomes
+from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask, outcomes
 from npu_testbed.progress import Progress, silent
 
 
-def _comparable(outcomes: Sequence[Outcome | VelaFailure], ours: int | None) -> Iterator[VelaPoint | VelaFailure]:
+def _comparable(outcomes: Sequence[VelaOutcome | VelaFailure], ours: int | None) -> Iterator[VelaPoint | VelaFailure]:
     """The points, but of cores that leave more to the CPU than another one or ``ours``: their cycles leave out what others count."""
-    fewest = min((len(one.on_cpu) for one in outcomes if isinstance(one, Outcome)), default=0)
+    fewest = min((len(one.on_cpu) for one in outcomes if isinstance(one, VelaOutcome)), default=0)
     other = "another one" if ours is None or fewest <= ours else "ours"
     fewest = fewest if ours is None else min(fewest, ours)
     for one in outcomes:
@@ -71,7 +71,7 @@ def vela_points(
     """
     batches = tuple(_batches(task, runs, at_once))
     answers = in_order([executor.submit(outcomes, batch) for batch in batches])
-    known: dict[VelaRun, Outcome | VelaFailure] = {}
+    known: dict[VelaRun, VelaOutcome | VelaFailure] = {}
     for batch in batches:
         show(_text(batch))
         known.update(zip(batch.runs, next(answers), strict=True))

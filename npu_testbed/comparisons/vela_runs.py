@@ -97,7 +97,7 @@ class VelaTask(Brief, frozen=True):
         return self.system if self.end_ports is None else on_end_ports(self.system, network, self.end_ports)
 
 
-class Outcome(Struct, frozen=True):
+class VelaOutcome(Struct, frozen=True):
     """A point with the operators that its core leaves on the CPU, whose time no replay counts."""
 
     point: VelaPoint
@@ -160,16 +160,16 @@ def _figures(task: VelaTask, result: VelaResult | InputError) -> _Figures:
     return found
 
 
-def _outcome(task: VelaTask, run: VelaRun, result: VelaResult | InputError) -> Outcome | VelaFailure:
+def _outcome(task: VelaTask, run: VelaRun, result: VelaResult | InputError) -> VelaOutcome | VelaFailure:
     """The point of one compilation, or why there is none."""
     try:
         memory, cycles, on_cpu = _figures(task, result)
     except InputError as error:
         return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError), limit=isinstance(error, LimitError))
-    return Outcome(VelaPoint(run, memory, cycles), on_cpu)
+    return VelaOutcome(VelaPoint(run, memory, cycles), on_cpu)
 
 
-def outcomes(batch: VelaBatch) -> tuple[Outcome | VelaFailure, ...]:
+def outcomes(batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
     """The outcomes of the runs, in their order."""
     return tuple(_outcome(batch.task, run, result) for run, result in zip(batch.runs, _compiled(batch), strict=True))
 
@@ -183,17 +183,17 @@ def outcomes_key(batch: VelaBatch) -> str:
     return key_of([names, ini, [[run.core, run.optimise, run.arena_cache_size] for run in batch.runs]], task.model)
 
 
-def outcomes_json(found: Sequence[Outcome | VelaFailure]) -> list[Any] | None:
+def outcomes_json(found: Sequence[VelaOutcome | VelaFailure]) -> list[Any] | None:
     """Outcomes as values that JSON can hold, None for a failure, which is tried again; None if all failed."""
     plain = [None if isinstance(one, VelaFailure) else _outcome_json(one) for one in found]
     return plain if any(plain) else None
 
 
-def _outcome_json(found: Outcome) -> dict[str, Any]:
+def _outcome_json(found: VelaOutcome) -> dict[str, Any]:
     return {"memory": found.point.memory, "cycles": found.point.cycles, "on_cpu": list(found.on_cpu)}
 
 
-def outcomes_of(plain: Any, batch: VelaBatch) -> tuple[Outcome | VelaFailure, ...]:
+def outcomes_of(plain: Any, batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
     """The outcomes that :func:`outcomes_json` wrote, with what failed tried again; TypeError, ValueError or LookupError if it is none."""
     known = {run: _outcome_of(one, run) for run, one in zip(batch.runs, plain, strict=True) if one is not None}
     again = tuple(run for run in batch.runs if run not in known)
@@ -201,8 +201,8 @@ def outcomes_of(plain: Any, batch: VelaBatch) -> tuple[Outcome | VelaFailure, ..
     return tuple(known.get(run) or tried[run] for run in batch.runs)
 
 
-def _outcome_of(plain: Any, run: VelaRun) -> Outcome:
+def _outcome_of(plain: Any, run: VelaRun) -> VelaOutcome:
     memory, cycles, on_cpu = plain["memory"], plain["cycles"], plain["on_cpu"]
     if not (type(memory) is int and type(cycles) is int and type(on_cpu) is list and all(type(code) is str for code in on_cpu)):
         raise TypeError("An outcome has two integers and a list of texts.")
-    return Outcome(VelaPoint(run, memory, cycles), tuple(on_cpu))
+    return VelaOutcome(VelaPoint(run, memory, cycles), tuple(on_cpu))

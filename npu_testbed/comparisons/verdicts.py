@@ -11,7 +11,7 @@ from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import FrontierPoint
 
 
-class Gap(Struct, frozen=True):
+class Shortfall(Struct, frozen=True):
     """A schedule of Vela's that no point of our frontier matches: in at most its bytes none takes at most :data:`SLOWEST` of its cycles.
 
     ``closest`` is our fastest in at most its bytes, None if each of ours needs more.
@@ -32,7 +32,7 @@ class Verdicts(Struct, frozen=True):
     more_bytes: bool
     more_cycles: bool
     slower: tuple[SweepRow, ...]
-    gaps: tuple[Gap, ...]
+    gaps: tuple[Shortfall, ...]
 
     @property
     def lost(self) -> bool:
@@ -63,13 +63,13 @@ def vela_fits(row: SweepRow) -> bool:
     return row.vela is not None and not row.vela.overflows
 
 
-def gaps(comparison: Comparison) -> tuple[Gap, ...]:
+def gaps(comparison: Comparison) -> tuple[Shortfall, ...]:
     """The gaps beside all of Vela's schedules, those that overflow their arena too.
 
     A schedule of Vela's that another of its own beats is left out: whatever of ours matches the better one matches it, too.
     """
     closest = ((point, comparison.frontier.within(point.memory)) for point in pareto(comparison.points))
-    return tuple(Gap(point, ours) for point, ours in closest if ours is None or not as_fast(ours, point))
+    return tuple(Shortfall(point, ours) for point, ours in closest if ours is None or not as_fast(ours, point))
 
 
 def verdicts(comparison: Comparison) -> Verdicts:

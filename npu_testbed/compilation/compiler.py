@@ -28,7 +28,7 @@ from npu_testbed.compilation.compile_options import DEFAULT_ACCELERATOR, Compile
 from npu_testbed.compilation.debug_xml import debug_xml
 from npu_testbed.compilation.debug_xml import of_vela as vela_database
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
-from npu_testbed.compilation.peer import Figures, Peer, sram_bytes, vela_peer
+from npu_testbed.compilation.peer import Peer, PeerFigures, sram_bytes, vela_peer
 from npu_testbed.compilation.promise import best_schedule, fits, in_words, shortfall
 from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
@@ -77,7 +77,7 @@ class _Ours(Struct, frozen=True):
     schedule: Schedule
     files: dict[str, bytes]
     simulation: Simulation
-    figures: Figures
+    figures: PeerFigures
 
 
 def network_name(model: str) -> str:
@@ -129,7 +129,7 @@ def _task(source: str, options: CompileOptions, progress: Progress) -> Task:
     )
 
 
-def _ours(model: Model, task: Task, options: CompileOptions, vela: Figures | None, bound: int | None, progress: Progress) -> _Ours:
+def _ours(model: Model, task: Task, options: CompileOptions, vela: PeerFigures | None, bound: int | None, progress: Progress) -> _Ours:
     """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
     if options.cascade:
         plan = best_schedule(task, options, vela, bound, progress)
@@ -143,7 +143,7 @@ def _ours(model: Model, task: Task, options: CompileOptions, vela: Figures | Non
     files = export(plan, options.output_format, name=f"{network_name(model.name)}_vela", model=model.data, fast_scratch=parted)
     # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
     network = simulation.network if options.output_format == "raw" else read_compiled(next(iter(files.values())))
-    figures = Figures(sram_bytes(network), quick_cycles(network, asked if parted else simulation.system, options.timing))
+    figures = PeerFigures(sram_bytes(network), quick_cycles(network, asked if parted else simulation.system, options.timing))
     return _Ours(plan, files, replace(simulation, model=model.name), figures)
 
 

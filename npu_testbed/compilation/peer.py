@@ -19,7 +19,7 @@ from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
 from npu_testbed.versions import Tools
 
 
-class Figures(Struct, frozen=True):
+class PeerFigures(Struct, frozen=True):
     """Bytes of SRAM that a user sets aside (the arena, or a fast scratch apart from it), and NPU cycles of the replay."""
 
     memory: int
@@ -33,7 +33,7 @@ class Peer(Brief, frozen=True):
 
     result: VelaResult
     simulation: Simulation
-    figures: Figures
+    figures: PeerFigures
 
 
 def sram_bytes(network: CompiledNetwork) -> int:
@@ -77,4 +77,4 @@ def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = Non
     system = system if ends is None else on_end_ports(system, network, ends)
     planner = f"Vela {result.version} --optimise {options.optimise}{'' if ends is None else ' --separate-io-regions'}"
     simulation = simulation_of(model.name, network, planner, system, (("ethos-u-vela", result.version),), options.timing)
-    return Peer(result, simulation, Figures(simulation.planned_bytes, simulation.replay.cycles))
+    return Peer(result, simulation, PeerFigures(simulation.planned_bytes, simulation.replay.cycles))

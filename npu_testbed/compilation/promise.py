@@ -15,7 +15,7 @@ from cascader.ethosu.search.task import Task
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import InputError
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, CompileOptions
-from npu_testbed.compilation.peer import Figures
+from npu_testbed.compilation.peer import PeerFigures
 from npu_testbed.frontiers import FrontierPoint, replayed_frontier
 from npu_testbed.progress import Progress
 from npu_testbed.scheduling import OPTIMISE, choice_of, with_effort
@@ -23,12 +23,12 @@ from npu_testbed.scheduling import OPTIMISE, choice_of, with_effort
 SIZE = OPTIMISE[1]
 
 
-def fits(figures: Figures, bound: int | None) -> bool:
+def fits(figures: PeerFigures, bound: int | None) -> bool:
     """Whether a schedule keeps to an arena size (None: there is none)."""
     return bound is None or figures.memory <= bound
 
 
-def shortfall(ours: Figures, vela: Figures, options: CompileOptions, bound: int | None) -> str:
+def shortfall(ours: PeerFigures, vela: PeerFigures, options: CompileOptions, bound: int | None) -> str:
     """The clause that says in what ours breaks the promise; "" if it is kept, or if Vela's does not keep to the arena size.
 
     >>> vela = Figures(16000, 1000)
@@ -47,7 +47,7 @@ def shortfall(ours: Figures, vela: Figures, options: CompileOptions, bound: int 
     return ""
 
 
-def in_words(options: CompileOptions, bound: int | None, vela: Figures | None) -> str:
+def in_words(options: CompileOptions, bound: int | None, vela: PeerFigures | None) -> str:
     """The promise of a compilation as a clause."""
     if not options.cascade:
         return "every layer whole, one after the other, whatever Vela's takes"
@@ -63,7 +63,7 @@ def in_words(options: CompileOptions, bound: int | None, vela: Figures | None) -
     return f"the fewest cycles in the {0 if vela is None else vela.memory:,} bytes that Vela plans"
 
 
-def best_schedule(task: Task, options: CompileOptions, vela: Figures | None, bound: int | None, progress: Progress) -> Schedule:
+def best_schedule(task: Task, options: CompileOptions, vela: PeerFigures | None, bound: int | None, progress: Progress) -> Schedule:
     """Our schedule for the promise; InputError that names the smallest arena if none fits ``bound``."""
     if options.optimise == SIZE and options.aim not in (FEWEST_BYTES, FEWEST_CYCLES) and vela is not None and fits(vela, bound):
         return _smallest_as_fast(task, options, vela, progress)
@@ -80,7 +80,7 @@ def best_schedule(task: Task, options: CompileOptions, vela: Figures | None, bou
     return made.point.schedule
 
 
-def _smallest_as_fast(task: Task, options: CompileOptions, vela: Figures, progress: Progress) -> Schedule:
+def _smallest_as_fast(task: Task, options: CompileOptions, vela: PeerFigures, progress: Progress) -> Schedule:
     """The smallest schedule of a frontier that takes no more cycles than Vela's, searched more closely where that is."""
     task = with_effort(task, options.effort)
     # Few forms may hold more than Vela's.
@@ -92,7 +92,7 @@ def _smallest_as_fast(task: Task, options: CompileOptions, vela: Figures, progre
     return _least(frontier.at_most(vela.cycles), vela).schedule
 
 
-def _least(point: FrontierPoint | None, vela: Figures) -> FrontierPoint:
+def _least(point: FrontierPoint | None, vela: PeerFigures) -> FrontierPoint:
     if point is None or point.memory > vela.memory:
         raise InputError(f"No schedule was found that takes at most Vela's {vela.cycles} cycles in its {vela.memory} bytes.")
     return point

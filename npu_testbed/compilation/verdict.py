@@ -8,7 +8,7 @@ from msgspec import Struct
 from msgspec.structs import asdict
 
 from npu_model.printable import printable
-from npu_testbed.compilation.peer import Figures
+from npu_testbed.compilation.peer import PeerFigures
 from validation.layout import filled, grid
 
 _REASON = 600
@@ -22,8 +22,8 @@ class Verdict(Struct, frozen=True):
     """
 
     promise: str
-    ours: Figures | None
-    vela: Figures | None
+    ours: PeerFigures | None
+    vela: PeerFigures | None
     reason: str = ""
     without_vela: str = ""
 
@@ -54,7 +54,7 @@ def verdict_text(verdict: Verdict) -> str:
 def verdict_json(verdict: Verdict) -> dict[str, Any]:
     """The verdict as values that JSON can hold."""
 
-    def plain(figures: Figures | None) -> dict[str, int] | None:
+    def plain(figures: PeerFigures | None) -> dict[str, int] | None:
         return None if figures is None else {"bytes": figures.memory, "cycles": figures.cycles}
 
     return asdict(verdict) | {"ours": plain(verdict.ours), "vela": plain(verdict.vela), "written": verdict.written}

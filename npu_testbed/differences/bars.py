@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
-from npu_testbed.differences.report import side_json
+from npu_testbed.differences.difference_tables import side_json
 from npu_testbed.json_schemas import schema_version
 from npu_testbed.reports.ends import ends_json, outside_bytes
 from npu_testbed.simulation import Simulation

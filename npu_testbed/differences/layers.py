@@ -15,7 +15,7 @@ UNNAMED = "#"
 """Beginning of the label of a layer that has no name."""
 
 
-class Figures(Struct, frozen=True):
+class LayerFigures(Struct, frozen=True):
     """Figures of a layer that are compared: cycles, what binds it, its kernels, bytes copied to SRAM and bytes of traffic."""
 
     label: str
@@ -45,8 +45,8 @@ class Moved(Struct, frozen=True):
     """One layer on both sides; None on the side that has it not. ``changes`` say what is different, in words."""
 
     label: str
-    before: Figures | None
-    after: Figures | None
+    before: LayerFigures | None
+    after: LayerFigures | None
     changes: tuple[str, ...]
 
     @property
@@ -60,10 +60,10 @@ class Moved(Struct, frozen=True):
         return bool(self.difference or self.changes)
 
 
-def _figures(layer: Layer, binding: str, moved: int) -> Figures:
+def _figures(layer: Layer, binding: str, moved: int) -> LayerFigures:
     kernels = tuple(one.op for one in layer.operations if isinstance(one.op, KernelOperation))
     copies = (one.op for one in layer.operations if isinstance(one.op, DmaOperation))
-    return Figures(layer.label, layer.cycles, binding, kernels, sum(op.length for op in copies if not op.to_shram), moved)
+    return LayerFigures(layer.label, layer.cycles, binding, kernels, sum(op.length for op in copies if not op.to_shram), moved)
 
 
 def _moved(row: LayerRow) -> int:
@@ -71,13 +71,13 @@ def _moved(row: LayerRow) -> int:
     return row.axi0_read_bytes + row.axi0_write_bytes + row.axi1_read_bytes + row.axi1_write_bytes
 
 
-def figures(replay: NetworkReplay) -> list[Figures]:
+def figures(replay: NetworkReplay) -> list[LayerFigures]:
     """The layers of a replay, in the order in which they first run."""
     pairs = zip(layers(replay), layer_rows(replay), strict=True)
     return [_figures(layer, row.binding, _moved(row)) for layer, row in pairs]
 
 
-def _shapes(one: Figures) -> object:
+def _shapes(one: LayerFigures) -> object:
     """Key of an unnamed layer: its operators, and of its first kernel the window, the channels and the width.
 
     Rows are left out, as stripes have fewer.
@@ -85,20 +85,22 @@ def _shapes(one: Figures) -> object:
     return one.operators, tuple((op.kernel, op.ifm.shape.depth, op.ofm.shape.depth, op.ofm.shape.width) for op in one.kernels[:1])
 
 
-def _elements(one: Figures) -> object:
+def _elements(one: LayerFigures) -> object:
     """Key of an unnamed layer that is cut or turned otherwise on either side: its operators, its windows and the elements it writes."""
     windows = {tuple(sorted((op.kernel.height, op.kernel.width))) for op in one.kernels}
     return one.operators, sorted(windows), sum(op.ofm.shape.elements for op in one.kernels)
 
 
-def _label(one: Figures) -> object:
+def _label(one: LayerFigures) -> object:
     return one.label
 
 
-Key = Callable[[Figures], object]
+Key = Callable[[LayerFigures], object]
 
 
-def _in_order(before: Sequence[Figures], after: Sequence[Figures], keys: Sequence[Key]) -> Iterator[tuple[Figures | None, Figures | None]]:
+def _in_order(
+    before: Sequence[LayerFigures], after: Sequence[LayerFigures], keys: Sequence[Key]
+) -> Iterator[tuple[LayerFigures | None, LayerFigures | None]]:
     """Yield the layers of both sides in one order: those of the same first key beside each other, what is between by the other keys."""
     if not keys or not before or not after:
         yield from ((one, None) for one in before)
@@ -112,7 +114,7 @@ def _in_order(before: Sequence[Figures], after: Sequence[Figures], keys: Sequenc
             yield from _in_order(before[first:last], after[start:end], keys[1:])
 
 
-def _aligned(before: Sequence[Figures], after: Sequence[Figures]) -> Iterator[tuple[Figures | None, Figures | None]]:
+def _aligned(before: Sequence[LayerFigures], after: Sequence[LayerFigures]) -> Iterator[tuple[LayerFigures | None, LayerFigures | None]]:
     """Yield the layers of both sides in one order, the same layer beside itself: by name, or by shape if one has no name."""
     if any(one.label.startswith(UNNAMED) for one in (*before, *after)):
         yield from _in_order(before, after, (_shapes, _elements))
@@ -129,7 +131,7 @@ def _words(before: Sequence[str], after: Sequence[str]) -> str:
     return f"{', '.join(before) or 'none'} -> {', '.join(after) or 'none'}"
 
 
-def _changes(before: Figures | None, after: Figures | None) -> Iterator[str]:
+def _changes(before: LayerFigures | None, after: LayerFigures | None) -> Iterator[str]:
     if before is None or after is None:
         yield "only after" if before is None else "only before"
         return

@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_model.compiled.containers import read_container, unpacked
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.input_shapes import Source
+from npu_testbed.input_shapes import ShapedSource
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import BUILT
 from npu_testbed.progress import Progress, silent
@@ -44,7 +44,7 @@ def replay_side(side: Side, progress: Progress = silent) -> Simulation:
     if not _is_schedule(side.source):
         timing = side.timing or DEFAULT_TIMING
         return simulate_vela(side.source, side.options, side.memory, progress=progress, timing=timing)
-    if isinstance(side.source, Source):
+    if isinstance(side.source, ShapedSource):
         raise InputError(f"{Path(side.source).name} is scheduled already, so that --input-shape cannot change it: leave it out.")
     if side.options.given:
         name = Path(side.source).name

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npu_model.printable import printable
 from npu_testbed.differences.bars import Bar, Baseline, layer_cycles
-from npu_testbed.differences.report import side_text
+from npu_testbed.differences.difference_tables import side_text
 from npu_testbed.reports.ends import ends_text
 from npu_testbed.reports.tables import all_shortened, shortened
 from npu_testbed.simulation import Simulation

@@ -24,7 +24,7 @@ AHEAD = (1, 2, 4)
 """Kernels ahead of its layer that a copy is tried to be issued."""
 
 
-class Layer(Struct, frozen=True):
+class WaitingLayer(Struct, frozen=True):
     """A layer that waits for its weights: its kernels by index, and the cycles that it waits and takes."""
 
     name: str
@@ -39,7 +39,7 @@ class Layer(Struct, frozen=True):
         return self.replay.program
 
 
-def waiting(replay: Replay) -> Iterator[Layer]:
+def waiting(replay: Replay) -> Iterator[WaitingLayer]:
     """The layers of a Program with weights, and how long their MAC array waits for these, or the kernel for their copy."""
     kernels: dict[str, list[int]] = {}
     waits: Counter[str] = Counter()
@@ -49,7 +49,7 @@ def waiting(replay: Replay) -> Iterator[Layer]:
             waits[one.name or f"#{one.index}"] += one.waits.get((Unit.MAC, Cause.WEIGHTS), 0) + one.waits.get((Unit.CC, Cause.DMA_WAIT), 0)
     cycles = layer_cycles(replay)
     for name, indices in kernels.items():
-        yield Layer(name, replay, tuple(indices), waits[name], sum(cycles.get(index, 0) for index in indices))
+        yield WaitingLayer(name, replay, tuple(indices), waits[name], sum(cycles.get(index, 0) for index in indices))
 
 
 def _kernel(program: Program, index: int) -> KernelOperation:
@@ -58,7 +58,7 @@ def _kernel(program: Program, index: int) -> KernelOperation:
     return op
 
 
-def copies_of(program: Program, layer: Layer) -> dict[int, DmaOperation] | None:
+def copies_of(program: Program, layer: WaitingLayer) -> dict[int, DmaOperation] | None:
     """The transfers that bring the layer's weights, empty if it reads constants; None if it shares them or one is not found."""
     found: dict[int, DmaOperation] = {}
     newest: dict[int, DmaOperation] = {}
@@ -82,7 +82,7 @@ def _holds(copy: DmaOperation, where: ByteRange) -> bool:
     return copy.destination_region == where.region and copy.destination <= where.start and where.end <= copy.destination + copy.length
 
 
-def _direct(layer: Layer, copies: dict[int, DmaOperation]) -> Program:
+def _direct(layer: WaitingLayer, copies: dict[int, DmaOperation]) -> Program:
     """The Program with the layer's weights read from the constants; its kernels keep their order, not their indices."""
     program = layer.program
 
@@ -149,7 +149,7 @@ class Trial(Struct, frozen=True):
     copied: int = 0
 
 
-def trials(simulation: Simulation, layer: Layer, copies: dict[int, DmaOperation]) -> Iterator[Trial]:
+def trials(simulation: Simulation, layer: WaitingLayer, copies: dict[int, DmaOperation]) -> Iterator[Trial]:
     """Yield each way that the NPU accepts; ``copies`` are those of :func:`copies_of`."""
     direct = _direct(layer, copies)
     port = simulation.system.port_of(CONSTANTS)

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from npu_model.program import KernelOperation, Program
 from npu_testbed.findings.edits import cycles_with
 from npu_testbed.findings.finding import LEAST, Finding, part, percent
-from npu_testbed.findings.weight_trials import Layer, Trial, copies_of, staged, trials, waiting
+from npu_testbed.findings.weight_trials import Trial, WaitingLayer, copies_of, staged, trials, waiting
 from npu_testbed.one_memory import ARENA, CONSTANTS
 from npu_testbed.reports.tables import short_layers
 from npu_testbed.simulation import Simulation
@@ -27,7 +27,7 @@ def weights(simulation: Simulation) -> Iterator[Finding]:
     if simulation.fast_scratch or simulation.system.port_of(CONSTANTS) == simulation.system.port_of(ARENA):
         return
     layers = [layer for replay in network.replays for layer in waiting(replay)]
-    gains: list[tuple[Layer, Trial]] = []
+    gains: list[tuple[WaitingLayer, Trial]] = []
     for layer in sorted(layers, key=lambda layer: -layer.waits)[:LAYERS]:
         copies = copies_of(layer.program, layer) if layer.waits >= LEAST * network.cycles else None
         if copies is None:
@@ -44,17 +44,17 @@ def weights(simulation: Simulation) -> Iterator[Finding]:
         )
 
 
-def _title(simulation: Simulation, layer: Layer) -> str:
+def _title(simulation: Simulation, layer: WaitingLayer) -> str:
     """The layer's name as the tables have it."""
     return short_layers(simulation.replay).get(layer.name, layer.name)
 
 
-def _waited(layer: Layer) -> float:
+def _waited(layer: WaitingLayer) -> float:
     """The part of a layer's time in which it waits for its weights."""
     return min(1.0, part(layer.waits, layer.cycles))
 
 
-def _finding(simulation: Simulation, layer: Layer, trial: Trial) -> Finding:
+def _finding(simulation: Simulation, layer: WaitingLayer, trial: Trial) -> Finding:
     saved = simulation.replay.cycles - trial.cycles
     share = part(saved, simulation.replay.cycles)
     waits = f"{_title(simulation, layer)} waits for its weights {percent(_waited(layer))} of its time"
@@ -66,7 +66,7 @@ def _is_worth_joining(simulation: Simulation, trial: Trial) -> bool:
     return bool(trial.ahead) and simulation.replay.cycles - trial.cycles >= LEAST * simulation.replay.cycles
 
 
-def _joined(simulation: Simulation, gains: Sequence[tuple[Layer, Trial]]) -> Finding | None:
+def _joined(simulation: Simulation, gains: Sequence[tuple[WaitingLayer, Trial]]) -> Finding | None:
     """One finding for two or more layers of a Program that gain by a copy ahead; None unless all together save more than each alone."""
     worth = [(layer, trial) for layer, trial in gains if _is_worth_joining(simulation, trial)]
     chosen = sorted(worth, key=lambda gain: gain[0].kernels)

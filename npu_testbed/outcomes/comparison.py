@@ -7,11 +7,11 @@ from html import escape
 from typing import Any
 
 from npu_testbed.comparisons.comparison import Comparison
-from npu_testbed.comparisons.report import comparison_json, comparison_text
+from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_of
-from npu_testbed.cpu_time.report import inference_json, inference_sentence
+from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.ends import ends_of

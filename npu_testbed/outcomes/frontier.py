@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from npu_testbed.comparisons.comparison import Comparison
-from npu_testbed.comparisons.report import convention
+from npu_testbed.comparisons.comparison_tables import convention
 from npu_testbed.files import require_picture, write_file
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.outcomes.outcome import Outcome

@@ -11,7 +11,7 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from npu_model.front import later
 from npu_model.printable import printable
-from npu_testbed.cpu_time.report import inference_json, inference_sentence
+from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.bounds import bounds_json, bounds_text

@@ -2,6 +2,6 @@
 
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.run import examine_all
-from npu_testbed.portfolio.verdict import Finding, Report
+from npu_testbed.portfolio.verdict import Examined, Report
 
-__all__ = ["Finding", "Report", "examine", "examine_all"]
+__all__ = ["Examined", "Report", "examine", "examine_all"]

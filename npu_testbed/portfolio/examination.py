@@ -19,7 +19,7 @@ from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import PORTFOLIO
 from npu_testbed.places import IN_ARENA, Places
-from npu_testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer
+from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, VelaFigures
 from npu_testbed.program_files import verify
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of, write_schedule
@@ -30,18 +30,18 @@ INFERENCES = 2
 """Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""
 
 
-def _figures(point: VelaPoint | FrontierPoint) -> Figures:
-    return Figures(point.memory, point.cycles)
+def _figures(point: VelaPoint | FrontierPoint) -> BytesAndCycles:
+    return BytesAndCycles(point.memory, point.cycles)
 
 
-def _best(point: FrontierPoint | None) -> Figures | None:
+def _best(point: FrontierPoint | None) -> BytesAndCycles | None:
     return None if point is None else _figures(point)
 
 
-def _peer(found: Comparison) -> Peer:
+def _peer(found: Comparison) -> VelaFigures:
     failures = tuple(f"{failure.run.name} ({failure.run.core} core): {failure.reason}" for failure in found.failures)
     size, performance = found.size, found.performance
-    return Peer(_figures(size), size.run.core, _figures(performance), performance.run.core, failures)
+    return VelaFigures(_figures(size), size.run.core, _figures(performance), performance.run.core, failures)
 
 
 def _ours(found: Comparison) -> Ours:
@@ -83,14 +83,14 @@ def _verified(network: PortfolioNetwork, plan: Schedule, show: Progress) -> tupl
 
 
 def _alone(
-    finding: Finding,
+    finding: Examined,
     source: str,
     memory: MemoryOptions,
     places: Places,
     verified: bool,  # noqa: FBT001  # as given to examine
     processes: int | None,
     progress: Progress,
-) -> Finding:
+) -> Examined:
     """The finding of a network of which Vela has no valid stream: our smallest schedule, verified."""
 
     def smallest() -> Choice:
@@ -102,7 +102,7 @@ def _alone(
         return replace(finding, failure=made.reason)
     check, remark = _verified(portfolio_network(finding.network), made.point.schedule, progress) if verified else (Check.NOT_ASKED, "")
     plan = made.point.schedule
-    ours = Ours(Figures(made.point.memory, made.point.cycles), None, None, None, home_bytes(plan.network), plan.network.macs_again)
+    ours = Ours(BytesAndCycles(made.point.memory, made.point.cycles), None, None, None, home_bytes(plan.network), plan.network.macs_again)
     return replace(finding, ours=ours, check=check, remark=remark)
 
 
@@ -116,7 +116,7 @@ def examine(
     processes: int | None = 1,
     progress: Progress = silent,
     results: Path | None = None,
-) -> Finding:
+) -> Examined:
     """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
 
     ``places`` say what lives outside the arena, on both sides, and what ours may do again; without homes the network's own hold.
@@ -125,7 +125,7 @@ def examine(
     """
     network = portfolio_network(name)
     places = places if places.homes else replace(places, homes=network.homes)
-    finding = Finding(name, network.group, accelerator_config, memory.memory_system().name)
+    finding = Examined(name, network.group, accelerator_config, memory.memory_system().name)
     source = f"{PORTFOLIO}{name}"
     work = partial(
         compare,

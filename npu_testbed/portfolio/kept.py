@@ -10,7 +10,7 @@ from npu_model.accelerator import accelerator
 from npu_testbed.answers import FOLDER, Answers, key_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_sha256
 from npu_testbed.places import IN_ARENA, Places
-from npu_testbed.portfolio.verdict import Finding, from_json
+from npu_testbed.portfolio.verdict import Examined, from_json
 from validation.portfolio import build
 
 SCHEMA = 3
@@ -38,7 +38,7 @@ class Kept(Struct, frozen=True):
         }
         return f"{name}-{self.accelerator}-{key_of(question, build(name))[:16]}"
 
-    def find(self, name: str) -> Finding | None:
+    def find(self, name: str) -> Examined | None:
         """The finding that is kept, None if there is none."""
         return Answers(self.folder).find(self.key(name), from_json)
 
@@ -46,7 +46,7 @@ class Kept(Struct, frozen=True):
         """The answers of the search of a network, while it is examined."""
         return Answers(self.folder / f"{FOLDER}-{self.key(name)}")
 
-    def keep(self, finding: Finding) -> None:
+    def keep(self, finding: Examined) -> None:
         """Write a finding, in place of what its search answered; what failed is not kept, so that it is tried again."""
         if not finding.failure:
             Answers(self.folder).keep(self.key(finding.network), finding.to_json())

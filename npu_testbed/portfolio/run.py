@@ -18,7 +18,7 @@ from npu_testbed.one_memory import require_one_memory
 from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.kept import Kept
-from npu_testbed.portfolio.verdict import Finding, Report
+from npu_testbed.portfolio.verdict import Examined, Report
 from npu_testbed.progress import Progress, silent
 from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number
 
@@ -43,7 +43,7 @@ def _fits(network: PortfolioNetwork, pattern: str) -> bool:
     return fnmatchcase(network.name, pattern) or fnmatchcase(network.group, pattern)
 
 
-def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified: bool, kept: Kept | None) -> Finding:  # noqa: FBT001  # sent to a process
+def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified: bool, kept: Kept | None) -> Examined:  # noqa: FBT001  # sent to a process
     if kept is None:
         return examine(name, device, memory=memory, places=places, verified=verified)
     finding = examine(name, device, memory=memory, places=places, verified=verified, results=kept.search(name).folder)
@@ -51,8 +51,8 @@ def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified
     return finding
 
 
-def _failed(network: PortfolioNetwork, device: str, memory: MemoryOptions, failure: Failure) -> Finding:
-    return Finding(network.name, network.group, device, memory.memory_system().name, failure=failure.reason)
+def _failed(network: PortfolioNetwork, device: str, memory: MemoryOptions, failure: Failure) -> Examined:
+    return Examined(network.name, network.group, device, memory.memory_system().name, failure=failure.reason)
 
 
 def examine_all(
@@ -80,7 +80,7 @@ def examine_all(
     if results is not None:
         require_folder(results)
     cases = [(network, accelerator(name).name) for name in accelerators for network in networks]
-    found: dict[int, Finding] = {}
+    found: dict[int, Examined] = {}
     missing: list[tuple[int, Kept | None]] = []
     for number, (network, device) in enumerate(cases):
         kept = None if results is None else Kept(results, device, memory, verified, places)

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from npu_testbed.comparisons.summary import geometric_mean
-from npu_testbed.portfolio.verdict import Check, Figures, Finding, Report
+from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Report
 from validation.portfolio import portfolio_network
 from validation.portfolio.causes import CAUSES
 from validation.tables import Table, items
@@ -22,15 +22,15 @@ _HEADERS = (
 )
 
 
-def _pair(point: Figures) -> str:
+def _pair(point: BytesAndCycles) -> str:
     return f"{point.memory:,} / {point.cycles:,}"
 
 
-def _cycles(own: Figures | None, peer: Figures) -> str:
+def _cycles(own: BytesAndCycles | None, peer: BytesAndCycles) -> str:
     return "none fits" if own is None else f"{own.cycles:,} ({own.cycles / peer.cycles:.3f})"
 
 
-def _cells(finding: Finding) -> tuple[str, ...]:
+def _cells(finding: Examined) -> tuple[str, ...]:
     if finding.no_peer and finding.ours is not None:
         own = finding.ours.smallest
         return (finding.network, "none valid", "none valid", f"{own.memory:,}", "-", "-", finding.check.value)
@@ -48,16 +48,16 @@ def _cells(finding: Finding) -> tuple[str, ...]:
     )
 
 
-def _place(finding: Finding) -> str:
+def _place(finding: Examined) -> str:
     return f"{finding.accelerator}, {finding.memory_system}"
 
 
-def _cause(finding: Finding) -> str:
+def _cause(finding: Examined) -> str:
     cause = CAUSES.get(finding.network, "")
     return f" Cause: {cause}" if cause else ""
 
 
-def _shortcomings(finding: Finding) -> tuple[str, ...]:
+def _shortcomings(finding: Examined) -> tuple[str, ...]:
     """A sentence for each bar that is missed, and for what fails or differs."""
     found = []
     if finding.failure:
@@ -81,7 +81,7 @@ def _left_out(failures: Sequence[str]) -> Iterator[str]:
         yield f"left out, {' and '.join(schedules)}: {reason}"
 
 
-def _remarks(finding: Finding) -> tuple[str, ...]:
+def _remarks(finding: Examined) -> tuple[str, ...]:
     """Notes that do not count against us but must be known: named exceptions, and cores of Vela that are left out."""
     named = (f"{finding.network}: {finding.remark}",) if finding.check is Check.EXCEPTION else ()
     failures = finding.vela.failures if finding.vela is not None else ()
@@ -93,7 +93,7 @@ def _mean(name: str, ratios: Sequence[float]) -> tuple[str, ...]:
     return (f"{name}: {geometric_mean(ratios):.3f} by geometric mean over {len(ratios)}, worst {max(ratios):.3f}.",) if ratios else ()
 
 
-def totals(findings: Sequence[Finding]) -> tuple[str, ...]:
+def totals(findings: Sequence[Examined]) -> tuple[str, ...]:
     """The number of networks, of those that miss a bar, and the means of the ratios."""
     both = [(finding.ours, finding.vela) for finding in findings if finding.ours is not None and finding.vela is not None]
     counted = [check for finding in findings if (check := finding.check) is not Check.NOT_ASKED and not finding.failure]

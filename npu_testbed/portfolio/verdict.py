@@ -20,19 +20,19 @@ class Check(str, Enum):
     NOT_ASKED = "not asked"
 
 
-class Figures(Struct, frozen=True):
+class BytesAndCycles(Struct, frozen=True):
     """A schedule: the arena in bytes, and cycles of its replay."""
 
     memory: int
     cycles: int
 
 
-class Peer(Struct, frozen=True):
+class VelaFigures(Struct, frozen=True):
     """The bytes and cycles of Vela's Size and Performance, each on the core that did better, and the runs that failed, with the reason."""
 
-    size: Figures
+    size: BytesAndCycles
     size_core: str
-    performance: Figures
+    performance: BytesAndCycles
     performance_core: str
     failures: tuple[str, ...] = ()
 
@@ -43,22 +43,22 @@ class Ours(Struct, frozen=True):
     Of the smallest also the bytes that live outside its arena, and the multiply-accumulates that are done a second time.
     """
 
-    smallest: Figures
-    at_size_cycles: Figures | None
-    in_size_bytes: Figures | None
-    in_performance_bytes: Figures | None
+    smallest: BytesAndCycles
+    at_size_cycles: BytesAndCycles | None
+    in_size_bytes: BytesAndCycles | None
+    in_performance_bytes: BytesAndCycles | None
     outside_bytes: int = 0
     macs_again: int = 0
 
 
-class Finding(Struct, frozen=True):
+class Examined(Struct, frozen=True):
     """One network on one accelerator. ``failure`` is why there is no comparison, "" if there is one."""
 
     network: str
     group: str
     accelerator: str
     memory_system: str
-    vela: Peer | None = None
+    vela: VelaFigures | None = None
     ours: Ours | None = None
     check: Check = Check.NOT_ASKED
     remark: str = ""
@@ -93,31 +93,31 @@ class Finding(Struct, frozen=True):
         return plain | {"check": self.check.value, "misses": list(self.misses), "passed": self.passed}
 
 
-def _slower(strategy: str, peer: Figures, own: Figures | None) -> str:
+def _slower(strategy: str, peer: BytesAndCycles, own: BytesAndCycles | None) -> str:
     """The phrase that ours is slower in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
     if own is None or own.cycles <= SLOWEST * peer.cycles:
         return ""
     return f"takes {own.cycles / peer.cycles:.3f} of Vela {strategy}'s cycles in its {peer.memory:,} bytes"
 
 
-def from_json(document: dict[str, Any]) -> Finding:
+def from_json(document: dict[str, Any]) -> Examined:
     """The finding that :meth:`Finding.to_json` wrote; KeyError or TypeError if it is none."""
     plain = {key: document[key] for key in ("network", "group", "accelerator", "memory_system", "remark", "failure", "no_peer")}
     vela, ours = document["vela"], document["ours"]
     if vela is not None:
-        figures = {what: Figures(**vela[what]) for what in ("size", "performance")}
-        vela = Peer(**(vela | figures | {"failures": tuple(vela["failures"])}))
+        figures = {what: BytesAndCycles(**vela[what]) for what in ("size", "performance")}
+        vela = VelaFigures(**(vela | figures | {"failures": tuple(vela["failures"])}))
     if ours is not None:
         under = ("at_size_cycles", "in_size_bytes", "in_performance_bytes")
-        points = {what: None if ours[what] is None else Figures(**ours[what]) for what in under}
-        ours = Ours(**(ours | points | {"smallest": Figures(**ours["smallest"])}))
-    return Finding(**plain, vela=vela, ours=ours, check=Check(document["check"]))
+        points = {what: None if ours[what] is None else BytesAndCycles(**ours[what]) for what in under}
+        ours = Ours(**(ours | points | {"smallest": BytesAndCycles(**ours["smallest"])}))
+    return Examined(**plain, vela=vela, ours=ours, check=Check(document["check"]))
 
 
 class Report(Struct, frozen=True):
     """The findings of a run, in the order of the portfolio, accelerator by accelerator."""
 
-    findings: tuple[Finding, ...]
+    findings: tuple[Examined, ...]
 
     @property
     def passed(self) -> bool:

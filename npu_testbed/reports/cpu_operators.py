@@ -8,7 +8,7 @@ from cascader.frontends.vela.remedies import explained, grouped, named, remedy
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
 from npu_testbed.cpu_time.estimate import Inference
-from npu_testbed.cpu_time.report import cycles_text
+from npu_testbed.cpu_time.inference_text import cycles_text
 from validation.layout import filled, grid
 
 _HEADERS = ("operator on the CPU", "inputs", "outputs", "CPU cycles")

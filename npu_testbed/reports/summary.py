@@ -13,7 +13,7 @@ from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.cpu_time.report import basis_text, inference_json, inference_text
+from npu_testbed.cpu_time.inference_text import basis_text, inference_json, inference_text
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.reports.carried import carried_bytes, carried_text

@@ -18,11 +18,11 @@ from npu_testbed.memory_options import MemoryOptions, memory_system_json
 from npu_testbed.models import Model
 from npu_testbed.one_memory import require_one_memory
 from npu_testbed.places import IN_ARENA, Places
-from npu_testbed.settings import Choice, Setting, with_setting
+from npu_testbed.settings import Setting, TriedValues, with_setting
 from npu_testbed.timing import timing_json
 
 
-class Point(Struct, frozen=True):
+class SweepPoint(Struct, frozen=True):
     """One schedule that is asked for; ``budget`` is the most bytes of its arena, None for no bound.
 
     ``places`` say what lives outside the arena, and how much may be done again.
@@ -95,7 +95,7 @@ class Space(Struct, frozen=True):
     models: Sequence[Model]
     accelerators: Sequence[str]
     memories: Sequence[MemoryOptions]
-    choices: Sequence[Choice] = ()
+    choices: Sequence[TriedValues] = ()
     budgets: Sequence[int | None] = ()
     optimise: str = "Performance"
     effort: str = "standard"
@@ -120,12 +120,12 @@ class Space(Struct, frozen=True):
         return found
 
 
-def points_of(space: Space) -> tuple[Point, ...]:
+def points_of(space: Space) -> tuple[SweepPoint, ...]:
     """All points in a fixed order; InputError if a name or a value is wrong, before any of them is worked on."""
     for name in space.accelerators:
         require_schedulable(name)
     return tuple(
-        Point(
+        SweepPoint(
             model,
             accelerator(name).name,
             system,

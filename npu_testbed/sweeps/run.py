@@ -23,7 +23,7 @@ from npu_testbed.answers import Answers
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
 from npu_testbed.sweeps.cluster import Cluster, distributed
-from npu_testbed.sweeps.points import Answer, Point
+from npu_testbed.sweeps.points import Answer, SweepPoint
 from npu_testbed.tasks import task_of
 from sim import counted_network
 
@@ -34,7 +34,7 @@ AHEAD = 2
 class Result(Struct, frozen=True):
     """A point with its answer."""
 
-    point: Point
+    point: SweepPoint
     answer: Answer
 
     @property
@@ -49,7 +49,7 @@ def _compiled(data: bytes, accelerator_config: str) -> Legalised:
     return legalised(data, accelerator_config)
 
 
-def answer_of(point: Point) -> Answer:
+def answer_of(point: SweepPoint) -> Answer:
     """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
     try:
         compiled = _compiled(point.model.data, point.accelerator)
@@ -87,10 +87,10 @@ def _kept(value: Any) -> Answer:
     return found
 
 
-def _worked_out(points: Sequence[Point], executor: Executor, window: int) -> Iterator[tuple[Point, Answer]]:
+def _worked_out(points: Sequence[SweepPoint], executor: Executor, window: int) -> Iterator[tuple[SweepPoint, Answer]]:
     """The points with their answers as they come, at most ``window`` of them handed out at a time."""
     waiting = iter(points)
-    running: dict[Future[Answer], Point] = {}
+    running: dict[Future[Answer], SweepPoint] = {}
     while True:
         for point in waiting:
             running[executor.submit(answer_of, point)] = point
@@ -113,10 +113,10 @@ def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
 
     A schedule for a smaller budget is one for a larger budget, too, and a search with more room goes another way, which may end worse.
     """
-    alike: dict[Point, list[Result]] = {}
+    alike: dict[SweepPoint, list[Result]] = {}
     for result in results:
         alike.setdefault(replace(result.point, budget=None), []).append(result)
-    best: dict[Point, Answer] = {}
+    best: dict[SweepPoint, Answer] = {}
     for some in alike.values():
         kept: Result | None = None
         for result in sorted(some, key=lambda one: (one.point.budget is None, one.point.budget or 0)):
@@ -127,7 +127,7 @@ def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def sweep(
-    points: Sequence[Point],
+    points: Sequence[SweepPoint],
     *,
     results: Path | None = None,
     processes: int | None = None,
@@ -141,7 +141,7 @@ def sweep(
     """
     kept = None if results is None else Answers(results, packed=False)
     keys = {point: point.key for point in points}
-    found: dict[Point, Answer] = {}
+    found: dict[SweepPoint, Answer] = {}
     if kept is not None:
         known = ((point, kept.find(key, _kept)) for point, key in keys.items())
         found |= {point: answer for point, answer in known if answer is not None}

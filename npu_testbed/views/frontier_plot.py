@@ -9,7 +9,7 @@ from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.reports.macs import share_again
-from npu_testbed.views.svg import Axis, axes, document, element, path_of, text, title
+from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 960, 600
 LEFT, RIGHT, TOP, BOTTOM = 90, 930, 92, 530
@@ -51,7 +51,7 @@ def _words(point: FrontierPoint) -> str:
     )
 
 
-def _staircase(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
+def _staircase(frontier: Frontier, x: PlotAxis, y: PlotAxis) -> list[str]:
     """From each point to the right, as more memory keeps its cycles, until the next one is faster."""
     corners: list[tuple[float, float]] = []
     for point in frontier.points:
@@ -64,7 +64,7 @@ def _staircase(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
     return [line, *dots]
 
 
-def _bound(frontier: Frontier, x: Axis, y: Axis) -> list[str]:
+def _bound(frontier: Frontier, x: PlotAxis, y: PlotAxis) -> list[str]:
     position = x.at(frontier.bounds.this_search)
     return [element("path", d=path_of([(position, y.start), (position, y.end)]), stroke=BOUND, stroke_dasharray="6 4", stroke_width=1.4)]
 
@@ -75,7 +75,7 @@ def _color(point: VelaPoint) -> str:
     return SIZE if point.run.optimise == "Size" else PERFORMANCE
 
 
-def _mark(point: VelaPoint, x: Axis, y: Axis) -> str:
+def _mark(point: VelaPoint, x: PlotAxis, y: PlotAxis) -> str:
     """A square for the C++ core, a triangle for the Python core; smaller in the sweep, hollow if it overflows its size."""
     at, to, radius = x.at(point.memory), y.at(point.cycles), 4.5 if point.run.arena_cache_size is not None else 7.0
     if point.run.core == "C++":
@@ -128,8 +128,8 @@ def _plot(frontier: Frontier, vela: Sequence[VelaPoint]) -> str:
     cycles_range = _range([p.cycles for p in frontier.points] + [p.cycles for p in vela])
     top = TOP + ROW * (bool(vela) + bool(_kinds(frontier)))
     unit, name = (1e6, "million") if cycles_range[1] >= 2e6 else (1e3, "thousand")
-    x = Axis(*bytes_range, LEFT, RIGHT, unit=KIB, logarithmic=True)
-    y = Axis(*cycles_range, BOTTOM, top, unit=unit, logarithmic=True)
+    x = PlotAxis(*bytes_range, LEFT, RIGHT, unit=KIB, logarithmic=True)
+    y = PlotAxis(*cycles_range, BOTTOM, top, unit=unit, logarithmic=True)
     heading = f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}"
     body = [
         text(LEFT, 34, heading, size=17),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_testbed.reports.tables import all_shortened, shortened
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap
-from npu_testbed.views.svg import INK, Axis, axes, document, element, path_of, text, title
+from npu_testbed.views.svg import INK, PlotAxis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 1180, 680
 LEFT, RIGHT, TOP, BOTTOM = 90, 1150, 84, 610
@@ -26,7 +26,7 @@ CHARACTER = 6.4
 """Pixels that a character of a label takes on average at size 11."""
 
 
-def _outline(area: Area, x: Axis, y: Axis) -> str:
+def _outline(area: Area, x: PlotAxis, y: PlotAxis) -> str:
     """A polygon for every stretch of time without a gap: along the upper edge and back along the lower one."""
     paths: list[str] = []
     upper: list[tuple[float, float]] = []
@@ -43,7 +43,7 @@ def _outline(area: Area, x: Axis, y: Axis) -> str:
     return "".join(paths)
 
 
-def _largest(area: Area, x: Axis, y: Axis) -> tuple[float, float, float, float]:
+def _largest(area: Area, x: PlotAxis, y: PlotAxis) -> tuple[float, float, float, float]:
     """The pixels (left, right, top, bottom) of the slab with room for most of a label."""
     boxes = [(x.at(s.start), x.at(s.end), y.at(s.high), y.at(s.low)) for s in area.slabs]
     return max(boxes, key=lambda box: min(box[1] - box[0], 240) * min(box[3] - box[2], 40))
@@ -60,7 +60,7 @@ def _spellings(name: str, short: str) -> list[str]:
     return [way for way in dict.fromkeys(ways) if way]
 
 
-def _label(area: Area, short: str, x: Axis, y: Axis) -> str:
+def _label(area: Area, short: str, x: PlotAxis, y: PlotAxis) -> str:
     """The area's name where it has room for it, lengthwise or upright; nothing otherwise, a viewer shows it as a tooltip."""
     left, right, top, bottom = _largest(area, x, y)
     width, height = right - left, bottom - top
@@ -74,7 +74,7 @@ def _label(area: Area, short: str, x: Axis, y: Axis) -> str:
     return ""
 
 
-def _area(area: Area, number: int, x: Axis, y: Axis) -> str:
+def _area(area: Area, number: int, x: PlotAxis, y: PlotAxis) -> str:
     fills = COLORS[area.kind]
     high = max(slab.high - slab.low for slab in area.slabs)
     words = f"{area.name}: {area.kind.value}, up to {high:,} bytes, cycles {area.slabs[0].start:,} to {area.slabs[-1].end:,}"
@@ -102,8 +102,8 @@ def _legend() -> list[str]:
 
 def sram_map_svg(arena: ArenaMap) -> str:
     """The picture: cycles to the right, addresses upwards, the end of the arena as a line."""
-    x = Axis(0, max(arena.cycles, 1), LEFT, RIGHT, unit=1000)
-    y = Axis(0, max(arena.arena_size, 1) * 1.04, BOTTOM, TOP, unit=KIB)
+    x = PlotAxis(0, max(arena.cycles, 1), LEFT, RIGHT, unit=1000)
+    y = PlotAxis(0, max(arena.arena_size, 1) * 1.04, BOTTOM, TOP, unit=KIB)
     end = y.at(arena.arena_size)
     shorts = all_shortened([area.name for area in arena.areas])
     body = [

@@ -80,7 +80,7 @@ def log_ticks(low: float, high: float, most: int = 8) -> tuple[float, ...]:
     return linear_ticks(low, high, most)
 
 
-class Axis(Struct, frozen=True):
+class PlotAxis(Struct, frozen=True):
     """Values ``low`` to ``high`` on pixels ``start`` to ``end``; ``unit`` divides them for the labels."""
 
     low: float
@@ -103,7 +103,7 @@ class Axis(Struct, frozen=True):
         return [(self.at(value * self.unit), f"{value:,.10g}") for value in values]
 
 
-def axes(x: Axis, y: Axis, x_label: str, y_label: str) -> list[str]:
+def axes(x: PlotAxis, y: PlotAxis, x_label: str, y_label: str) -> list[str]:
     """The frame of a plotting area with grid lines, tick labels and the names of both axes."""
     parts = []
     for position, label in x.ticks(10):

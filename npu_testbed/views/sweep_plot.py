@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
-from npu_testbed.sweeps.report import memory_name
 from npu_testbed.sweeps.run import Result
-from npu_testbed.views.svg import Axis, axes, document, element, path_of, text, title
+from npu_testbed.sweeps.sweep_tables import memory_name
+from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
 
 WIDTH, LEFT, RIGHT, TOP = 1040, 90, 1010, 50
 PLOT, SEVERAL, LINE = 440, 280, 20
@@ -57,8 +57,8 @@ def _legend(looks: Mapping[tuple[str, str], Look]) -> list[str]:
 
 def _plot(known: Sequence[Result], looks: Mapping[tuple[str, str], Look], top: float, height: float) -> list[str]:
     """The plot of a network's points, ``height`` pixels from ``top`` on."""
-    x = Axis(*_range([one.answer.arena_bytes for one in known]), LEFT, RIGHT, unit=KIB, logarithmic=True)
-    y = Axis(*_range([one.milliseconds for one in known]), top + height, top, logarithmic=True)
+    x = PlotAxis(*_range([one.answer.arena_bytes for one in known]), LEFT, RIGHT, unit=KIB, logarithmic=True)
+    y = PlotAxis(*_range([one.milliseconds for one in known]), top + height, top, logarithmic=True)
     body = axes(x, y, "arena [KiB], logarithmic", "milliseconds, logarithmic")
     for (device, memory), (colour, dash) in looks.items():
         own = [one for one in known if (one.point.accelerator, memory_name(one)) == (device, memory)]

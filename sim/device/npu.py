@@ -13,7 +13,7 @@ from npu_model.programmer_registers import Register
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim.device.bus import Bus
 from sim.device.commands import REGIONS, Commands, commands
-from sim.device.operands import COMMANDS, BusAbortError, Operands, Window
+from sim.device.operands import COMMANDS, BusAbortError, Operands, OperandWindow
 from sim.device.pmu_registers import PmuRegisters
 from sim.device.register_file import Words
 from sim.device.run import DeviceEnding, DevicePlanner, DeviceStep, Run
@@ -205,7 +205,7 @@ class Device:
     def _constants(self, region: int, start: int, length: int) -> bytes | None:
         """Bytes of a region; None if memory does not have all of them, so that the run will find out."""
         try:
-            return self._operands.fetch(Window(region, start, length, COMMANDS)) if length else None
+            return self._operands.fetch(OperandWindow(region, start, length, COMMANDS)) if length else None
         except BusAbortError:
             return None
 

@@ -36,7 +36,7 @@ class BusAbortError(Exception):
         self.port, self.channel = port, channel
 
 
-class Window(Struct, frozen=True):
+class OperandWindow(Struct, frozen=True):
     """The span of addresses of an operand: its region, first offset in it and length, and the channel that moves it."""
 
     region: int
@@ -45,16 +45,16 @@ class Window(Struct, frozen=True):
     channel: int
 
 
-def _span(ranges: Sequence[ByteRange], channel: int) -> Window:
+def _span(ranges: Sequence[ByteRange], channel: int) -> OperandWindow:
     low = min(part.start for part in ranges)
-    return Window(ranges[0].region, low, max(part.end for part in ranges) - low, channel)
+    return OperandWindow(ranges[0].region, low, max(part.end for part in ranges) - low, channel)
 
 
-def windows(op: Operation) -> tuple[Window, ...]:
+def windows(op: Operation) -> tuple[OperandWindow, ...]:
     """The operands of an operation, reads first; none for one that is neither kernel nor transfer."""
     if isinstance(op, DmaOperation):
         source = _span((op.source,), MEM2MEM)
-        return (source,) if op.to_shram else (source, Window(op.destination_region, op.destination, op.length, MEM2MEM_WRITE))
+        return (source,) if op.to_shram else (source, OperandWindow(op.destination_region, op.destination, op.length, MEM2MEM_WRITE))
     if not isinstance(op, KernelOperation):
         return ()
     maps = [_span(fm.byte_ranges(), IFM) for fm in (op.ifm, op.ifm2) if fm is not None]
@@ -85,7 +85,7 @@ class Operands:
     def _abort(self, region: int, channel: int, error: BusError) -> BusAbortError:
         return BusAbortError(self.port(region), channel, str(error))
 
-    def fetch(self, window: Window) -> bytes:
+    def fetch(self, window: OperandWindow) -> bytes:
         """The bytes of a window; BusAbortError if memory does not have them."""
         try:
             return self._bus.read(self.bases[window.region] + window.start, window.length)
@@ -101,14 +101,14 @@ class Operands:
                 new |= {one.start + one.length - 1} if one.start + one.length > high.get(one.region, 0) else set()
                 try:
                     for place in new if one.length else ():
-                        self.fetch(Window(one.region, place, 1, one.channel))
+                        self.fetch(OperandWindow(one.region, place, 1, one.channel))
                 except BusAbortError as abort:
                     return Commands(found.operations[:index], found.words[:index], str(abort), one.channel, one.region)
                 low[one.region] = min(low.get(one.region, one.start), one.start)
                 high[one.region] = max(high.get(one.region, 0), one.start + one.length)
         return found
 
-    def _store(self, window: Window, first: int, data: bytes) -> None:
+    def _store(self, window: OperandWindow, first: int, data: bytes) -> None:
         try:
             self._bus.write(self.bases[window.region] + window.start + first, data)
         except BusError as error:
@@ -122,9 +122,9 @@ class Operands:
             self._kernel(op, user)
 
     def _transfer(self, op: DmaOperation, user: str) -> None:
-        data = self.fetch(Window(op.source.region, op.source.start, op.source.length, MEM2MEM))
+        data = self.fetch(OperandWindow(op.source.region, op.source.start, op.source.length, MEM2MEM))
         if not op.to_shram:
-            self._store(Window(op.destination_region, op.destination, op.length, MEM2MEM_WRITE), 0, data)
+            self._store(OperandWindow(op.destination_region, op.destination, op.length, MEM2MEM_WRITE), 0, data)
         elif op.destination + op.length > len(self._shram):
             raise InputError(f"{user} writes to byte {op.destination + op.length - 1:#x} of a SHRAM of {len(self._shram)} bytes.")
         else:
@@ -132,7 +132,7 @@ class Operands:
 
     def _kernel(self, op: KernelOperation, user: str) -> None:
         self._require_no_hazard(op, user)
-        windows: list[Window] = []
+        windows: list[OperandWindow] = []
         contents: list[bytes | None] = []
 
         def place(ranges: Sequence[ByteRange], channel: int, *, read: bool = True) -> tuple[int, int]:
@@ -163,14 +163,14 @@ class Operands:
         maps = {name: fm and _moved(fm, 0, self.bases[fm.region]) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2), ("ofm", op.ofm))}
         require_no_hazard(replace(op, **maps), user)
 
-    def _write_back(self, window: Window, store: Store) -> None:
+    def _write_back(self, window: OperandWindow, store: Store) -> None:
         runs = list(_runs(store.written))
         if len(runs) <= _MOST_RUNS:
             for first, end in runs:
                 self._store(window, first, store.data[first:end].tobytes())
             return
         first, end = runs[0][0], runs[-1][1]
-        before = np.frombuffer(self.fetch(Window(window.region, window.start + first, end - first, OFM)), np.uint8)
+        before = np.frombuffer(self.fetch(OperandWindow(window.region, window.start + first, end - first, OFM)), np.uint8)
         merged = np.where(store.written[first:end] == 1, store.data[first:end], before)
         self._store(window, first, merged.astype(np.uint8).tobytes())
 

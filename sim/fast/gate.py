@@ -6,7 +6,7 @@ from collections import deque
 
 from npu_model.memory.system import Memory
 from npu_model.timing import TimingParameters
-from sim.fast.lane import Lane, State, Step, Turn
+from sim.fast.lane import Lane, LaneStep, LaneTurn, State
 
 _NO_CAP = 1 << 62
 """More words than any replay moves."""
@@ -29,14 +29,14 @@ class Gate:
         self._passed: deque[tuple[int, int]] = deque()
         self._words = self._earliest = 0
 
-    def step(self, lane: Lane, state: State, turn: Turn, cycle: int) -> Step:
+    def step(self, lane: Lane, state: State, turn: LaneTurn, cycle: int) -> LaneStep:
         """The step of a turn that starts in ``cycle``."""
         step = state.steps.get(turn) or lane.step(state, turn)
         if self.lets_pass(step, turn, cycle):
             return step
         return lane.gated_step(state, turn, lambda time, words: self._admit(cycle + time, words) - cycle)
 
-    def lets_pass(self, step: Step, turn: Turn, cycle: int) -> bool:
+    def lets_pass(self, step: LaneStep, turn: LaneTurn, cycle: int) -> bool:
         """Whether a turn that starts in ``cycle`` passes as if there were no gate: its words are counted then."""
         first, last = cycle + step.issues[0], cycle + step.issues[-1]
         start = first % self._length
@@ -55,7 +55,7 @@ class Gate:
         self._count(cycle, step, turn, first - start)
         return True
 
-    def _count(self, cycle: int, step: Step, turn: Turn, begin: int) -> None:
+    def _count(self, cycle: int, step: LaneStep, turn: LaneTurn, begin: int) -> None:
         if self._cap == _NO_CAP:
             return
         self._words += turn.words

@@ -22,7 +22,7 @@ from sim.engine.commands import copy_chunks
 from sim.engine.ports import transactions
 from sim.engine.terms import Channel, burst_beats
 from sim.engine.weights import weight_bursts
-from sim.fast.lane import Lane, Transfer, Turn
+from sim.fast.lane import Lane, LaneTurn, Transfer
 
 _MAX_BLOCKS = 200_000
 """Blocks that are kept before all are forgotten: some hundred megabytes."""
@@ -115,7 +115,7 @@ class ReplayCache:
         self._kernels: dict[object, FlatKernel] = {}
         self._transfers: dict[tuple[int, int, Runs, int], Transfer] = {}
         self._copies: dict[object, tuple[tuple[Transfer | None, ...], tuple[Transfer | None, ...]]] = {}
-        self._turns: dict[tuple[tuple[int, ...], int], Turn] = {}
+        self._turns: dict[tuple[tuple[int, ...], int], LaneTurn] = {}
         self._blocks = 0
 
     def kernel(self, op: KernelOperation, work: tuple[DecoderWork, ...]) -> FlatKernel:
@@ -141,7 +141,7 @@ class ReplayCache:
         if found is None:
             beats, grant = tuple(transactions(runs, burst, phase)), self.timing.grant
             turns = tuple(self._turn(beats[i : i + grant], pace) for i in range(0, len(beats), grant))
-            whole = turns[0] if len(turns) == 1 else Turn(beats, (len(turns) - 1) * grant, pace)
+            whole = turns[0] if len(turns) == 1 else LaneTurn(beats, (len(turns) - 1) * grant, pace)
             found = self._transfers[key] = Transfer(turns, whole)
         return found
 
@@ -161,10 +161,10 @@ class ReplayCache:
             )
         return found
 
-    def _turn(self, beats: tuple[int, ...], pace: int) -> Turn:
+    def _turn(self, beats: tuple[int, ...], pace: int) -> LaneTurn:
         found = self._turns.get((beats, pace))
         if found is None:
-            found = self._turns[beats, pace] = Turn(beats, pace=pace)
+            found = self._turns[beats, pace] = LaneTurn(beats, pace=pace)
         return found
 
     def _make_room(self, blocks: int) -> None:

@@ -20,7 +20,7 @@ _MAX_REMEMBERED = 100_000
 """Answers that a lane remembers before it forgets all: some tens of megabytes."""
 
 
-class Turn:
+class LaneTurn:
     """The data words of the transactions of one turn, or of several that nothing comes between: each, all, and all but the last.
 
     The last of several turns begins behind ``before_last`` transactions. Their words go on to the input buffer, which takes one in
@@ -40,11 +40,11 @@ class Turn:
 class Transfer(Struct, frozen=True):
     """The transactions of one transfer, turn by turn and all together; equal transfers are one object."""
 
-    turns: tuple[Turn, ...]
-    whole: Turn
+    turns: tuple[LaneTurn, ...]
+    whole: LaneTurn
 
 
-class Step(Struct, frozen=True):
+class LaneStep(Struct, frozen=True):
     """Effect of a turn, in cycles from its start: the issues of its transactions, and its last completion.
 
     ``after`` is the lane one cycle after the last issue. ``last_turn`` is when the last turn starts if there are several.
@@ -68,7 +68,7 @@ class State(Struct, frozen=True, eq=False):
     path: int
     filling: int
     rest: int
-    steps: dict[Turn, Step] = field(default_factory=dict)
+    steps: dict[LaneTurn, LaneStep] = field(default_factory=dict)
     waited: dict[int, State] = field(default_factory=dict)
     repathed: dict[int, State] = field(default_factory=dict)
 
@@ -116,18 +116,18 @@ class Lane:
             found = state.repathed[path] = self._state(state.finishes, path, state.filling)
         return found
 
-    def step(self, state: State, turn: Turn) -> Step:
+    def step(self, state: State, turn: LaneTurn) -> LaneStep:
         """A turn of which the gate holds no transaction back."""
         self._remember()
         found = state.steps[turn] = self._issue(state, turn, None)
         return found
 
-    def gated_step(self, state: State, turn: Turn, admit: Admit) -> Step:
+    def gated_step(self, state: State, turn: LaneTurn, admit: Admit) -> LaneStep:
         """A turn of which the gate holds some back."""
         self._remember()
         return self._issue(state, turn, admit)
 
-    def _issue(self, state: State, turn: Turn, admit: Admit | None) -> Step:
+    def _issue(self, state: State, turn: LaneTurn, admit: Admit | None) -> LaneStep:
         """Issue transactions as :mod:`sim.engine.ports` does: with a slot free, the path near and the gate open, one a cycle at most."""
         denominator, path, filling, pace = self.denominator, state.path, state.filling, turn.pace
         free = -(-path // denominator)
@@ -146,7 +146,7 @@ class Lane:
             finishes.append(max(free, filling) + self.response if pace else free + self.response)
         after = issues[-1] + 1
         left = tuple([max(0, finish - after) for finish in finishes[len(turn.beats) :]]) if self._limit else ()
-        return Step(
+        return LaneStep(
             tuple(issues[1:]),
             issues[turn.before_last] + 1,
             finishes[-1],

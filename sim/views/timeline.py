@@ -26,14 +26,14 @@ LABELS = max(len(unit.value) for unit in Unit) + len(" ||")
 """Characters of a line beside its columns."""
 
 
-class Window(Struct, frozen=True):
+class CycleWindow(Struct, frozen=True):
     """Cycles of a replay to draw: from ``first`` up to ``last``, None for the end."""
 
     first: int = 0
     last: int | None = None
 
 
-WHOLE = Window()
+WHOLE = CycleWindow()
 """All cycles."""
 
 
@@ -117,7 +117,7 @@ class TimelineRecorder:
         """Keep one event."""
         self._drawings[-1].add(event)
 
-    def text(self, columns: int = 100, window: Window = WHOLE) -> str:
+    def text(self, columns: int = 100, window: CycleWindow = WHOLE) -> str:
         """The drawings, at most ``columns`` wide beside the units' names; the cycles of ``window`` go on from Program to Program."""
         origin, parts = 0, []
         several = len(self._drawings) > 1

@@ -19,8 +19,8 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.comparisons import comparison as module
 from npu_testbed.comparisons import vela_runs
 from npu_testbed.comparisons.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
-from npu_testbed.comparisons.report import comparison_json, comparison_text
-from npu_testbed.comparisons.summary import Summary, summary_table, sweep_table
+from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
+from npu_testbed.comparisons.summary import ComparisonSummary, summary_table, sweep_table
 from npu_testbed.comparisons.vela_points import vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask
 from npu_testbed.comparisons.verdicts import Verdicts, verdicts
@@ -312,15 +312,15 @@ def test_a_sweep_says_where_vela_fits_and_ours_does_not() -> None:
 
 def test_a_summary_passes_if_it_has_networks_no_verdict_is_against_ours_and_none_failed() -> None:
     good, failure = compared(point(100, 500), point(200, 300)), Failure("x", "ethos-u55-128", "The comparison", InputError("It broke."))
-    assert Summary("ethos-u55-128", "s", (good,)).passed
-    assert not Summary("ethos-u55-128", "s", ()).passed
-    assert not Summary("ethos-u55-128", "s", (good,), (failure,)).passed
+    assert ComparisonSummary("ethos-u55-128", "s", (good,)).passed
+    assert not ComparisonSummary("ethos-u55-128", "s", ()).passed
+    assert not ComparisonSummary("ethos-u55-128", "s", (good,), (failure,)).passed
     for bad in (
         compared(point(90, 501), point(200, 300)),
         compared(point(100, 500), point(201, 300)),
         compared(point(100, 500), point(200, 300), swept=(vela("Performance", 95, 490, 96),), sizes=(96,)),
     ):
-        assert not Summary("ethos-u55-128", "s", (good, bad)).passed
+        assert not ComparisonSummary("ethos-u55-128", "s", (good, bad)).passed
 
 
 def test_a_summary_names_the_networks_and_schedules_of_its_verdicts() -> None:
@@ -328,7 +328,7 @@ def test_a_summary_names_the_networks_and_schedules_of_its_verdicts() -> None:
     both = compared(point(101, 506), point(201, 300), name="both")
     fine = compared(point(100, 500), point(200, 300), name="fine")
     error = Failure("odd", "ethos-u55-128", "The comparison", KeyError("x"))
-    summary = Summary("ethos-u55-128", "s", (lost, both, fine), (error,))
+    summary = ComparisonSummary("ethos-u55-128", "s", (lost, both, fine), (error,))
     ahead, unmatched, failed = summary.tables()[0].notes[-3:]
     assert ahead == "Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on lost, both; in both, on both."
     assert unmatched == (
@@ -342,7 +342,7 @@ def test_a_summary_names_the_networks_and_schedules_of_its_verdicts() -> None:
     assert [failure["reason"] for failure in document["failures"]] == ["Internal error KeyError: 'x'."]
     assert document["passed"] is False
     assert json.loads(json.dumps(document)) == document
-    assert Summary("ethos-u55-128", "s", (fine,)).tables()[0].notes[-2:] == (
+    assert ComparisonSummary("ethos-u55-128", "s", (fine,)).tables()[0].notes[-2:] == (
         "Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on none; in both, on none.",
         "Schedules of Vela's that ours does not match in their bytes and 1.01 of their cycles: none.",
     )

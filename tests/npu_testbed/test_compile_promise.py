@@ -19,7 +19,7 @@ from npu_model.errors import InputError
 from npu_testbed.compilation import compiler, promise
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, CompileOptions
 from npu_testbed.compilation.compiler import compile_model
-from npu_testbed.compilation.peer import Figures
+from npu_testbed.compilation.peer import PeerFigures
 from npu_testbed.compilation.promise import fits, shortfall
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.memory_use import arena_bytes
@@ -30,13 +30,13 @@ MODELS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:mnist")
 SERIAL = CompileOptions("ethos-u55-128", processes=1)
 
 
-def figures(path: Path, *memory: str) -> Figures:
+def figures(path: Path, *memory: str) -> PeerFigures:
     """Bytes that a compiled file asks for, and the cycles of its replay, by another command than the one that wrote it."""
     document = json.loads(call("simulate", "vela", path, *memory, "--json").output)["summary"]
-    return Figures(arena_bytes(read_compiled(path.read_bytes())), document["cycles"])
+    return PeerFigures(arena_bytes(read_compiled(path.read_bytes())), document["cycles"])
 
 
-def both(model: str, folder: Path, *words: str) -> tuple[Figures, Figures]:
+def both(model: str, folder: Path, *words: str) -> tuple[PeerFigures, PeerFigures]:
     """Figures of our file and of Vela's for the same command line."""
     name = model.partition(":")[2]
     assert call("compile", model, "--output-dir", folder / "ours", *words, "--jobs", "1").status == 0
@@ -64,7 +64,7 @@ def test_the_verdict_is_that_of_two_replays(model: str, optimise: str) -> None:
     theirs = simulate_vela(model, VelaOptions("ethos-u55-128", optimise))
     verdict = found.verdict
     assert verdict.ours is not None
-    assert verdict.vela == Figures(arena_bytes(theirs.network), theirs.replay.cycles)
+    assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)
     written = read_compiled(next(iter(found.files.values())))
     assert arena_bytes(written) == (verdict.ours if verdict.written == "ours" else verdict.vela).memory
     assert arena_bytes(written) <= verdict.vela.memory
@@ -154,7 +154,7 @@ def test_two_aims_at_once_are_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "o").exists()
 
 
-FIGURES = st.builds(Figures, st.integers(1, 40), st.integers(1, 40))
+FIGURES = st.builds(PeerFigures, st.integers(1, 40), st.integers(1, 40))
 AIMED = st.builds(
     CompileOptions, optimise=st.sampled_from(("Performance", "Size")), aim=st.sampled_from(("promise", FEWEST_BYTES, FEWEST_CYCLES))
 )
@@ -162,7 +162,7 @@ AIMED = st.builds(
 
 @given(ours=FIGURES, vela=FIGURES, options=AIMED, bound=st.none() | st.integers(1, 40))
 def test_what_is_no_larger_and_no_slower_falls_short_of_nothing_and_what_is_both_of_all(
-    ours: Figures, vela: Figures, options: CompileOptions, bound: int | None
+    ours: PeerFigures, vela: PeerFigures, options: CompileOptions, bound: int | None
 ) -> None:
     clause = shortfall(ours, vela, options, bound)
     if not fits(vela, bound) or (ours.memory <= vela.memory and ours.cycles <= vela.cycles):
@@ -206,6 +206,6 @@ def test_the_promise_is_about_the_memory_mode_that_is_asked_for() -> None:
     memory = MemoryOptions(None, "Ethos_U55_Deep_Embedded", "Sram_Only")
     verdict = compile_model("zoo:tiny_residual", replace(SERIAL, memory=memory)).verdict
     theirs = simulate_vela("zoo:tiny_residual", VelaOptions("ethos-u55-128"), memory)
-    assert verdict.vela == Figures(arena_bytes(theirs.network), theirs.replay.cycles)
+    assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)
     assert verdict.written == "ours" or verdict.reason
     assert promise.in_words(SERIAL, None, verdict.vela) == verdict.promise

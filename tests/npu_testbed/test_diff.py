@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.differences.bars import bars, read_baseline
+from npu_testbed.differences.difference_tables import moved_layers
 from npu_testbed.differences.layers import beside
-from npu_testbed.differences.report import moved_layers
 from npu_testbed.differences.sides import Side, replay_side
 from npu_testbed.pipeline import VelaOptions, export_files, write_files
 from validation.zoo import build

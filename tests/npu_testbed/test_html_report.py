@@ -31,7 +31,7 @@ from npu_testbed.models import load_model
 from npu_testbed.pipeline import schedule, simulate_schedule, simulate_vela
 from npu_testbed.simulation import Simulation, replayed
 from npu_testbed.sweeps import Answer, Result, Space, points_of
-from npu_testbed.sweeps.report import enough
+from npu_testbed.sweeps.sweep_tables import enough
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.program_map import program_map
 from sim import Unit

@@ -14,7 +14,7 @@ from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.input_shapes import MAX_EXTENT, InputShape, Source
+from npu_testbed.input_shapes import MAX_EXTENT, InputShape, ShapedSource
 from npu_testbed.models import load_model
 from validation.litert.judge import litert_installed
 from validation.portfolio.builder import PortfolioBuilder
@@ -90,7 +90,7 @@ def test_a_network_that_is_given_the_shape_is_the_one_that_has_it(source: Path, 
     fixed.write_bytes(network())
     shown = [call("simulate", "vela", *one, "--no-advice", "--json").output for one in ((fixed,), (source, "--input-shape", "1,24,24,4"))]
     assert shown[0].replace("fixed.tflite", "any.tflite") == shown[1]
-    given = read_tflite(load_model(Source(str(source), [InputShape("image", (1, 24, 24, 4))])).data)
+    given = read_tflite(load_model(ShapedSource(str(source), [InputShape("image", (1, 24, 24, 4))])).data)
     assert [one.shape for one in given.tensors] == [one.shape for one in read_tflite(network()).tensors]
 
 
@@ -179,7 +179,7 @@ def test_a_shape_for_what_has_one_already_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_source_with_shapes_is_a_source() -> None:
-    made = Source("zoo:tiny_conv", [InputShape.of("a=b=1,2")])
+    made = ShapedSource("zoo:tiny_conv", [InputShape.of("a=b=1,2")])
     assert made == "zoo:tiny_conv"
     assert made.shapes == (InputShape("a=b", (1, 2)),)
     assert pickle.loads(pickle.dumps(made)).shapes == made.shapes

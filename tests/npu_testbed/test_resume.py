@@ -30,7 +30,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.judge.judge import Judge
 from npu_testbed.answers import FOLDER, Answers
-from npu_testbed.comparisons.vela_runs import Outcome, VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
+from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask
 from npu_testbed.memory_options import MemoryOptions
 
 ROOT = str(Path(__file__).parents[2])
@@ -121,7 +121,7 @@ def test_of_runs_that_share_a_process_only_those_that_failed_are_tried_again(mon
     runs = tuple(VelaRun("Python", "Performance", size) for size in (16, 32, 48))
     batch = VelaBatch(VelaTask(b"", *names, MemoryOptions().memory_system()), runs)
     failed = VelaFailure(runs[1], "It crashed.")
-    found = Outcome(VelaPoint(runs[0], 16, 1), ()), failed, Outcome(VelaPoint(runs[2], 32, 2), ("SOFTMAX",))
+    found = VelaOutcome(VelaPoint(runs[0], 16, 1), ()), failed, VelaOutcome(VelaPoint(runs[2], 32, 2), ("SOFTMAX",))
     kind, tried = npu_testbed.resume._KINDS[npu_testbed.comparisons.vela_runs.outcomes], list[tuple[VelaRun, ...]]()
 
     def again(batch: VelaBatch) -> tuple[VelaFailure, ...]:

@@ -14,7 +14,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.comparisons import robust as robust_module
 from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
 from npu_testbed.comparisons.comparison import arenas_below, compare
-from npu_testbed.comparisons.report import comparison_json, comparison_text
+from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
 from npu_testbed.comparisons.robust import _holding, judged, robust_answers, tied
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.comparisons.vela_runs import VelaTask

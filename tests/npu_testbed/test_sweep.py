@@ -19,16 +19,16 @@ from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.pipeline import schedule, simulate_schedule
-from npu_testbed.settings import Choice, choice, with_setting
+from npu_testbed.settings import TriedValues, choice, with_setting
 from npu_testbed.sweeps import Answer, Point, Result, Space, points_of, run, sweep
 from npu_testbed.sweeps.cluster import Cluster, distributed
-from npu_testbed.sweeps.report import best_table, deadline_table, enough
+from npu_testbed.sweeps.sweep_tables import best_table, deadline_table, enough
 from npu_testbed.views.sweep_plot import COLOURS, sweep_svg
 
 MODEL = "zoo:tiny_conv"
 
 
-def space(*budgets: int | None, accelerators: Sequence[str] = ("ethos-u55-128",), choices: Sequence[Choice] = ()) -> Space:
+def space(*budgets: int | None, accelerators: Sequence[str] = ("ethos-u55-128",), choices: Sequence[TriedValues] = ()) -> Space:
     return Space([load_model(MODEL)], accelerators, [NO_OPTIONS], choices, budgets)
 
 

@@ -22,12 +22,12 @@ from npu_testbed.portfolio.examination import judge
 from npu_testbed.portfolio.kept import Kept
 from npu_testbed.portfolio.run import chosen
 from npu_testbed.portfolio.tables import page, tables
-from npu_testbed.portfolio.verdict import Check, Figures, Finding, Ours, Peer, Report, from_json
+from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures, from_json
 from npu_testbed.verification import LITERT, VELA_STREAM, OutputComparison, Verification
 from validation.portfolio import NETWORKS, causes, portfolio_network
 
 DEVICE = "ethos-u55-128"
-VELA = Peer(Figures(1000, 500), "C++", Figures(2000, 300), "Python")
+VELA = VelaFigures(BytesAndCycles(1000, 500), "C++", BytesAndCycles(2000, 300), "Python")
 
 
 def found(
@@ -35,11 +35,11 @@ def found(
     at_size: tuple[int, int] | None = (1000, 500),
     at_performance: tuple[int, int] | None = (2000, 300),
     **more: Any,
-) -> Finding:
+) -> Examined:
     """A finding on mnist, beside Vela Size's 1000 bytes in 500 cycles and Performance's 2000 in 300."""
-    points = [None if point is None else Figures(*point) for point in (at_size, at_performance)]
-    ours = Ours(Figures(*smallest), None, *points)
-    return Finding("mnist", "named figures", DEVICE, "s", VELA, ours, **({"check": Check.EXACT} | more))
+    points = [None if point is None else BytesAndCycles(*point) for point in (at_size, at_performance)]
+    ours = Ours(BytesAndCycles(*smallest), None, *points)
+    return Examined("mnist", "named figures", DEVICE, "s", VELA, ours, **({"check": Check.EXACT} | more))
 
 
 def test_as_many_bytes_and_one_per_cent_more_cycles_are_no_miss() -> None:
@@ -80,7 +80,7 @@ def test_a_difference_is_an_exception_only_where_the_portfolio_names_one() -> No
 
 
 def test_a_finding_is_the_same_after_it_was_written_and_read() -> None:
-    findings = (found(), found(at_size=None, check=Check.DIFFERS, remark="r"), Finding("mnist", "g", DEVICE, "s", failure="It fails."))
+    findings = (found(), found(at_size=None, check=Check.DIFFERS, remark="r"), Examined("mnist", "g", DEVICE, "s", failure="It fails."))
     for finding in findings:
         assert from_json(json.loads(json.dumps(finding.to_json()))) == finding
 
@@ -114,7 +114,7 @@ def test_networks_are_chosen_by_name_by_group_and_by_sample() -> None:
         chosen(("abs_at_ends",), sample=True)
 
 
-Examine = Callable[..., Finding]
+Examine = Callable[..., Examined]
 
 
 @pytest.fixture
@@ -122,7 +122,7 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The networks that were examined, in place of searches: lenet misses a bar, inception raises what nothing expects."""
     asked: list[str] = []
 
-    def instead(name: str, device: str, **_options: Any) -> Finding:
+    def instead(name: str, device: str, **_options: Any) -> Examined:
         asked.append(name)
         if name == "inception":
             raise RuntimeError("it broke")
@@ -166,7 +166,7 @@ def test_a_report_of_nothing_does_not_pass() -> None:
 def test_every_miss_and_every_failure_stands_under_the_table(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(causes.CAUSES, "mnist", "its first layer.")
     wrong = replace(found(), network="lenet", check=Check.DIFFERS, remark="3 bytes differ.")
-    report = Report((found((1100, 400), None), wrong, Finding("espcn", "dense outputs", DEVICE, "s", failure="It fails.")))
+    report = Report((found((1100, 400), None), wrong, Examined("espcn", "dense outputs", DEVICE, "s", failure="It fails.")))
     (table,) = tables(report)
     assert [row[0] for row in table.rows] == ["mnist", "lenet", "espcn"]
     text = table.text()

@@ -41,6 +41,10 @@ def test_a_name_of_a_class_has_one_meaning_or_stands_in_the_glossary() -> None:
     assert {name: places for name, places in shared.items() if not set(places) <= set(known.get(name, []))} == {}
 
 
+def test_no_file_says_no_more_than_that_it_reports() -> None:
+    assert [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.stem in {"report", "utils", "helpers", "misc"}] == []
+
+
 def test_words_of_nobodys_are_no_more_than_the_glossary_lists_as_going() -> None:
     going = set(re.findall(r"`([^`]+)`", glossary().partition("## Words that go")[2].partition("## ")[0]))
     modules = {path.stem for package in PACKAGES for path in (ROOT / package).rglob("*.py")}

@@ -124,7 +124,7 @@ def for_columns(
     )
 
 
-class Segment(Struct, frozen=True):
+class ColumnSpan(Struct, frozen=True):
     """Parts ``first`` to ``last`` of a network that can be made in columns: their grids, and the tensors that others read or see."""
 
     first: int
@@ -181,7 +181,7 @@ def _has_all_columns(kernel: EthosuPart, grids: Mapping[str, Grid]) -> bool:
     )
 
 
-def segment(network: Network, first: int, last: int) -> Segment | None:
+def segment(network: Network, first: int, last: int) -> ColumnSpan | None:
     """The parts from ``first`` to ``last`` as a segment; None if one of them cannot be made in columns, or they are of several NPU jobs."""
     graph = network.graph
     parts = graph.parts[first : last + 1]
@@ -210,7 +210,7 @@ def segment(network: Network, first: int, last: int) -> Segment | None:
         return None
     if not all(_has_all_columns(kernel, grids) for kernel in made):
         return None
-    return Segment(first, last, grids, tuple(results), tuple(name for name in written if name not in results))
+    return ColumnSpan(first, last, grids, tuple(results), tuple(name for name in written if name not in results))
 
 
 def _users(network: Network, tensor: str) -> Iterator[Part]:

@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.passes import AGAIN, PASSES, Terms, made_again
+from cascader.ethosu.forms.passes import AGAIN, PASSES, PassTerms, made_again
 from cascader.ethosu.forms.sizes import fine_sizes
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
-from cascader.ethosu.forms.table import BEGIN, FORMS, PLAIN, Facts, Form
+from cascader.ethosu.forms.table import BEGIN, FORMS, PLAIN, FormFacts, Recipe
 from cascader.ethosu.network.homes import Wanted
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
@@ -32,7 +32,7 @@ class MadeForm(Struct, frozen=True):
 class _Maker:
     """Does passes on networks, each on each of them once."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: PassTerms) -> None:
         self.terms = terms
         self._done: dict[tuple[int, str], Network] = {}
         self._again: dict[int, list[Network]] = {}
@@ -58,7 +58,7 @@ class _Maker:
             network = self.done(network, name)
         return network
 
-    def exists(self, form: Form, network: Network, facts: Facts) -> bool:
+    def exists(self, form: Recipe, network: Network, facts: FormFacts) -> bool:
         """Whether a network has a form."""
         if not form.when(facts):
             return False
@@ -70,7 +70,7 @@ class _Maker:
         return self.done(at, form.needs) is not at
 
 
-def _behind(network: Network, passes: Sequence[str], terms: Terms) -> Network:
+def _behind(network: Network, passes: Sequence[str], terms: PassTerms) -> Network:
     """As :meth:`_Maker.behind`, in any process."""
     return _Maker(terms).behind(network, passes)
 
@@ -79,10 +79,10 @@ _SHARED = ("bricks", "dense")
 """Forms that are made in all processes at once, behind the pass that they have in common."""
 
 
-def _terms(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions, timing: TimingParameters) -> Terms:
+def _terms(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions, timing: TimingParameters) -> PassTerms:
     sources = Sources.staged(system, timing), Sources.direct(system, timing)
     fine = fine_sizes(network) if options.slices and options.fine_slices else ()
-    return Terms(find_accelerator(accelerator), *sources, options, fine=fine)
+    return PassTerms(find_accelerator(accelerator), *sources, options, fine=fine)
 
 
 def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories and its timing, and tensors live somewhere
@@ -103,7 +103,7 @@ def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories
     few = maker.behind(network, BEGIN)
     maker.terms = terms = replace(_terms(few, accelerator, system, options, timing), homes=tuple(homes))
     plain = maker.behind(few, PLAIN)
-    facts = Facts.of(few, plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
+    facts = FormFacts.of(few, plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
     table = [form for form in FORMS if form.common or not options.few_forms]
     beside = [form for form in table if form.beside and form.when(facts)]
     elsewhere = spread([Thunk(partial(_behind, plain, form.passes, terms), beside=True) for form in beside])

@@ -29,7 +29,7 @@ from cascader.ethosu.options import CascadeOptions
 from npu_model.accelerator import Accelerator
 
 
-class Terms(Struct, frozen=True):
+class PassTerms(Struct, frozen=True):
     """Terms that passes know beside the network: the device, its constants read in the arena or at home, and where tensors live.
 
     ``fine`` are the sizes of pieces (bytes of weights) that are finer than those of the largest layers.
@@ -46,10 +46,10 @@ class Terms(Struct, frozen=True):
 class Pass(Struct, frozen=True):
     """A rewrite of a network, done where all options named in ``switches`` are on."""
 
-    run: Callable[[Network, Terms], Network]
+    run: Callable[[Network, PassTerms], Network]
     switches: tuple[str, ...] = ()
 
-    def __call__(self, network: Network, terms: Terms) -> Network:
+    def __call__(self, network: Network, terms: PassTerms) -> Network:
         """The network rewritten; itself where the pass is off or finds nothing."""
         return self.run(network, terms) if all(getattr(terms.options, name) for name in self.switches) else network
 
@@ -58,7 +58,7 @@ _FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
 """Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
 
 
-def _recoded(network: Network, terms: Terms) -> Network:
+def _recoded(network: Network, terms: PassTerms) -> Network:
     return recoded(network, terms.device, LARGEST if terms.options.slices and not is_flat(network) else None)
 
 
@@ -66,7 +66,7 @@ def _in_fine_pieces(number: int) -> Pass:
     return Pass(lambda network, terms: sliced(network, terms.device, terms.fine[number], early=True), ("slices",))
 
 
-def made_again(network: Network, terms: Terms) -> list[Network]:
+def made_again(network: Network, terms: PassTerms) -> list[Network]:
     """The forms in tiles and with skips made again, that of fewest bytes first; pools stream in them where that holds fewer bytes."""
     streamed = PASSES["streamed pools"](network, terms)
     # Of equals the streamed one: behind tiles it may be the pool that holds most.

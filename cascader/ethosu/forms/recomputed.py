@@ -13,7 +13,7 @@ from fractions import Fraction
 from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import Segment, may_be_cut, segment
+from cascader.ethosu.forms.column_spans import ColumnSpan, may_be_cut, segment
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import Wanted, homed_forms
@@ -89,14 +89,14 @@ class _Tiler:
         self._device = accelerator, sources
         self._macs = network.macs
 
-    def _again(self, cut: Segment, count: int) -> int | None:
+    def _again(self, cut: ColumnSpan, count: int) -> int | None:
         """The multiply-accumulates with a segment in some tiles; None if it cannot be cut so."""
         inside, whole = cut.macs(self.network, count), cut.macs(self.network, 1)
         return None if inside is None or whole is None else self._macs - whole + inside
 
-    def segments(self, least: int) -> Iterator[Segment]:
+    def segments(self, least: int) -> Iterator[ColumnSpan]:
         """The segments worth a try, if plans of less than ``least`` bytes are looked for."""
-        ends: dict[int, list[Segment]] = {}
+        ends: dict[int, list[ColumnSpan]] = {}
         fewest = least
         parts = self.network.graph.parts
         # What cannot be cut is in every longer segment, too.
@@ -113,7 +113,7 @@ class _Tiler:
         for cuts in ends.values():
             yield from cuts
 
-    def found(self, cut: Segment, count: int) -> _Found | None:
+    def found(self, cut: ColumnSpan, count: int) -> _Found | None:
         """A segment in some tiles; None if that does too much again, has too many parts, or is not possible."""
         parts = len(self.network.graph.parts) + (cut.last - cut.first + 1) * (count - 1)
         again = self._again(cut, count) if parts <= MOST_PARTS else None
@@ -126,7 +126,7 @@ def _smallest(found: Iterable[_Found | None]) -> list[_Found]:
     return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
 
 
-def _in_more(tiler: _Tiler, cut: Segment) -> Iterator[_Found]:
+def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[_Found]:
     """A segment in more than two tiles: in three and in four, and in one more as long as that holds fewer bytes."""
     fewest: int | None = None
     for count in range(_MORE_TILES[0], _MOST_TILES + 1):

@@ -33,7 +33,7 @@ def _bound(network: Network) -> set[str]:
     return {port.tensor for port in ports}
 
 
-class Copy(Struct, frozen=True):
+class CopyKernel(Struct, frozen=True):
     """A part that copies tensor ``source`` to ``target``, by its kernel's maps."""
 
     part: str
@@ -43,17 +43,17 @@ class Copy(Struct, frozen=True):
     ofm: FeatureMap
 
 
-def found_copy(network: Network, name: str) -> Copy | None:
+def found_copy(network: Network, name: str) -> CopyKernel | None:
     """The part as a copy from one tensor to another; None if it is none, or all that its NPU job does."""
     kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
     if kernel is None or any(segment.parts == (name,) for segment in network.segments) or kernel.ifm == kernel.ofm:
         return None
     ifm, ofm = kernel.operation.ifm, kernel.operation.ofm
     inside = ifm.region == ofm.region == ARENA and ifm.is_single_tile and ofm.is_single_tile
-    return Copy(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and is_copy(kernel.operation) else None
+    return CopyKernel(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and is_copy(kernel.operation) else None
 
 
-def is_steady(graph: CascaderGraph, copy: Copy) -> bool:
+def is_steady(graph: CascaderGraph, copy: CopyKernel) -> bool:
     """Whether the tensor and its copy hold the same bytes from the copy on: nobody else writes the copy, or the tensor later."""
     at = graph.index(copy.part)
     alone = graph.writers(copy.target) == (at,) and all(writer < at for writer in graph.writers(copy.source))
@@ -84,7 +84,7 @@ class Union(Struct, frozen=True):
         return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
 
 
-def _unions(graph: CascaderGraph, copy: Copy, bound: Collection[str]) -> Iterator[Union]:
+def _unions(graph: CascaderGraph, copy: CopyKernel, bound: Collection[str]) -> Iterator[Union]:
     """The ways to do with one of the copy's tensors that is no larger than the other, which nobody outside looks for."""
     source, target = graph.tensor(copy.source), graph.tensor(copy.target)
     if source.name not in bound and target.size <= source.size:
@@ -127,7 +127,7 @@ def _is_faster(kernel: EthosuPart, accelerator: Accelerator, sources: Sources) -
     return least is not None and sources.maps.moving(size) + sources.maps.latency < least
 
 
-def _read_at_home(network: Network, copy: Copy) -> Network:
+def _read_at_home(network: Network, copy: CopyKernel) -> Network:
     """``network`` with the kernels that read a copy on what was copied, if that stays to the end anyway."""
     graph = network.graph
     source, target = graph.tensor(copy.source), graph.tensor(copy.target)

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from msgspec import Struct
 
 from cascader.ethosu.forms.columns import is_along_columns
-from cascader.ethosu.forms.passes import AGAIN, Terms
+from cascader.ethosu.forms.passes import AGAIN, PassTerms
 from cascader.ethosu.forms.recomputed import MOST_PARTS
 from cascader.ethosu.forms.sizes import is_flat, is_large, is_small, waits_for_weights
 from cascader.ethosu.network.network import Network
@@ -17,7 +17,7 @@ PLAIN = ("long steps", "recoded", "trimmed", "table slots", "row shapes", "trans
 """The passes with which forms begin: fewer copies, then kernels and tables that are better for any budget."""
 
 
-class Facts(Struct, frozen=True):
+class FormFacts(Struct, frozen=True):
     """Facts that decide which forms a network has."""
 
     is_small: bool
@@ -36,7 +36,7 @@ class Facts(Struct, frozen=True):
     """Number of finer sizes of pieces."""
 
     @classmethod
-    def of(cls, network: Network, plain: Network, terms: Terms, *, copies_turn: bool) -> Facts:
+    def of(cls, network: Network, plain: Network, terms: PassTerms, *, copies_turn: bool) -> FormFacts:
         """The facts of a network without copies, and of the ``plain`` one that is made of it."""
         options, flat = terms.options, is_flat(plain)
         return cls(
@@ -50,11 +50,11 @@ class Facts(Struct, frozen=True):
         )
 
 
-def _always(_: Facts) -> bool:
+def _always(_: FormFacts) -> bool:
     return True
 
 
-class Form(Struct, frozen=True):
+class Recipe(Struct, frozen=True):
     """A form: the ``passes`` that make it, one after the other, behind those that it ``begins`` with.
 
     There is none where ``when`` says no, or where the pass that it ``needs`` finds nothing to do: where it stands, or else in the plain
@@ -64,7 +64,7 @@ class Form(Struct, frozen=True):
 
     name: str
     passes: tuple[str, ...]
-    when: Callable[[Facts], bool] = _always
+    when: Callable[[FormFacts], bool] = _always
     needs: str = ""
     begins: tuple[str, ...] = (*BEGIN, *PLAIN)
     smaller: bool = False
@@ -79,24 +79,24 @@ def _pieces(number: int) -> tuple[str, ...]:
     return (f"fine pieces {number}", "depths for staged", "quick")
 
 
-def _has(number: int) -> Callable[[Facts], bool]:
+def _has(number: int) -> Callable[[FormFacts], bool]:
     return lambda facts: facts.sizes >= number
 
 
-FORMS: tuple[Form, ...] = (
-    Form("bricks", ("depths for both", "bricks", "coarse pieces"), lambda facts: not facts.has_one_layout),
-    Form("dense", _END, common=True),
+FORMS: tuple[Recipe, ...] = (
+    Recipe("bricks", ("depths for both", "bricks", "coarse pieces"), lambda facts: not facts.has_one_layout),
+    Recipe("dense", _END, common=True),
     # Where small pieces and layouts each gain anything, they hardly gain more together.
-    *(Form(f"pieces {n}", _pieces(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
-    Form("turned", ("turned", *_END), needs="turned"),
-    Form("turned in place", ("turned in place", *_END), needs="turned"),
-    Form("turned pieces", ("turned", *_pieces(1)), _has(1), needs="turned"),
+    *(Recipe(f"pieces {n}", _pieces(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
+    Recipe("turned", ("turned", *_END), needs="turned"),
+    Recipe("turned in place", ("turned in place", *_END), needs="turned"),
+    Recipe("turned pieces", ("turned", *_pieces(1)), _has(1), needs="turned"),
     # Neither first pieces of 16 channels nor shallow blocks gain there what the other forms have them for.
-    Form("compiler's blocks", ("half pieces", "dense"), lambda facts: facts.waits),
+    Recipe("compiler's blocks", ("half pieces", "dense"), lambda facts: facts.waits),
     # A stripe of columns reads the weights of its kernels anew, a piece needs all columns of its input. So either all layers are cut
     # along the columns; or those of many weights are, and the others into small pieces; or those without a window are.
     *(
-        Form(
+        Recipe(
             f"{layout}{', ' if cut else ''}{''.join(cut)}",
             ("depths for both", layout, *cut),
             lambda facts: facts.along_columns,
@@ -106,19 +106,21 @@ FORMS: tuple[Form, ...] = (
         for cut in ((), ("small pieces",), ("half pieces of windows",))
     ),
     # A depth that does for constants from anywhere need not be the best for staged ones.
-    Form("staged", ("depths for staged", "bricks", "coarse pieces"), lambda facts: facts.is_small),
+    Recipe("staged", ("depths for staged", "bricks", "coarse pieces"), lambda facts: facts.is_small),
     # Copies that turn a tensor save memory only: the densest layout and coarse pieces do for them.
-    Form("copies", _END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
-    Form("streamed", ("streamed pools", *_END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
-    Form("streamed pieces", ("streamed pools", *_pieces(1)), lambda f: f.sizes > 0 and not f.along_columns, "streamed pools", smaller=True),
-    Form(
+    Recipe("copies", _END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
+    Recipe("streamed", ("streamed pools", *_END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
+    Recipe(
+        "streamed pieces", ("streamed pools", *_pieces(1)), lambda f: f.sizes > 0 and not f.along_columns, "streamed pools", smaller=True
+    ),
+    Recipe(
         "streamed columns",
         ("streamed pools", "depths for both", "columns in bricks"),
         lambda facts: facts.along_columns,
         "streamed pools",
         smaller=True,
     ),
-    *(Form(f"{AGAIN}{n}", (f"{AGAIN}{n}", *_END), lambda f: f.made_again, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
-    Form("made again pieces", (f"{AGAIN}1", *_pieces(1)), lambda f: f.sizes > 0 and f.made_again, f"{AGAIN}1", smaller=True),
+    *(Recipe(f"{AGAIN}{n}", (f"{AGAIN}{n}", *_END), lambda f: f.made_again, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
+    Recipe("made again pieces", (f"{AGAIN}1", *_pieces(1)), lambda f: f.sizes > 0 and f.made_again, f"{AGAIN}1", smaller=True),
 )
 """All forms, in the order in which they are searched."""

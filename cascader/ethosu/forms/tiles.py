@@ -12,14 +12,14 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import Segment, for_columns
+from cascader.ethosu.forms.column_spans import ColumnSpan, for_columns
 from cascader.ethosu.forms.kernel_maker import KernelMaker
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor
 from npu_model.accelerator import Accelerator
 
 
-def _tile(network: Network, cut: Segment, count: int, number: int, maker: KernelMaker) -> Iterator[Part | Tensor] | None:
+def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: KernelMaker) -> Iterator[Part | Tensor] | None:
     """The parts and tensors of one tile; None if one of its kernels fits into no block."""
     spans = cut.needs(network, count, number)
     if spans is None:
@@ -45,7 +45,7 @@ def _tile(network: Network, cut: Segment, count: int, number: int, maker: Kernel
     return iter(made)
 
 
-def tiled(network: Network, cut: Segment, count: int, accelerator: Accelerator, sources: Sources) -> Network | None:
+def tiled(network: Network, cut: ColumnSpan, count: int, accelerator: Accelerator, sources: Sources) -> Network | None:
     """``network`` with a segment in ``count`` tiles, one after the other; None if it cannot be cut into as many."""
     maker = KernelMaker(network, accelerator, sources)
     parts: list[Part] = []

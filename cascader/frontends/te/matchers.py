@@ -28,7 +28,7 @@ from cascader.frontends.te.attributes import (
 from cascader.frontends.te.stages import PART
 from cascader.tensorir.compat import buffer_of, load, shape_of
 from cascader.tensorir.stages import Stage, read_stages
-from cascader.tensorir.te_frontend import Match, Wanted
+from cascader.tensorir.te_frontend import Match, WantedTensor
 from npu_model.errors import InputError
 
 MOVES = (CONCATENATE, RESHAPE, SLICE)
@@ -58,7 +58,7 @@ class Operator(Struct, frozen=True):
     pieces: tuple[str, ...] = ()
 
 
-def operator(wanted: Wanted) -> Match:
+def operator(wanted: WantedTensor) -> Match:
     """The Part that ends with the wanted stage; InputError if that is no operator of the Ethos-U."""
     op = str(wanted.stage.attrs.get("op", ""))
     if op in MOVES:
@@ -78,7 +78,7 @@ def operator(wanted: Wanted) -> Match:
     return Match(op, stages, max(loops, default=1), payload=found)
 
 
-def _move(wanted: Wanted, op: str) -> Operator:
+def _move(wanted: WantedTensor, op: str) -> Operator:
     """A move of elements; InputError unless its stage is what the operator's function writes."""
     stage, attrs = wanted.stage, wanted.stage.attrs
     names = tuple(_reads(wanted, stage))
@@ -96,12 +96,12 @@ def _move(wanted: Wanted, op: str) -> Operator:
     return Operator(op, {"ifm": names[0]}, axis=int(attrs.get("axis", 0)), begin=begin, pieces=names)
 
 
-def _reads(wanted: Wanted, stage: Stage) -> list[str]:
+def _reads(wanted: WantedTensor, stage: Stage) -> list[str]:
     """Names of the tensors that a stage reads, in the order of its expression."""
     return [wanted.graph.name(buffer_of(node)) for node in stage.loads()]
 
 
-def _stages(wanted: Wanted, stage: Stage) -> list[Stage]:
+def _stages(wanted: WantedTensor, stage: Stage) -> list[Stage]:
     """The stages of an operator up to this one, in order."""
     found: list[Stage] = []
     producers = wanted.graph.producers()
@@ -112,7 +112,7 @@ def _stages(wanted: Wanted, stage: Stage) -> list[Stage]:
     return [*found, stage]
 
 
-def _roles(wanted: Wanted, op: str, stages: Sequence[Stage]) -> dict[str, str]:
+def _roles(wanted: WantedTensor, op: str, stages: Sequence[Stage]) -> dict[str, str]:
     """The tensors of an operator by role, as its stages read them."""
     inner = {stage.name for stage in stages[:-1]}
     by_work = {str(stage.attrs.get(PART, "last")): stage for stage in stages}
@@ -133,7 +133,7 @@ def _roles(wanted: Wanted, op: str, stages: Sequence[Stage]) -> dict[str, str]:
     return roles
 
 
-def _require_expression(wanted: Wanted, found: Operator, stages: Sequence[Stage]) -> None:
+def _require_expression(wanted: WantedTensor, found: Operator, stages: Sequence[Stage]) -> None:
     """InputError unless the stages are what the operator's function writes."""
     name = stages[-1].name
     te, buffers = load().te, {wanted.graph.name(buffer): buffer for buffer in wanted.graph.names}

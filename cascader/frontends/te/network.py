@@ -19,8 +19,8 @@ from cascader.frontends.te.bounds import require_sums
 from cascader.frontends.te.graph import Graph, operator_at, operators_of
 from cascader.frontends.te.matchers import MOVES, Operator
 from cascader.frontends.te.pointwise import elementwise_operation
-from cascader.frontends.te.registers import Operand, data_type, image
-from cascader.frontends.te.tensors import Stored, View, Views, stored, written_in_place
+from cascader.frontends.te.registers import RegisterOperand, data_type, image
+from cascader.frontends.te.tensors import Stored, TensorView, Views, stored, written_in_place
 from cascader.frontends.te.windowed import filter_operation, pool_operation
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from cascader.tensorir.compat import shape_of
@@ -74,7 +74,7 @@ class _Importer:
         outputs = read.stages.outputs
         self._views = Views(self._shapes, outputs)
         self._in_place = written_in_place(self._operators, outputs, read.inputs)
-        self._kernels: list[tuple[str, KernelOperation, tuple[View | None, View | None, View]]] = []
+        self._kernels: list[tuple[str, KernelOperation, tuple[TensorView | None, TensorView | None, TensorView]]] = []
         self._luts: dict[str, LutLoad] = {}
         self._maps: dict[str, int] = {}
 
@@ -130,10 +130,10 @@ class _Importer:
         read = (one.made for one in self._operators.values() if one.made is not None and one.tensors.get("ifm") == tensor)
         return next((made.ifm_zero_point for made in read), 0)
 
-    def _operand(self, tensor: str) -> Operand:
+    def _operand(self, tensor: str) -> RegisterOperand:
         values = self._read.constants.get(tensor)
         scalar = int(values.ravel()[0]) if values is not None and values.size == 1 else None
-        return Operand(self._shapes[tensor], self._dtypes[tensor], scalar)
+        return RegisterOperand(self._shapes[tensor], self._dtypes[tensor], scalar)
 
     def _kernel(self, name: str, one: Operator) -> None:
         """The kernel of an operator, with its constants."""
@@ -205,7 +205,7 @@ class _Importer:
 
     def _finished(self) -> Network:
         outputs, inputs = self._read.stages.outputs, self._read.inputs
-        used: dict[str, list[View]] = {self._views[name].tensor: [] for name in inputs}
+        used: dict[str, list[TensorView]] = {self._views[name].tensor: [] for name in inputs}
         for _, _, views in self._kernels:
             for view in views:
                 if view is not None and view.tensor not in self._maps:
@@ -237,12 +237,16 @@ class _Importer:
         return repacked(Network(graph, (segment,), ports[0], ports[1], self._constants.content()), self._constants)
 
     def _part(
-        self, name: str, operation: KernelOperation, views: tuple[View | None, View | None, View], tensors: Mapping[str, Stored]
+        self,
+        name: str,
+        operation: KernelOperation,
+        views: tuple[TensorView | None, TensorView | None, TensorView],
+        tensors: Mapping[str, Stored],
     ) -> Part:
         first, second, made = views
         assert first is not None  # noqa: S101  # every kernel reads a tensor of the arena
 
-        def placed(view: View, like: FeatureMap) -> FeatureMap:
+        def placed(view: TensorView, like: FeatureMap) -> FeatureMap:
             return tensors[view.tensor].feature_map(view, like.shape, like.zero_point)
 
         # A constant is where it is.

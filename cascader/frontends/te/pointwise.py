@@ -9,7 +9,7 @@ from cascader.frontends.te.registers import (
     DUMMY_BLOCK,
     DUMMY_SHRAM,
     ROUNDINGS,
-    Operand,
+    RegisterOperand,
     activation,
     agree,
     data_type,
@@ -26,7 +26,7 @@ from npu_model.program import Broadcast, DataType, ElementwiseKind, FeatureMap, 
 from npu_model.shapes import Shape3D
 
 
-def elementwise_operation(made: Attributes, ifm: Operand, ifm2: Operand | None) -> KernelOperation:
+def elementwise_operation(made: Attributes, ifm: RegisterOperand, ifm2: RegisterOperand | None) -> KernelOperation:
     """A binary or unary elementwise operation; of two operands only the second may be broadcast."""
     source, dtype = image(made.op, "ifm", ifm.shape), data_type(made.op, "ifm", ifm.dtype)
     ofm_type = data_type(made.op, "ofm_dtype", made.ofm_dtype or ifm.dtype)
@@ -53,7 +53,7 @@ def elementwise_operation(made: Attributes, ifm: Operand, ifm2: Operand | None) 
     ).having(**changes, **_elementwise_scales(made, kind, dtype))
 
 
-def _second(made: Attributes, source: Shape3D, dtype: DataType, ifm2: Operand) -> tuple[FeatureMap | None, dict[str, Any]]:
+def _second(made: Attributes, source: Shape3D, dtype: DataType, ifm2: RegisterOperand) -> tuple[FeatureMap | None, dict[str, Any]]:
     """The second operand as a feature map, or as a scalar in a register, and how it is broadcast."""
     shape = image(made.op, "ifm2", ifm2.shape)
     require_type(made, "ifm2", data_type(made.op, "ifm2", ifm2.dtype), str(dtype))

@@ -16,7 +16,7 @@ DUMMY_BLOCK, DUMMY_SHRAM = Shape3D(1, 1, 8), Shram(0, 0)
 """Stand-ins for what is chosen when the whole network is known."""
 
 
-class Operand(Struct, frozen=True):
+class RegisterOperand(Struct, frozen=True):
     """Shape and type of a tensor that an operator reads; ``scalar`` if it is a constant of one element, with its value."""
 
     shape: tuple[int, ...]

@@ -10,7 +10,7 @@ from typing import Any
 
 from cascader.frontends.te.attributes import CONV2D, Attributes
 from cascader.frontends.te.moves import reshape
-from cascader.frontends.te.registers import Operand
+from cascader.frontends.te.registers import RegisterOperand
 from cascader.tensorir.compat import shape_of
 from cascader.tensorir.expressions import Expressions
 from cascader.tensorir.kernel_elementwise import combined
@@ -27,9 +27,9 @@ _BIAS_BYTES, _SCALE_BYTES, _SHIFT_MASK = 5, 4, 63
 _TABLE = 256
 
 
-def operand(tensor: Any) -> Operand:
+def operand(tensor: Any) -> RegisterOperand:
     """Shape and type of a tensor."""
-    return Operand(shape_of(tensor), str(tensor.dtype))
+    return RegisterOperand(shape_of(tensor), str(tensor.dtype))
 
 
 class _Unit(Expressions):
@@ -102,7 +102,7 @@ def filtered(made: Attributes, operation: KernelOperation, operands: tuple[Any, 
     """A convolution or depthwise convolution of IFM, weight, scale_bias and table (None: no table)."""
     ifm, weight, scale_bias, lut = operands
     channels, bits = operation.ofm.shape.depth, operation.ifm.dtype.bits
-    if operand(scale_bias) != Operand((channels, RECORD_BYTES), "uint8"):
+    if operand(scale_bias) != RegisterOperand((channels, RECORD_BYTES), "uint8"):
         form = f"{scale_bias.dtype} {shape_of(scale_bias)}"
         raise InputError(f"{made.op} has scale_bias of {form}: uint8 {(channels, RECORD_BYTES)} is needed; make it with scale_records.")
     unit = _Unit(made, operation, lut, name)

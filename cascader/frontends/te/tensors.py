@@ -16,7 +16,7 @@ from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tile
 from npu_model.shapes import Shape3D, ceil_div
 
 
-class View(Struct, frozen=True):
+class TensorView(Struct, frozen=True):
     """A part of a tensor as an operator sees it: the tensor as an array of ``extent``, and the elements of ``shape`` from ``first`` on.
 
     ``own`` says that the array is the tensor's own, not another shape of the same elements.
@@ -40,13 +40,13 @@ class Views:
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], outputs: Iterable[str]) -> None:
         self._shapes = shapes
         self._outputs = frozenset(outputs)
-        self._found: dict[str, View] = {}
+        self._found: dict[str, TensorView] = {}
 
-    def __getitem__(self, tensor: str) -> View:
+    def __getitem__(self, tensor: str) -> TensorView:
         """The view that has the tensor's name."""
         if tensor not in self._found:
             shape = image("The graph", tensor, self._shapes[tensor])
-            self._found[tensor] = View(tensor, shape, shape)
+            self._found[tensor] = TensorView(tensor, shape, shape)
         return self._found[tensor]
 
     def move(self, name: str, operator: Operator) -> None:
@@ -57,7 +57,7 @@ class Views:
             if not source.is_whole:
                 raise InputError(f"reshape {name!r} reads a slice: copy it first, with ethosu_identity.")
             same = shape == source.extent
-            self._found[name] = source if same else View(source.tensor, shape, shape, own=False)
+            self._found[name] = source if same else TensorView(source.tensor, shape, shape, own=False)
         else:
             begin = (0,) * (4 - len(operator.begin)) + operator.begin
             first = (source.first[0] + begin[1], source.first[1] + begin[2], source.first[2] + begin[3])
@@ -65,7 +65,7 @@ class Views:
         if name in self._outputs and not self._found[name].is_whole:
             raise InputError(f"Output {name!r} is a slice of tensor {source.tensor!r}: copy it with ethosu_identity.")
 
-    def place(self, name: str, into: View) -> None:
+    def place(self, name: str, into: TensorView) -> None:
         """Make a tensor a part of another one."""
         self._found[name] = into
 
@@ -82,7 +82,7 @@ class Stored(Struct, frozen=True):
         """Height, width and channels."""
         return Shape3D(*self.tensor.shape)
 
-    def feature_map(self, view: View, shape: Shape3D, zero_point: int) -> FeatureMap:
+    def feature_map(self, view: TensorView, shape: Shape3D, zero_point: int) -> FeatureMap:
         """The first ``shape`` elements of a view as a kernel addresses them."""
         dense = dense_map(view.extent, self.dtype, zero_point)
         if self.layout is Layout.NHWC:
@@ -93,7 +93,7 @@ class Stored(Struct, frozen=True):
         return replace(made, shape=shape, tiles=Tiles.single(shape, made.address(*view.first)))
 
 
-def stored(name: str, kind: TensorKind, extent: Shape3D, dtype: DataType, views: Iterable[View]) -> Stored:
+def stored(name: str, kind: TensorKind, extent: Shape3D, dtype: DataType, views: Iterable[TensorView]) -> Stored:
     """A tensor in bricks, if only kernels use it, each in its own shape and from a whole brick on; else NHWC.
 
     That is the layout that Vela gives it, and from which the search takes others.

@@ -7,7 +7,7 @@ from cascader.frontends.te.registers import (
     DUMMY_BLOCK,
     DUMMY_SHRAM,
     ROUNDINGS,
-    Operand,
+    RegisterOperand,
     activation,
     agree,
     data_type,
@@ -69,7 +69,7 @@ def _read(ifm: Shape3D, ofm: Shape3D, kernel: Kernel, padding: Padding, upscale:
     return Shape3D(min(rows, ifm.height), min(columns, ifm.width), ifm.depth)
 
 
-def filter_operation(made: Attributes, ifm: Operand, weight: Operand) -> KernelOperation:
+def filter_operation(made: Attributes, ifm: RegisterOperand, weight: RegisterOperand) -> KernelOperation:
     """A convolution or depthwise convolution; ``weight`` is OHWI, of one input channel if it is depthwise."""
     source, dtype = image(made.op, "ifm", ifm.shape), data_type(made.op, "ifm", ifm.dtype)
     require_type(made, "ifm", dtype, "int8", "uint8", "int16")
@@ -103,7 +103,7 @@ def filter_operation(made: Attributes, ifm: Operand, weight: Operand) -> KernelO
     )
 
 
-def pool_operation(made: Attributes, ifm: Operand) -> KernelOperation:
+def pool_operation(made: Attributes, ifm: RegisterOperand) -> KernelOperation:
     """A pooling, or an identity, which is a pooling of one element."""
     source, dtype = image(made.op, "ifm", ifm.shape), data_type(made.op, "ifm", ifm.dtype)
     ofm_type = data_type(made.op, "ofm_dtype", made.ofm_dtype or ifm.dtype)

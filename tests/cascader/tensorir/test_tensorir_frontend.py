@@ -12,7 +12,7 @@ from te_graphs import Quantised
 from cascader.graph.cascader_graph import Operand, TensorKind
 from cascader.graph.propagator import Propagator
 from cascader.tensorir.compat import load
-from cascader.tensorir.te_frontend import Match, StageSequence, TeGraph, Wanted, accumulation, read_graph
+from cascader.tensorir.te_frontend import Match, StageSequence, TeGraph, WantedTensor, accumulation, read_graph
 from npu_model.errors import InputError
 
 
@@ -102,7 +102,7 @@ def test_a_sequence_matches_stages_by_their_op_attribute_and_may_miss_some() -> 
 
 
 def test_a_propagator_that_a_matcher_gives_takes_the_place_of_the_derived_one() -> None:
-    def careful(wanted: Wanted) -> Match | None:
+    def careful(wanted: WantedTensor) -> Match | None:
         match = accumulation(wanted)
         return match and Match(match.kind, match.stages, match.work, {"input0": Propagator.opaque((8, 8, 4), 3)})
 
@@ -112,17 +112,17 @@ def test_a_propagator_that_a_matcher_gives_takes_the_place_of_the_derived_one() 
     assert found.affine.parts[0].operands[0] == Operand("input0", Propagator.opaque((8, 8, 4), 3))
 
 
-def leaving_out_the_end(wanted: Wanted) -> Match | None:
+def leaving_out_the_end(wanted: WantedTensor) -> Match | None:
     match = accumulation(wanted)
     return match and Match(match.kind, match.stages[:-1], match.work)
 
 
-def taking_what_others_read(wanted: Wanted) -> Match | None:
+def taking_what_others_read(wanted: WantedTensor) -> Match | None:
     producers = wanted.graph.producers()
     return Match("greedy", (producers["a"], wanted.stage), 1) if wanted.stage.name == "sum" else None
 
 
-def taking_what_it_does_not_read(wanted: Wanted) -> Match | None:
+def taking_what_it_does_not_read(wanted: WantedTensor) -> Match | None:
     return Match("vain", (wanted.graph.producers()["a_acc"], wanted.stage), 1) if wanted.stage.name == "sum" else None
 
 

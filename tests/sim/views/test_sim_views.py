@@ -24,7 +24,7 @@ from npu_model.shapes import Shape3D
 from sim import NetworkReplay, Unit, replay_network
 from sim.views.layers import FILL, LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
-from sim.views.timeline import LABELS, TimelineRecorder, Window
+from sim.views.timeline import LABELS, CycleWindow, TimelineRecorder
 from sim.views.trace import TraceRecorder, compressed, trace_json
 from sim.views.trace_memory import TraceBuffer
 from validation.zoo import build
@@ -303,7 +303,7 @@ def test_a_window_of_a_timeline_shows_its_cycles_one_a_column_and_the_operations
     recorder = TimelineRecorder()
     replay_network(network(MIXED), SLOW, [recorder])
     whole = recorder.text(recorder.cycles).splitlines()
-    part = recorder.text(50, Window(100, 150)).splitlines()
+    part = recorder.text(50, CycleWindow(100, 150)).splitlines()
     assert [row.partition("|")[2][:50] for row in part[1 : len(Unit) + 1]] == [
         row.partition("|")[2][100:150] for row in whole[1 : len(Unit) + 1]
     ]
@@ -320,7 +320,7 @@ def test_the_cycles_of_a_timeline_go_on_from_program_to_program() -> None:
     first = replayed.replays[0].cycles
     assert recorder.cycles == replayed.cycles
     assert f"Program 1, from cycle {first} of the network" in recorder.text(80)
-    assert recorder.text(80, Window(first)).startswith("Program 1, ")
+    assert recorder.text(80, CycleWindow(first)).startswith("Program 1, ")
 
 
 def test_a_layer_whose_table_is_loaded_early_stands_where_its_kernels_run() -> None:

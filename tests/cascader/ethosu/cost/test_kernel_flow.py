@@ -20,7 +20,7 @@ from cascader.ethosu.cost.memory_path import Source, Sources
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.network import ethosu_part
 from npu_model.accelerator import accelerator
-from npu_model.cost.block_jobs import BlockJob, Read, Step
+from npu_model.cost.block_jobs import BlockJob, MacStep, Read
 from npu_model.program import ByteRange, Kernel, KernelOperation
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.work import operation_work
@@ -39,11 +39,11 @@ def read(region: int, words: int) -> tuple[Read, ...]:
     return (Read(region, (words,)),) if words else ()
 
 
-def step(fetch: int, weights: int, mac: int) -> Step:
-    return Step(read(ARENA, fetch), read(CONSTANTS, weights), mac)
+def step(fetch: int, weights: int, mac: int) -> MacStep:
+    return MacStep(read(ARENA, fetch), read(CONSTANTS, weights), mac)
 
 
-def block(*steps: Step, output: int = 0, store: int = 0, scales: int = 0) -> BlockJob:
+def block(*steps: MacStep, output: int = 0, store: int = 0, scales: int = 0) -> BlockJob:
     return BlockJob((Shape3D(0, 0, 0), Shape3D(1, 1, 1)), steps, read(CONSTANTS, scales), output, (store,) if store else ())
 
 
@@ -71,7 +71,7 @@ def test_latency_comes_before_the_first_word_of_each_fetch() -> None:
 
 def test_transactions_that_wait_for_each_other_are_counted_of_every_run() -> None:
     """One transaction of at most 4 words at a time, 5 cycles after its address: the runs of 6 and 4 words take three."""
-    jobs = [BlockJob((Shape3D(0, 0, 0), Shape3D(1, 1, 1)), (Step((Read(ARENA, (6, 4)),), (), 30),), (), 0, ())]
+    jobs = [BlockJob((Shape3D(0, 0, 0), Shape3D(1, 1, 1)), (MacStep((Read(ARENA, (6, 4)),), (), 30),), (), 0, ())]
     flow = kernel_flow(kernel_load(jobs, map_burst=4), Sources(Source(1.0, 5, 1, 4), IDEAL, shared=False))
     assert flow.cycles == 5 + (3 * 5 + 10) + 30
 

@@ -9,7 +9,7 @@ from npu_testbed.comparisons.answer import BestAnswer
 from npu_testbed.comparisons.comparison import NOISE, Comparison, SweepRow, cycles_verdict
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import verdicts
-from npu_testbed.energy.report import caveat
+from npu_testbed.energy.energy_text import caveat
 from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json
