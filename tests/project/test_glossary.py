@@ -42,7 +42,9 @@ def test_a_name_of_a_class_has_one_meaning_or_stands_in_the_glossary() -> None:
 
 
 def test_no_file_says_no_more_than_that_it_reports() -> None:
-    assert [path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.stem in {"report", "utils", "helpers", "misc"}] == []
+    assert [
+        path for package in PACKAGES for path in (ROOT / package).rglob("*.py") if path.stem in {"report", "utils", "helpers", "misc"}
+    ] == []
 
 
 def test_words_of_nobodys_are_no_more_than_the_glossary_lists_as_going() -> None:
