@@ -13,6 +13,7 @@ from reference_data import shared_data
 
 from npu_model.accelerator import accelerator_names
 from npu_model.command_stream import build_payload, decode_words, encode_operations, parse_payload
+from npu_model.command_stream.payload import build_second
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.errors import InputError
 from npu_model.program import (
@@ -35,6 +36,7 @@ from npu_model.program import (
     OperationKind,
     Padding,
     PoolKind,
+    Scale,
     Shram,
     Strides,
     Tiles,
@@ -236,6 +238,28 @@ def test_a_transfer_of_two_or_three_dimensions_is_refused(register: Cmd0, mode: 
     words[place] |= mode << 9 + 16
     with pytest.raises(InputError, match="2D or 3D mode"):
         decode_words(tuple(words))
+
+
+@pytest.mark.parametrize("name", accelerator_names())
+def test_a_second_payload_says_what_it_was_built_of_and_is_refused_where_a_word_of_its_head_is_another(name: str) -> None:
+    words = encode_operations([POOL, STOP])[0]
+    built = build_second(words, name, 4096, separate=False)
+    found = parse_payload(built)
+    assert (found.accelerator, found.words) == (name, words)
+    for place in range(1, 10):
+        damaged = bytearray(built)
+        damaged[4 * place] ^= 1
+        with pytest.raises(InputError, match="The COP2 payload is not laid out"):
+            parse_payload(bytes(damaged))
+
+
+def test_a_minimum_has_no_scale_of_its_own_and_clears_one_that_is_set() -> None:
+    least = replace(ADD, elementwise=ElementwiseKind.MIN, ofm_scale=Scale(0, 0))
+    assert "OFM_SCALE" not in registers(encode_operations([least])[0])
+    assert "OFM_SCALE" in registers(encode_operations([replace(least, ofm_scale=Scale(1, 0))])[0])
+    scaled = replace(ADD, ofm_scale=Scale(3, 2))
+    (_, again), _ = decode_words(encode_operations([scaled, least])[0])
+    assert again == least
 
 
 def test_nothing_may_follow_the_stop() -> None:
