@@ -31,11 +31,11 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_runs import VelaBatch, VelaPoint, VelaRun, VelaTask, outcomes
+from npu_testbed.file_verification import verify
 from npu_testbed.files import write_file
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS
 from npu_testbed.models import load_model
-from npu_testbed.program_files import verify
 from npu_testbed.reports.macs import share_again
 from npu_testbed.scheduling import DEFAULT_EFFORT, choice_of, write_schedule
 from npu_testbed.verification import LITERT

@@ -8,10 +8,16 @@
 
 from __future__ import annotations
 
-from npu_testbed.program_files import export_files, inspect, prove, verify, write_files
-from npu_testbed.progress import Progress
-from npu_testbed.scheduling import read_schedule, schedule, write_schedule
-from npu_testbed.simulation import Simulation, VelaOptions, simulate_schedule, simulate_vela, write_trace
+from typing import TYPE_CHECKING
+
+from npu_model.front import front
+
+if TYPE_CHECKING:
+    from npu_testbed.file_verification import prove, verify
+    from npu_testbed.program_files import export_files, inspect, write_files
+    from npu_testbed.progress import Progress
+    from npu_testbed.scheduling import read_schedule, schedule, write_schedule
+    from npu_testbed.simulation import Simulation, VelaOptions, simulate_schedule, simulate_vela, write_trace
 
 __all__ = [
     "Progress",
@@ -29,3 +35,15 @@ __all__ = [
     "write_schedule",
     "write_trace",
 ]
+
+# A command loads what it asks for.
+__getattr__ = front(
+    __name__,
+    {
+        "npu_testbed.file_verification": ("prove", "verify"),
+        "npu_testbed.program_files": ("export_files", "inspect", "write_files"),
+        "npu_testbed.progress": ("Progress",),
+        "npu_testbed.scheduling": ("read_schedule", "schedule", "write_schedule"),
+        "npu_testbed.simulation": ("Simulation", "VelaOptions", "simulate_schedule", "simulate_vela", "write_trace"),
+    },
+)

@@ -14,13 +14,13 @@ from cascader.frontends.folders import own_folder
 from npu_testbed.comparisons.comparison import Comparison, NoPeerError, compare
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.failures import Failure, attempt
+from npu_testbed.file_verification import verify
 from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import PORTFOLIO
 from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, VelaFigures
-from npu_testbed.program_files import verify
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of, write_schedule
 from npu_testbed.verification import LITERT, Verification

@@ -27,10 +27,10 @@ from npu_model.tflite.writer import write_tflite
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.comparisons.verdicts import SLOWEST
+from npu_testbed.file_verification import verify
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
-from npu_testbed.program_files import verify
 from npu_testbed.scheduling import read_schedule, schedule, write_schedule
 from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
 from npu_testbed.versions import legaliser_remark

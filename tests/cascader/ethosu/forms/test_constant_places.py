@@ -11,9 +11,9 @@ from cascader.ethosu.forms.constant_places import best_places, with_places
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
+from npu_testbed.file_verification import verify
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.program_files import verify
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.verification import LITERT
 from sim import quick_cycles
