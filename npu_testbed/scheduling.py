@@ -60,15 +60,18 @@ def choice_of(
     progress: Progress = silent,
     seen: Seen | None = None,
     price: Price | None = None,
+    bounds: bool = True,
 ) -> Choice:
     """As :func:`schedule` of a task that is loaded: the schedule with its replayed cycles and a lower bound of them.
 
     ``optimise`` and ``effort`` are names of :data:`OPTIMISE` and :data:`EFFORTS`. ``seen`` is told of each schedule that is better than
-    those before; what it raises ends the search. With a ``price`` the cheapest is chosen in place of the fastest.
+    those before; what it raises ends the search. With a ``price`` the cheapest is chosen in place of the fastest. Without ``bounds``
+    nothing is said of the bytes that every schedule takes.
     """
     task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
-    aim = choice.Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=prover.prover_of(effort), price=price)
+    proves = prover.prover_of(effort)
+    aim = choice.Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=proves, price=price, bounds=bounds)
     with pools.workers(pools.processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
         return choice.choose(task, aim, executor, progress, seen or tasks.unseen)
 

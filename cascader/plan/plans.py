@@ -56,11 +56,12 @@ def _up_to(limit: int, sizes: Mapping[int, int]) -> tuple[int, ...]:
 class Planner:
     """Makes the Pareto set of plans of every part group."""
 
-    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, options: PlanOptions) -> None:
+    def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, options: PlanOptions, known: KnownCosts | None = None) -> None:
+        """``known`` are costs of stripes that others have asked for."""
         self.scheduler, self.graph = scheduler, scheduler.graph
         self.cost = cost
         self.options = options
-        self._known = KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
+        self._known = known or KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
 
     def plans(self, group: Group) -> tuple[RowPlan, ...]:
         """The group with each choice of staged constants; choices that come to the same are one."""

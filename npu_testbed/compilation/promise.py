@@ -76,6 +76,7 @@ def best_schedule(task: Task, options: CompileOptions, vela: PeerFigures | None,
         effort=options.effort,
         processes=options.processes,
         progress=progress,
+        bounds=False,
     )
     return made.point.schedule
 

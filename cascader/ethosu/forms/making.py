@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -85,6 +85,10 @@ def _terms(network: Network, accelerator: str, system: MemorySystem, options: Ca
     return PassTerms(find_accelerator(accelerator), *sources, options, fine=fine)
 
 
+def _unwatched(_doing: str) -> None:
+    """Nobody watches."""
+
+
 def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories and its timing, and tensors live somewhere
     network: Network,
     accelerator: str,
@@ -93,11 +97,12 @@ def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories
     timing: TimingParameters = DEFAULT_TIMING,
     spread: Spread = one_by_one,
     homes: Sequence[Wanted] = (),
+    show: Callable[[str], None] = _unwatched,
 ) -> tuple[MadeForm, ...]:
     """The forms of a network in the order of the table, those left out that do not differ from others.
 
     ``spread`` makes those forms that take the most time; no form depends on it. All tensors are in the arena; forms that are there for
-    their bytes are those for tensors that live where ``homes`` want them.
+    their bytes are those for tensors that live where ``homes`` want them. ``show`` is told what is being made.
     """
     maker = _Maker(_terms(network, accelerator, system, options, timing))
     few = maker.behind(network, BEGIN)
@@ -112,7 +117,10 @@ def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories
     same_time = spread([Thunk(partial(_behind, ahead, form.passes[1:], terms)) for form in shared])
     made = dict(zip((form.name for form in shared), same_time, strict=True))
     for form in table:
-        if form.name not in made and not form.beside and maker.exists(form, network, facts):
+        if form.name in made or form.beside:
+            continue
+        show(f"Rewriting the network of {len(network.graph.parts)} parts: form {form.name}")
+        if maker.exists(form, network, facts):
             made[form.name] = maker.behind(network, (*form.begins, *form.passes))
     made |= zip((form.name for form in beside), elsewhere, strict=True)
     return tuple(_each(MadeForm(form.name, made[form.name], form.smaller) for form in table if form.name in made))

@@ -20,7 +20,7 @@ from cascader.ethosu.network.homes import Wanted, homed_forms
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.plan.depth_first import DepthFirstScheduler
-from cascader.plan.group_costs import JobTimes
+from cascader.plan.group_costs import JobTimes, KnownCosts
 from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import smallest_limit
 from npu_model.accelerator import Accelerator
@@ -69,7 +69,9 @@ def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
 
 def planned_limit(placed: Network) -> int:
     """Bytes as :func:`planned_bytes` of a network whose tensors are where they live."""
-    return smallest_limit(Planner(DepthFirstScheduler(row_graph(placed)), _NoCosts(), _BY_BYTES).table())
+    graph, costs = row_graph(placed), _NoCosts()
+    known = KnownCosts.alike(costs, [part.rows for part in graph.parts])
+    return smallest_limit(Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known).table())
 
 
 class _Found(Struct, frozen=True):

@@ -25,12 +25,11 @@ T = TypeVar("T")
 class Outline(Struct, frozen=True):
     """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules.
 
-    More than ``most_bytes`` of arena serve none of them. ``floor`` are ``least_bytes`` or fewer, with the tensors that take them.
+    More than ``most_bytes`` of arena serve none of them. ``floor`` are bytes that each takes, with the tensors that take them.
     """
 
     limits: tuple[int, ...]
     bound: CycleBound
-    least_bytes: int
     most_bytes: int
     floor: Floor
 
@@ -48,10 +47,14 @@ def outline(form: Form) -> Outline:
     """The outline of a form."""
     plans = form.cascader
     bound = cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing)
+    return Outline(plans.limits(), bound, plans.most_bytes(), least_floor(plans.scheduler))
+
+
+def least_bytes(form: Form) -> int:
+    """Bytes of the arena that every schedule of a form takes: those of its floor, or of a small form the least over all divisions."""
+    plans = form.cascader
     is_small = len(form.network.graph.parts) <= MOST_DIVIDED
-    floor = least_floor(plans.scheduler)
-    fewest = Divisions(plans).least_of_all() if is_small else floor.bytes
-    return Outline(plans.limits(), bound, fewest, plans.most_bytes(), floor)
+    return Divisions(plans).least_of_all() if is_small else least_floor(plans.scheduler).bytes
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:

@@ -11,6 +11,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
+from cascader.ethosu.forms import is_flat
+from cascader.ethosu.forms.recomputed import MOST_PARTS, planned_limit
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.floor import interface_floor, require_room
 from cascader.ethosu.search.proofs import Prover, Rounds, has_proof
@@ -28,7 +30,7 @@ from cascader.ethosu.search.replays import (
     starting_places,
 )
 from cascader.ethosu.search.request import EVERYTHING, LimitRequest
-from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, search
+from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, proven_bytes, search
 from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
@@ -48,7 +50,7 @@ class Aim(Struct, frozen=True):
     that fits is found there, those of a frontier are searched, too. With a ``prover`` every schedule of a stated class is bounded or
     replayed besides, if the network is small. With a ``price`` every limit of a frontier is searched, and of what is replayed the
     cheapest is chosen: what was not expected to be fast or small in its bytes is not replayed, and blocks and copies are changed for
-    cycles alone.
+    cycles alone. Without ``bounds`` nothing is said of the bytes that every schedule takes.
     """
 
     budget: int | None = None
@@ -56,6 +58,7 @@ class Aim(Struct, frozen=True):
     thorough: bool = False
     prover: Prover | None = None
     price: Price | None = None
+    bounds: bool = True
 
 
 class _Chooser(Struct, frozen=True):
@@ -155,6 +158,12 @@ class _Chooser(Struct, frozen=True):
         return fastest, rounds.proof(fastest.cycles)
 
 
+PLENTY = 2
+"""Multiple of the bytes that plans of a network hold at least, at and above which no form of it that does work again is made.
+
+Of the 14 networks of the README and the 42 of the portfolio's sample no such form is the fastest in Vela's bytes where these are as many.
+"""
+
 ROOM = Fraction(11, 10)
 """Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
 
@@ -164,14 +173,25 @@ def _is_only_fast(aim: Aim) -> bool:
     return aim.budget is None and not (aim.smallest or aim.thorough or aim.price)
 
 
+def _has_plenty(task: Task, aim: Aim) -> bool:
+    """Whether the budget has room for any form, and only cycles in it count."""
+    if aim.budget is None or aim.smallest or aim.thorough or aim.price is not None:
+        return False
+    may_work_again = len(task.network.graph.parts) <= MOST_PARTS and not is_flat(task.network)
+    return may_work_again and aim.budget >= PLENTY * planned_limit(task.network)
+
+
 def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
     """The forms of a task: few, if it asks for that and they fit, or all of them.
 
-    Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes.
+    Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes. Where there
+    is plenty of them none is made that does work again.
     """
     options = task.options
     if _is_only_fast(aim):
         options = replace(options, streamed_pools=False, recompute=Fraction(1))
+    elif options.recompute > 1 and _has_plenty(task, aim):
+        options = replace(options, recompute=Fraction(1))
     every = replace(task, options=replace(options, few_forms=False))
     if aim.smallest or not options.few_forms:
         return explore(every, executor, show, meanwhile)
@@ -201,6 +221,10 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     fastest, proof = chooser.proven(chooser.changed_by_replays((*found, *chooser.started_otherwise(found))))
     chosen = fastest.point()
     check_schedule(chosen.schedule)
-    # Of forms that were left out nothing is known but that inputs and outputs have to fit.
-    floor = interface_floor(task.network).bytes if _is_only_fast(aim) or task.options.few_forms else explored.least_bytes
-    return Choice(chosen, best.least_cycles, proof, floor)
+    return Choice(chosen, best.least_cycles, proof, _proven_bytes(task, explored, aim, executor, show) if aim.bounds else None)
+
+
+def _proven_bytes(task: Task, explored: Explored, aim: Aim, executor: Executor, show: Show) -> int:
+    """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit."""
+    is_whole = not (_is_only_fast(aim) or task.options.few_forms)
+    return proven_bytes(explored, executor, show) if is_whole else interface_floor(task.network).bytes

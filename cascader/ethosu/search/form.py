@@ -46,10 +46,19 @@ def other_rates(cycles: int) -> tuple[int, int]:
 class Form:
     """One form of a network for a device with its memories."""
 
-    def __init__(
-        self, place: Place, network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions, provenance: Provenance
+    def __init__(  # noqa: PLR0913  # a network on a device, and what a search says of it
+        self,
+        place: Place,
+        network: Network,
+        accelerator: str,
+        system: MemorySystem,
+        options: CascadeOptions,
+        provenance: Provenance,
+        name: str = "",
     ) -> None:
+        """``name`` is said to those who watch."""
         self.place = place
+        self.name = name
         self.network = network
         self.accelerator = accelerator
         self.system = system
@@ -87,6 +96,11 @@ class Form:
         """The Schedule of a draft of this form, not checked."""
         return schedule_of(draft, self.network, self.accelerator, self.provenance)
 
+    @property
+    def in_words(self) -> str:
+        """Its name and its size, for those who watch."""
+        return f"form {self.name or self.place.number} of {len(self.network.graph.parts)} parts"
+
     @cached_property
     def label(self) -> str:
         """A name that no other form has, also of other processes, for :class:`cascader.search.shared_arguments.SharedArgument`."""
@@ -94,7 +108,7 @@ class Form:
 
     @cached_property
     def _pickled(self) -> bytes:
-        return pickle.dumps((self.place, self.network, self.accelerator, self.system, self.options, self.provenance))
+        return pickle.dumps((self.place, self.network, self.accelerator, self.system, self.options, self.provenance, self.name))
 
     def packed(self) -> tuple[Callable[[bytes], Form], bytes]:
         """The function and the bytes from which another process makes its own form, which has its own plans."""

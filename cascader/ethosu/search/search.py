@@ -11,7 +11,7 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.forms.spread import Thunk
-from cascader.ethosu.search.calls import Outline, at_limit, outline, promise, ready, rewritten, smallest
+from cascader.ethosu.search.calls import Outline, at_limit, least_bytes, outline, promise, ready, rewritten, smallest
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, Place
@@ -56,8 +56,6 @@ class Explored(Struct, frozen=True):
     ladders: tuple[tuple[int, ...], ...]
     bounds: tuple[CycleBound, ...]
     """For each form a lower bound of the cycles that its schedules take."""
-    least_bytes: int
-    """Bytes of the arena that every schedule of every form takes."""
     most_bytes: int
     """Bytes of the arena of which no schedule of any form needs more."""
     floor: Floor
@@ -108,17 +106,24 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
             now()
         return in_order(asked)
 
-    origins = task.variants(spread)
+    origins = task.variants(spread, show)
     forms = tuple(
-        Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance)
+        Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance, origin.name)
         for place, origin in zip(_places(origins), origins, strict=True)
     )
-    outlines = tuple(answers([executor.submit(outline, form) for form in forms], "Planning stripes: {} of {} forms", show))
+    asked = [executor.submit(outline, form) for form in forms]
+    outlines = tuple(answers(asked, "Planning stripes: {} of {} forms", show, [form.in_words for form in forms]))
     chosen = _searched(origins, outlines)
     forms, outlines = tuple(forms[number] for number in chosen), tuple(outlines[number] for number in chosen)
-    fewest, most = min(one.least_bytes for one in outlines), max(one.most_bytes for one in outlines)
+    most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
-    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), fewest, most, floor)
+    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), most, floor)
+
+
+def proven_bytes(explored: Explored, executor: Executor, show: Show = silent) -> int:
+    """Bytes of the arena that every schedule of every form takes."""
+    asked = [executor.submit(least_bytes, form) for form in explored.forms]
+    return min(answers(asked, "Bounding the bytes: {} of {} forms", show))
 
 
 def _places(origins: Sequence[Origin]) -> list[Place]:
@@ -147,12 +152,15 @@ def search(
     whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
     if not whole:
         for part, times in HOPEFUL_ANYWHERE if request.near is None else HOPEFUL:
-            promised = answers([executor.submit(promise, *place, part) for place in places], "Looking at {} of {} memory limits", show)
+            tried = [executor.submit(promise, *place, part) for place in places]
+            promised = answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places])
             places = list(hopeful(places, list(promised), request, times))
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
-    made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show)
+    words = [form.in_words for form in explored.forms] if request.smallest else []
+    words += [_in_words(*place) for place in places]
+    made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show, words)
     drafts = []
     for (form, _), some in zip(asked, made, strict=True):
         for draft in some:
@@ -190,13 +198,22 @@ def hopeful(
             yield form, limit
 
 
-def answers(asked: Sequence[Future[T]], doing: str, show: Show) -> Iterator[T]:
-    """The answers in their order; ``doing`` says how many of how many are there."""
-    show(doing.format(0, len(asked)))
+def _in_words(form: Form, limit: int) -> str:
+    return f"{form.in_words} in {limit:,} bytes"
+
+
+def answers(asked: Sequence[Future[T]], doing: str, show: Show, words: Sequence[str] = ()) -> Iterator[T]:
+    """The answers in their order; ``doing`` says how many of how many are there, ``words`` what each is about."""
+
+    def say(done: int) -> None:
+        show(f"{doing.format(done, len(asked))}{f', now {words[done]}' if words else ''}")
+
+    if not words or asked:
+        say(0)
     for done, answer in enumerate(in_order(asked), 1):
         yield answer
         if done < len(asked):
-            show(doing.format(done, len(asked)))
+            say(done)
 
 
 def distinct(drafts: Iterable[Draft]) -> tuple[Draft, ...]:

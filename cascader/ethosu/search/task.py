@@ -85,13 +85,17 @@ def unseen(_choice: Choice) -> None:
 
 
 class Origin(Brief, frozen=True):
-    """A network with where it came from; one that is ``smaller`` is searched only if it holds fewer bytes than the others do."""
+    """A network with where it came from; one that is ``smaller`` is searched only if it holds fewer bytes than the others do.
+
+    ``name`` is that of its form, for those who watch.
+    """
 
     unshown = ("network",)
 
     network: Network
     provenance: Provenance
     smaller: bool = False
+    name: str = ""
 
 
 class Task(Brief, frozen=True):
@@ -113,31 +117,32 @@ class Task(Brief, frozen=True):
     homes: tuple[Wanted, ...] = ()
     spills: Spills | None = None
 
-    def variants(self, spread: Spread = one_by_one) -> tuple[Origin, ...]:
+    def variants(self, spread: Spread = one_by_one, show: Show = silent) -> tuple[Origin, ...]:
         """Every network as it is searched; ``spread`` makes some of them elsewhere."""
         origins = (Origin(self.network, self.provenance), *self.others)
-        return tuple(form for origin in origins for form in self._forms(origin, spread))
+        return tuple(form for origin in origins for form in self._forms(origin, spread, show))
 
-    def _forms(self, origin: Origin, spread: Spread) -> Iterator[Origin]:
+    def _forms(self, origin: Origin, spread: Spread, show: Show) -> Iterator[Origin]:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
         network = in_arena(origin.network)
-        made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes)
+        made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes, show)
         homed = [(form, placed) for form in made for placed in homed_forms([form.network], self.homes)]
-        always = [placed for form, placed in homed if not form.smaller]
-        if not always and origin.network is self.network:
-            always = [self.network]  # each rewrite has lost a tensor that is named
-        yield from (replace(origin, network=form) for form in always)
+        named = [(form.name, placed) for form, placed in homed if not form.smaller]
+        if not named and origin.network is self.network:
+            named = [("as it came", self.network)]  # each rewrite has lost a tensor that is named
+        yield from (replace(origin, network=form, name=name) for name, form in named)
+        always = [form for _, form in named]
         plain = next((form.network for form in made if not form.smaller), None)
         if self.homes and plain is not None and always:
             ends = staged_ends(plain, self.homes, self.system, find_accelerator(self.accelerator))
-            yield from (replace(origin, network=form) for form in ends)
+            yield from (replace(origin, network=form, name="staged ends") for form in ends)
         placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
-            yield replace(origin, network=placed)
-        yield from (replace(origin, network=placed, smaller=True) for form, placed in homed if form.smaller)
+            yield replace(origin, network=placed, name="constants moved")
+        yield from (replace(origin, network=placed, smaller=True, name=form.name) for form, placed in homed if form.smaller)
         if self.spills is not None:
             found = spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
-            yield from (replace(origin, network=form, smaller=True) for form in found)
+            yield from (replace(origin, network=form, smaller=True, name="spilled") for form in found)
 
     def within(self, budget: int | None, *, smallest: bool) -> Task:
         """The task for an aim: the fastest schedule in a budget of bytes (None: of any number), or the smallest one."""
