@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Struct
 
 from npu_model.errors import InputError
+from npu_model.printable import shown
 
 SRAM = "global.sram"
 """Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
@@ -90,7 +91,10 @@ def scope_of(buffer: Any) -> str:
 
 
 def shape_of(buffer: Any) -> tuple[int, ...]:
-    """Shape of a buffer or tensor in elements."""
+    """Shape of a buffer or tensor in elements; InputError if an extent is a variable."""
+    for extent in buffer.shape:
+        if not isinstance(extent, int) and not hasattr(extent, "value"):
+            raise InputError(f"{shown(str(buffer.name))} has the extent {shown(str(extent))}, which is no number: give fixed shapes.")
     return tuple(int(extent) for extent in buffer.shape)
 
 

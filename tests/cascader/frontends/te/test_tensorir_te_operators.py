@@ -84,6 +84,12 @@ def test_a_stage_of_no_operator_is_refused_by_name() -> None:
         import_graph(graph_of(x, other))
 
 
+def test_an_extent_that_is_a_variable_is_refused_by_its_name() -> None:
+    rows = load().te.var("rows")
+    with pytest.raises(InputError, match=r"^'image' has the extent 'rows', which is no number: give fixed shapes\.$"):
+        npu.ethosu_identity(image((1, rows, 8, 4)))
+
+
 def test_the_digest_is_of_what_is_computed() -> None:
     assert digest(operators_of(two_convolutions())) == digest(operators_of(two_convolutions()))
     graph = two_convolutions()

@@ -159,5 +159,5 @@ def test_in_its_own_blocks_it_takes_the_same_bytes_and_hardly_more_cycles(name: 
     """Blocks and the coding of weights differ: a search that goes another way finds a schedule of another speed."""
     _, other, own = both(name)
     assert found(own, smallest=True)[0] <= found(other, smallest=True)[0]
-    # The most that was seen is 3.3 % (one_row); the mean of all is 0.1 %.
-    assert found(own, smallest=False)[1] <= 1.04 * found(other, smallest=False)[1]
+    # The most that was seen is 1.9 % (middle_outputs); the mean of all is 0.
+    assert found(own, smallest=False)[1] <= 1.03 * found(other, smallest=False)[1]
