@@ -16,14 +16,18 @@ from npu_model.printable import shown
 CONV2D, DEPTHWISE, POOLING = "ethosu_conv2d", "ethosu_depthwise_conv2d", "ethosu_pooling"
 BINARY, UNARY, IDENTITY = "ethosu_binary_elementwise", "ethosu_unary_elementwise", "ethosu_identity"
 CONCATENATE, RESHAPE, SLICE = "concatenate", "reshape", "strided_slice"
+TO_BRICKS, FROM_BRICKS = "nhwc_to_nhcwb16", "nhcwb16_to_nhwc"
+
+BRICKS = "NHCWB16"
+"""The layout of tensors of (1, height, bricks, width, 16 channels)."""
 
 _WORDS = {
     "activation": ("NONE", "CLIP", "LUT"),
     "rounding_mode": ("TFL", "TRUNCATE", "NATURAL"),
     "upscale": ("NONE", "NEAREST", "ZEROS"),
-    "ifm_layout": ("NHWC",),
-    "ifm2_layout": ("NHWC",),
-    "ofm_layout": ("NHWC",),
+    "ifm_layout": ("NHWC", BRICKS),
+    "ifm2_layout": ("NHWC", BRICKS),
+    "ofm_layout": ("NHWC", BRICKS),
     "pooling_type": ("AVG", "MAX", "SUM"),
 }
 """Attributes that are one of a few words."""
@@ -32,7 +36,7 @@ OPERATOR_TYPES = {BINARY: ("ADD", "SUB", "MUL", "MIN", "MAX", "SHR", "SHL"), UNA
 
 _REMEDIES = {
     "activation": "native TANH and SIGMOID round in a way that is not public: give their table as lut, with activation LUT",
-    "ifm_layout": "tensors are written NHWC, and the scheduler stores them in bricks where that is better",
+    "ifm_layout": "whichever is written, the scheduler stores tensors as is better",
     "upscale": "TVM's three are known",
 }
 _REMEDIES |= dict.fromkeys(("ifm2_layout", "ofm_layout"), _REMEDIES["ifm_layout"])

@@ -17,10 +17,12 @@ from cascader.frontends.te.attributes import (
     CONCATENATE,
     CONV2D,
     DEPTHWISE,
+    FROM_BRICKS,
     IDENTITY,
     POOLING,
     RESHAPE,
     SLICE,
+    TO_BRICKS,
     UNARY,
     Attributes,
     attributes,
@@ -31,7 +33,7 @@ from cascader.tensorir.stages import Stage, read_stages
 from cascader.tensorir.te_frontend import Match, WantedTensor
 from npu_model.errors import InputError
 
-MOVES = (CONCATENATE, RESHAPE, SLICE)
+MOVES = (CONCATENATE, RESHAPE, SLICE, TO_BRICKS, FROM_BRICKS)
 _FILTERS, _POOLS = (CONV2D, DEPTHWISE), (POOLING, IDENTITY)
 _KERNELS = (*_FILTERS, *_POOLS, BINARY, UNARY)
 _MAKERS: dict[str, Callable[..., Any]] = {
@@ -89,6 +91,10 @@ def _move(wanted: WantedTensor, op: str) -> Operator:
         made = moves.concatenate([given[name] for name in names], int(attrs.get("axis", -1)), name="own")
     elif op == RESHAPE:
         made = moves.reshape(given[names[0]], stage.shape, name="own")
+    elif op == TO_BRICKS:
+        made = moves.to_bricks(given[names[0]], name="own")
+    elif op == FROM_BRICKS:
+        made = moves.from_bricks(given[names[0]], stage.shape[-1], name="own")
     else:
         made = moves.strided_slice(given[names[0]], begin, [a + b for a, b in zip(begin, stage.shape, strict=True)], name="own")
     if not _is_alike(stage, read_stages(list(given.values()), [made]).stages[0]):

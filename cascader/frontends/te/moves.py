@@ -6,9 +6,13 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from cascader.frontends.te.attributes import CONCATENATE, RESHAPE, SLICE
+from cascader.frontends.te.attributes import CONCATENATE, FROM_BRICKS, RESHAPE, SLICE, TO_BRICKS
 from cascader.tensorir.compat import load, shape_of
 from npu_model.errors import InputError
+from npu_model.program import BRICK
+from npu_model.shapes import ceil_div
+
+_BRICK_AXES = 5
 
 
 def concatenate(tensors: Sequence[Any], axis: int = -1, *, name: str = CONCATENATE) -> Any:
@@ -62,4 +66,31 @@ def strided_slice(ifm: Any, begin: Sequence[int], end: Sequence[int], *, name: s
     made = tuple(b - a for a, b in zip(low, high, strict=True))
     return load().te.compute(
         made, lambda *index: ifm(*(i + a for i, a in zip(index, low, strict=True))), name=name, attrs={"op": SLICE, "begin": low}
+    )
+
+
+def to_bricks(ifm: Any, *, name: str = TO_BRICKS) -> Any:
+    """An image (1, height, width, channels) as (1, height, bricks, width, 16): no kernel. Channels that fill up a brick are 0."""
+    n, height, width, channels = shape_of(ifm)
+    tirx, zero = load().tirx, load().tirx.const(0, str(ifm.dtype))
+
+    def moved(n: Any, y: Any, brick: Any, x: Any, lane: Any) -> Any:
+        channel = brick * BRICK + lane
+        return ifm[n, y, x, channel] if channels % BRICK == 0 else tirx.if_then_else(channel < channels, ifm[n, y, x, channel], zero)
+
+    return load().te.compute((n, height, ceil_div(channels, BRICK), width, BRICK), moved, name=name, attrs={"op": TO_BRICKS})
+
+
+def from_bricks(ifm: Any, channels: int, *, name: str = FROM_BRICKS) -> Any:
+    """The first ``channels`` of a tensor in bricks as an image (1, height, width, channels): no kernel."""
+    shape = shape_of(ifm)
+    bricks = ceil_div(channels, BRICK)
+    if len(shape) != _BRICK_AXES or shape[2::2] != (bricks, BRICK) or channels < 1:
+        raise InputError(
+            f"{name!r} reads shape {shape} as {channels} channels in layout NHCWB16: (1, height, {bricks}, width, {BRICK}) is needed; "
+            "make it with ofm_layout NHCWB16."
+        )
+    n, height, _, width, _ = shape
+    return load().te.compute(
+        (n, height, width, channels), lambda n, y, x, c: ifm[n, y, c // BRICK, x, c % BRICK], name=name, attrs={"op": FROM_BRICKS}
     )

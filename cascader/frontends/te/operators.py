@@ -2,17 +2,43 @@
 
 Names and attributes are those of TVM 0.12's Ethos-U backend. Tensors are NHWC of one image; weights are OHWI; ``scale_bias`` are the 10
 bytes of each channel that :func:`~cascader.frontends.te.scaling.scale_records` makes; ``lut`` are the 256 results of a table, that of the
-smallest value first. TVM is imported when the first operator is made.
+smallest value first. TVM is imported when the first operator is made. Operands and results of layout NHCWB16 are tensors of (1, height,
+bricks, width, 16): the operator is written on images, between two moves without a kernel.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from cascader.frontends.te.attributes import BINARY, CONV2D, DEPTHWISE, IDENTITY, POOLING, UNARY, attributes
+from msgspec.structs import replace
+
+from cascader.frontends.te.attributes import BINARY, BRICKS, CONV2D, DEPTHWISE, IDENTITY, POOLING, UNARY, Attributes, attributes
+from cascader.frontends.te.moves import from_bricks, to_bricks
 from cascader.frontends.te.pointwise import elementwise_operation
 from cascader.frontends.te.stages import filtered, operand, pointwise, pooled
 from cascader.frontends.te.windowed import filter_operation, pool_operation
+from cascader.tensorir.compat import shape_of
+
+
+def _image(made: Attributes, role: str, tensor: Any, channels: int, name: str) -> Any:
+    """An operand as NHWC; one in bricks does not say how many ``channels`` it has."""
+    if getattr(made, f"{role}_layout") != BRICKS:
+        return tensor
+    if not channels:
+        raise made.refuse(
+            f"{role}_layout", f"how many of the channels are none is not said by {made.op}; give NHWC, or its number of channels"
+        )
+    return from_bricks(tensor, channels, name=f"{name}_{role}_nhwc")
+
+
+def _written(made: Attributes, ofm: Any, name: str) -> Any:
+    """The result in its layout."""
+    return to_bricks(ofm, name=f"{name}_nhcwb16") if made.ofm_layout == BRICKS else ofm
+
+
+def _nhwc(made: Attributes) -> Attributes:
+    """The attributes of the operator itself, which works on images."""
+    return replace(made, ifm_layout="NHWC", ifm2_layout="NHWC", ofm_layout="NHWC")
 
 
 def ethosu_conv2d(ifm: Any, weight: Any, scale_bias: Any, lut: Any = None, *, name: str = CONV2D, **given: Any) -> Any:
@@ -22,13 +48,25 @@ def ethosu_conv2d(ifm: Any, weight: Any, scale_bias: Any, lut: Any = None, *, na
     dilation, activation, clip_min, clip_max, rounding_mode, upscale, ifm_layout, ofm_layout; kernel_shape and ofm_channels are checked.
     """
     made = attributes(CONV2D, given)
-    return filtered(made, filter_operation(made, operand(ifm), operand(weight)), (ifm, weight, scale_bias, lut), name)
+    return _filter(made, ifm, weight, (scale_bias, lut), name)
 
 
 def ethosu_depthwise_conv2d(ifm: Any, weight: Any, scale_bias: Any, lut: Any = None, *, name: str = DEPTHWISE, **given: Any) -> Any:
     """A convolution of each channel by itself, weights (channels, height, width, 1). Attributes: those of a convolution, and ofm_dtype."""
     made = attributes(DEPTHWISE, given)
-    return filtered(made, filter_operation(made, operand(ifm), operand(weight)), (ifm, weight, scale_bias, lut), name)
+    return _filter(made, ifm, weight, (scale_bias, lut), name)
+
+
+def _filter(made: Attributes, ifm: Any, weight: Any, others: tuple[Any, Any], name: str) -> Any:
+    shape = shape_of(weight)
+    source = _image(made, "ifm", ifm, shape[0 if made.op == DEPTHWISE else -1], name)
+    own = _nhwc(made)
+    return _written(made, filtered(own, filter_operation(own, operand(source), operand(weight)), (source, weight, *others), name), name)
+
+
+def _pool(made: Attributes, ifm: Any, lut: Any, name: str) -> Any:
+    own, source = _nhwc(made), _image(made, "ifm", ifm, 0 if made.pooling_type == "SUM" else made.ofm_channels, name)
+    return _written(made, pooled(own, pool_operation(own, operand(source)), source, lut, name), name)
 
 
 def ethosu_pooling(ifm: Any, lut: Any = None, *, name: str = POOLING, **given: Any) -> Any:
@@ -37,8 +75,7 @@ def ethosu_pooling(ifm: Any, lut: Any = None, *, name: str = POOLING, **given: A
     Attributes: pooling_type, pool_shape, ifm_scale, ifm_zero_point, ofm_scale, ofm_zero_point, ofm_channels, ofm_dtype, strides, padding,
     activation, clip_min, clip_max, rounding_mode, upscale, ifm_layout, ofm_layout.
     """
-    made = attributes(POOLING, given)
-    return pooled(made, pool_operation(made, operand(ifm)), ifm, lut, name)
+    return _pool(attributes(POOLING, given), ifm, lut, name)
 
 
 def ethosu_identity(ifm: Any, lut: Any = None, *, name: str = IDENTITY, **given: Any) -> Any:
@@ -46,8 +83,7 @@ def ethosu_identity(ifm: Any, lut: Any = None, *, name: str = IDENTITY, **given:
 
     Attributes: ifm_scale, ifm_zero_point, ofm_scale, ofm_zero_point, activation, rounding_mode, ifm_layout, ofm_layout.
     """
-    made = attributes(IDENTITY, given)
-    return pooled(made, pool_operation(made, operand(ifm)), ifm, lut, name)
+    return _pool(attributes(IDENTITY, given), ifm, lut, name)
 
 
 def ethosu_binary_elementwise(ifm: Any, ifm2: Any, lut: Any = None, *, name: str = BINARY, **given: Any) -> Any:
@@ -58,10 +94,13 @@ def ethosu_binary_elementwise(ifm: Any, ifm2: Any, lut: Any = None, *, name: str
     ifm_layout, ifm2_layout, ofm_layout.
     """
     made = attributes(BINARY, given)
-    return pointwise(made, elementwise_operation(made, operand(ifm), operand(ifm2)), ifm, ifm2, lut, name)
+    own, first = _nhwc(made), _image(made, "ifm", ifm, made.ifm_channels, name)
+    second = _image(made, "ifm2", ifm2, made.ifm2_channels, name)
+    return _written(made, pointwise(own, elementwise_operation(own, operand(first), operand(second)), first, second, lut, name), name)
 
 
 def ethosu_unary_elementwise(ifm: Any, lut: Any = None, *, name: str = UNARY, **given: Any) -> Any:
     """ABS or CLZ of every element. Attributes: operator_type, ofm_channels, ofm_dtype and those of ethosu_identity, with clip limits."""
     made = attributes(UNARY, given)
-    return pointwise(made, elementwise_operation(made, operand(ifm), None), ifm, None, lut, name)
+    own, source = _nhwc(made), _image(made, "ifm", ifm, made.ofm_channels, name)
+    return _written(made, pointwise(own, elementwise_operation(own, operand(source), None), source, None, lut, name), name)

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.frontends.te.attributes import CONCATENATE, RESHAPE, SLICE
+from cascader.frontends.te.attributes import CONCATENATE, FROM_BRICKS, RESHAPE, SLICE, TO_BRICKS
 from cascader.frontends.te.matchers import MOVES, Operator
 from cascader.frontends.te.registers import dense_map, image
 from cascader.graph.cascader_graph import Tensor, TensorKind
@@ -41,6 +41,7 @@ class Views:
         self._shapes = shapes
         self._outputs = frozenset(outputs)
         self._found: dict[str, TensorView] = {}
+        self._bricks: set[str] = set()
 
     def __getitem__(self, tensor: str) -> TensorView:
         """The view that has the tensor's name."""
@@ -50,9 +51,22 @@ class Views:
         return self._found[tensor]
 
     def move(self, name: str, operator: Operator) -> None:
-        """Take a reshape or a slice for a view of its operand."""
-        source = self[operator.pieces[0]]
-        if operator.op == RESHAPE:
+        """Take a reshape, a slice or another layout for a view of its operand."""
+        read = operator.pieces[0]
+        if (read in self._bricks) != (operator.op == FROM_BRICKS):
+            raise InputError(f"{operator.op} {name!r} reads {read!r} in another layout: write and read a tensor in one layout.")
+        source = self[read]
+        if operator.op == TO_BRICKS:
+            if name in self._outputs:
+                raise InputError(f"Output {name!r} is in layout NHCWB16: inputs and outputs are NHWC; give it ofm_layout NHWC.")
+            self._bricks.add(name)
+            self._found[name] = source
+        elif operator.op == FROM_BRICKS:
+            channels = self._shapes[name][-1]
+            if channels != source.shape.depth:
+                raise InputError(f"{name!r} reads {channels} channels of {read!r}, which has {source.shape.depth}: read all of them.")
+            self._found[name] = source
+        elif operator.op == RESHAPE:
             shape = image(RESHAPE, name, self._shapes[name])
             if not source.is_whole:
                 raise InputError(f"reshape {name!r} reads a slice: copy it first, with ethosu_identity.")

@@ -90,6 +90,41 @@ def test_an_extent_that_is_a_variable_is_refused_by_its_name() -> None:
         npu.ethosu_identity(image((1, rows, 8, 4)))
 
 
+def bricked(layout: str) -> Graph:
+    """Operators of every kind, whose tensors between each other are in a layout."""
+    made, x = Constants(5), image((1, 9, 7, 5))
+    both = {"ifm_layout": layout, "ofm_layout": layout}
+    weight = made.integers((20, 3, 3, 1), "int8", "depthwise_weight")
+    first = made.conv2d(x, 20, (3, 3), "first", padding=(1, 1, 1, 1), ofm_layout=layout)
+    deep = npu.ethosu_depthwise_conv2d(first, weight, made.records(20, "deep_records"), name="deep", padding=(1, 1, 1, 1), **both)
+    total = npu.ethosu_binary_elementwise(
+        deep, first, operator_type="MAX", ifm_channels=20, ifm2_channels=20, ifm2_layout=layout, name="total", **both
+    )
+    largest = npu.ethosu_unary_elementwise(total, operator_type="ABS", ofm_channels=20, name="largest", **both)
+    pooled = npu.ethosu_pooling(largest, pooling_type="MAX", pool_shape=(2, 2), ofm_channels=20, ifm_layout=layout, name="pooled")
+    return graph_of(x, pooled, made.values)
+
+
+def test_a_network_written_in_bricks_is_the_network_written_as_images() -> None:
+    graph = bricked("NHCWB16")
+    network = import_graph(graph, DEFAULT)
+    assert network == import_graph(bricked("NHWC"), DEFAULT)
+    lowered = lower(schedule_layer_by_layer(network, DEFAULT))
+    inputs = seeded_inputs(lowered, 1, 0)
+    (found,), (expected,) = functional_outputs(lowered, inputs), host_outputs(graph, inputs)
+    assert np.array_equal(found["pooled"], expected["pooled"])
+
+
+def test_bricks_are_neither_reshaped_nor_given_to_users() -> None:
+    made, x = Constants(), image((1, 4, 4, 20))
+    bricks = made.conv2d(x, 20, (1, 1), "conv", ofm_layout="NHCWB16")
+    with pytest.raises(InputError, match=r"Output 'conv_nhcwb16' is in layout NHCWB16: inputs and outputs are NHWC"):
+        import_graph(graph_of(x, bricks, made.values))
+    flat = npu.ethosu_identity(npu.reshape(bricks, (1, 4, 8, 16), name="flat"), name="again")
+    with pytest.raises(InputError, match=r"reshape 'flat' reads 'conv_nhcwb16' in another layout: write and read a tensor in one layout"):
+        import_graph(graph_of(x, flat, made.values))
+
+
 def test_the_digest_is_of_what_is_computed() -> None:
     assert digest(operators_of(two_convolutions())) == digest(operators_of(two_convolutions()))
     graph = two_convolutions()
@@ -128,7 +163,13 @@ REFUSED = [
     (conv, {"clip_min": -3}, r"clip_min -3: activation is NONE"),
     (conv, {"activation": "CLIP", "clip_min": 9, "clip_max": -9}, r"clip_min 9: clip_max is -9"),
     (conv, {"rounding_mode": "UP"}, r"rounding_mode 'UP': TFL or TRUNCATE or NATURAL is possible"),
-    (conv, {"ifm_layout": "NHCWB16"}, r"ifm_layout 'NHCWB16': NHWC is possible; .*the scheduler stores them in bricks"),
+    (
+        conv,
+        {"ifm_layout": "NHCWB16"},
+        r"'conv_ifm_nhwc' reads shape \(1, 6, 6, 3\) as 3 channels in layout NHCWB16: .*with ofm_layout NHCWB16",
+    ),
+    (conv, {"ofm_layout": "NCHW"}, r"ofm_layout 'NCHW': NHWC or NHCWB16 is possible"),
+    (pool, {"ifm_layout": "NHCWB16"}, r"ifm_layout 'NHCWB16': how many of the channels are none is not said by ethosu_pooling"),
     (conv, {"ofm_channels": 5}, r"ofm_channels 5: the operands have 4"),
     (conv, {"kernel_shape": (2, 2)}, r"kernel_shape \(2, 2\): the operands have \(3, 3\)"),
     (conv, {"ifm_zero_point": 200}, r"ifm_zero_point 200: int8 holds -128 to 127"),
