@@ -17,7 +17,7 @@ from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.one_memory import require_one_memory
 from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.examination import examine
-from npu_testbed.portfolio.kept import Kept
+from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.verdict import Examined, Report
 from npu_testbed.progress import Progress, silent
 from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number
@@ -43,11 +43,11 @@ def _fits(network: PortfolioNetwork, pattern: str) -> bool:
     return fnmatchcase(network.name, pattern) or fnmatchcase(network.group, pattern)
 
 
-def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified: bool, kept: Kept | None) -> Examined:  # noqa: FBT001  # sent to a process
-    if kept is None:
+def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified: bool, results: Results | None) -> Examined:  # noqa: FBT001  # sent to a process
+    if results is None:
         return examine(name, device, memory=memory, places=places, verified=verified)
-    finding = examine(name, device, memory=memory, places=places, verified=verified, results=kept.search(name).folder)
-    kept.keep(finding)
+    finding = examine(name, device, memory=memory, places=places, verified=verified, results=results.search(name).folder)
+    results.write(finding)
     return finding
 
 
@@ -81,20 +81,20 @@ def examine_all(
         require_folder(results)
     cases = [(network, accelerator(name).name) for name in accelerators for network in networks]
     found: dict[int, Examined] = {}
-    missing: list[tuple[int, Kept | None]] = []
+    missing: list[tuple[int, Results | None]] = []
     for number, (network, device) in enumerate(cases):
-        kept = None if results is None else Kept(results, device, memory, verified, places)
-        finding = None if kept is None else kept.find(network.name)
+        there = None if results is None else Results(results, device, memory, verified, places)
+        finding = None if there is None else there.find(network.name)
         if finding is None:
-            missing.append((number, kept))
+            missing.append((number, there))
         else:
             found[number] = finding
     with workers(min(default_processes() if processes is None else processes, max(len(missing), 1))) as executor:
         futures = {}
-        for number, kept in missing:
+        for number, there in missing:
             network, device = cases[number]
             progress(f"{network.name}, {device}: {number + 1} of {len(cases)}")
-            futures[executor.submit(_one, network.name, device, memory, places, verified, kept)] = number
+            futures[executor.submit(_one, network.name, device, memory, places, verified, there)] = number
         for future in as_completed(futures):
             network, device = cases[futures[future]]
             outcome = attempt(partial(future.result), network.name, device, "The comparison")

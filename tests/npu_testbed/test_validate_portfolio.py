@@ -19,7 +19,7 @@ from npu_testbed.comparisons.comparison import NoPeerError
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.portfolio import examine, examine_all
 from npu_testbed.portfolio.examination import judge
-from npu_testbed.portfolio.kept import Kept
+from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.run import chosen
 from npu_testbed.portfolio.tables import page, tables
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures, from_json
@@ -86,21 +86,21 @@ def test_a_finding_is_the_same_after_it_was_written_and_read() -> None:
 
 
 def test_what_is_kept_is_found_again_for_the_same_question_alone(tmp_path: Path) -> None:
-    kept = Kept(tmp_path, DEVICE, NO_OPTIONS, True)
-    assert kept.find("mnist") is None
-    kept.keep(found())
-    assert kept.find("mnist") == found()
-    assert kept.find("lenet") is None
+    results = Results(tmp_path, DEVICE, NO_OPTIONS, True)
+    assert results.find("mnist") is None
+    results.write(found())
+    assert results.find("mnist") == found()
+    assert results.find("lenet") is None
     others = (
-        Kept(tmp_path, "ethos-u55-64", NO_OPTIONS, True),
-        Kept(tmp_path, DEVICE, MemoryOptions(memory_mode="Sram_Only"), True),
-        Kept(tmp_path, DEVICE, NO_OPTIONS, False),
+        Results(tmp_path, "ethos-u55-64", NO_OPTIONS, True),
+        Results(tmp_path, DEVICE, MemoryOptions(memory_mode="Sram_Only"), True),
+        Results(tmp_path, DEVICE, NO_OPTIONS, False),
     )
     assert [other.find("mnist") for other in others] == [None] * 3
-    kept.keep(replace(found(), failure="It fails.", network="lenet"))
-    assert kept.find("lenet") is None
-    Answers(tmp_path).path(kept.key("mnist")).write_text("{}", encoding="utf-8")
-    assert kept.find("mnist") is None
+    results.write(replace(found(), failure="It fails.", network="lenet"))
+    assert results.find("lenet") is None
+    Answers(tmp_path).path(results.key("mnist")).write_text("{}", encoding="utf-8")
+    assert results.find("mnist") is None
 
 
 def test_networks_are_chosen_by_name_by_group_and_by_sample() -> None:
@@ -280,9 +280,9 @@ def test_what_neither_core_of_vela_makes_rightly_is_scheduled_and_verified_alone
     assert finding.ours.in_size_bytes is None
     assert finding.check is Check.EXACT
     assert finding.passed
-    kept = Kept(tmp_path, DEVICE, NO_OPTIONS, True)
-    kept.keep(finding)
-    assert kept.find("crop_rows") == finding
+    results = Results(tmp_path, DEVICE, NO_OPTIONS, True)
+    results.write(finding)
+    assert results.find("crop_rows") == finding
     (table,) = tables(Report((finding,)))
     assert table.rows == (("crop_rows", "none valid", "none valid", f"{finding.ours.smallest.memory:,}", "-", "-", "exact"),)
     assert "Of 1 of them neither of Vela's cores makes a valid stream." in table.text()

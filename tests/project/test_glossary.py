@@ -47,11 +47,9 @@ def test_no_file_says_no_more_than_that_it_reports() -> None:
     ] == []
 
 
-def test_words_of_nobodys_are_no_more_than_the_glossary_lists_as_going() -> None:
-    going = set(re.findall(r"`([^`]+)`", glossary().partition("## Words that go")[2].partition("## ")[0]))
+def test_no_class_and_no_module_has_a_word_of_nobodys() -> None:
     modules = {path.stem for package in PACKAGES for path in (ROOT / package).rglob("*.py")}
-    names = {name for name in (*classes(), *modules) if NOBODYS.search(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))}
-    assert names <= going
+    assert [name for name in sorted({*classes(), *modules}) if NOBODYS.search(re.sub(r"(?<=[a-z])(?=[A-Z])|_", " ", name))] == []
 
 
 def test_each_word_of_the_glossary_has_one_row() -> None:

@@ -1,4 +1,4 @@
-"""Findings kept in a folder, and while a network is examined what its search has answered: a run goes on where another one ended."""
+"""Results: findings in a folder, and while a network is examined what its search has answered: a run goes on where another one ended."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from npu_testbed.portfolio.verdict import Examined, from_json
 from validation.portfolio import build
 
 SCHEMA = 3
-"""Version of a kept finding; raised whenever a field changes its meaning."""
+"""Version of a finding in a folder; raised whenever a field changes its meaning."""
 
 
-class Kept(Struct, frozen=True):
+class Results(Struct, frozen=True):
     """A folder of findings for one accelerator and memory system."""
 
     folder: Path
@@ -39,15 +39,15 @@ class Kept(Struct, frozen=True):
         return f"{name}-{self.accelerator}-{key_of(question, build(name))[:16]}"
 
     def find(self, name: str) -> Examined | None:
-        """The finding that is kept, None if there is none."""
+        """The finding in the folder, None if there is none."""
         return Answers(self.folder).find(self.key(name), from_json)
 
     def search(self, name: str) -> Answers:
         """The answers of the search of a network, while it is examined."""
         return Answers(self.folder / f"{FOLDER}-{self.key(name)}")
 
-    def keep(self, finding: Examined) -> None:
-        """Write a finding, in place of what its search answered; what failed is not kept, so that it is tried again."""
+    def write(self, finding: Examined) -> None:
+        """Write a finding, in place of what its search answered; what failed is not written, so that it is tried again."""
         if not finding.failure:
             Answers(self.folder).keep(self.key(finding.network), finding.to_json())
             self.search(finding.network).remove()
