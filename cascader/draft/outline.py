@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 
 import numpy as np
 from msgspec import Struct
@@ -33,48 +34,58 @@ class GroupOutline(Struct, frozen=True, eq=False):
         return Draft(self.groups, self.jobs, places.tobytes(), copies.tobytes(), memory, cycles, shares)
 
 
-def group_outline(graph: RowGraph, groups: Sequence[Group], jobs: JobTable, stores: Buffers, homes: Sequence[int] = ()) -> GroupOutline:
-    """The outline of ``jobs`` whose tensors are in buffers; ``homes`` are the addresses of tensors outside the arena, 0 of all others.
+class Outlines:
+    """Makes the outlines of one graph; ``homes`` are the addresses of tensors outside the arena, 0 of all others.
 
     A buffer that holds all rows that are made does not roll. Buffers are numbered in the order of their birth, and the tensors that share
     one in the order in which they are made.
     """
-    places = np.zeros((len(graph.tensors), PLACE), dtype=np.int64)
-    places[:, BUFFER] = OUTSIDE
-    places[:, ADDRESS] = homes or 0
-    tensors, found = list[int](), list[int]()
-    for number, (store, family, line) in enumerate(_buffers(graph, jobs, stores)):
-        for rank, tensor in enumerate(family):
-            places[tensor, ADDRESS + 1 :] = (*line, number, rank)
-        tensors += family
-        found += [store] * len(family)
-    numbers = np.array(tensors, dtype=np.int64), np.array(found, dtype=np.int64)
-    return GroupOutline(table(groups, GROUP), _jobs(graph, jobs).tobytes(), places, *numbers)
 
+    def __init__(self, graph: RowGraph, homes: Sequence[int] = ()) -> None:
+        self._graph = graph
+        self._rows = np.array([part.rows for part in graph.parts], dtype=np.int64)
+        self._is_atomic = np.array([part.atomic for part in graph.parts], dtype=np.bool_)
+        self._there = [tensor.rows if tensor.kind.is_there_at_first else 0 for tensor in graph.tensors]
+        self._row_bytes = [tensor.row_bytes for tensor in graph.tensors]
+        self._places = np.zeros((len(graph.tensors), PLACE), dtype=np.int64)
+        self._places[:, BUFFER] = OUTSIDE
+        self._places[:, ADDRESS] = homes or 0
+        self._written = cache(self._rows_written)
 
-def _jobs(graph: RowGraph, jobs: JobTable) -> Lines:
-    rows = np.array([part.rows for part in graph.parts], dtype=np.int64)[jobs[:, 0]]
-    is_whole = np.array([part.atomic for part in graph.parts], dtype=np.bool_)[jobs[:, 0]]
-    found = np.zeros((len(jobs), JOB), dtype=np.int64)
-    found[:, :3] = jobs
-    found[is_whole | ((jobs[:, 1] == 0) & (jobs[:, 2] == rows)), 1:3] = WHOLE
-    return found
+    def of(self, groups: Sequence[Group], jobs: JobTable, stores: Buffers) -> GroupOutline:
+        """The outline of the jobs of some groups, whose tensors are in buffers."""
+        places, tensors, found = self._places.copy(), list[int](), list[int]()
+        for number, (store, family, line) in enumerate(self._buffers(jobs, stores)):
+            for rank, tensor in enumerate(family):
+                places[tensor, ADDRESS + 1 :] = (*line, number, rank)
+            tensors += family
+            found += [store] * len(family)
+        numbers = np.array(tensors, dtype=np.int64), np.array(found, dtype=np.int64)
+        return GroupOutline(table(groups, GROUP), self._jobs(jobs).tobytes(), places, *numbers)
 
+    def _jobs(self, jobs: JobTable) -> Lines:
+        found = np.zeros((len(jobs), JOB), dtype=np.int64)
+        found[:, :3] = jobs
+        found[self._is_atomic[jobs[:, 0]] | ((jobs[:, 1] == 0) & (jobs[:, 2] == self._rows[jobs[:, 0]])), 1:3] = WHOLE
+        return found
 
-def _buffers(graph: RowGraph, jobs: JobTable, stores: Buffers) -> list[tuple[int, list[int], tuple[int, ...]]]:
-    """The place of each buffer among all, its tensors, and their rows, bytes of a row, bytes, and first and last job, by their birth."""
-    made, makers = [tensor.rows if tensor.kind.is_there_at_first else 0 for tensor in graph.tensors], [-1] * len(graph.tensors)
-    for index, end in dict(jobs[:, ::2].tolist()).items():
-        for output, tensor in enumerate(graph.parts[index].outputs):
-            rows = graph.tensors[tensor].rows
-            made[tensor] = max(made[tensor], min(rows, graph.parts[index].written(output, 0, end, rows)[1]))
-            makers[tensor] = max(makers[tensor], index)
-    starts, ends = stores.extents.starts.tolist(), stores.extents.ends.tolist()
-    found = []
-    for number, (family, rows) in enumerate(zip(stores.tensors, stores.rows, strict=True)):
-        tensors = sorted(family, key=makers.__getitem__)
-        row_bytes = graph.tensors[tensors[0]].row_bytes
-        if rows * row_bytes:  # the home of one without bytes is not the arena
-            rolled = (rows, row_bytes) if rows < max(made[tensor] for tensor in family) else (0, 0)
-            found.append((number, tensors, (*rolled, rows * row_bytes, starts[number], ends[number])))
-    return sorted(found, key=lambda one: (one[2][3], one[1][0]))
+    def _rows_written(self, part: int, end: int) -> list[tuple[int, int]]:
+        """The results of a part's rows up to ``end``, each with the rows that are made of it then."""
+        sizes = [(tensor, self._graph.tensors[tensor].rows) for tensor in self._graph.parts[part].outputs]
+        return [(tensor, min(rows, self._graph.parts[part].written(at, 0, end, rows)[1])) for at, (tensor, rows) in enumerate(sizes)]
+
+    def _buffers(self, jobs: JobTable, stores: Buffers) -> list[tuple[int, list[int], tuple[int, ...]]]:
+        """Each buffer by its birth: its number, its tensors, rows and bytes of a row if it rolls, bytes, first and last job."""
+        made, makers = self._there.copy(), [-1] * len(self._there)
+        for part, end in dict(jobs[:, ::2].tolist()).items():
+            for tensor, rows in self._written(part, end):
+                made[tensor], makers[tensor] = max(made[tensor], rows), max(makers[tensor], part)
+        starts, ends = stores.extents.starts.tolist(), stores.extents.ends.tolist()
+        found = []
+        for number, (family, rows) in enumerate(zip(stores.tensors, stores.rows, strict=True)):
+            tensors = sorted(family, key=makers.__getitem__)
+            row_bytes = self._row_bytes[tensors[0]]
+            if rows * row_bytes:  # the home of one without bytes is not the arena
+                rolled = (rows, row_bytes) if rows < max(made[tensor] for tensor in family) else (0, 0)
+                found.append((number, tensors, (*rolled, rows * row_bytes, starts[number], ends[number])))
+        return sorted(found, key=lambda one: (one[2][3], one[1][0]))

@@ -8,7 +8,7 @@ from functools import cache
 from cascader.allocate.moving import allocate
 from cascader.draft.draft import ADDRESS, PLACE, Draft, lines
 from cascader.draft.group_moves import Groups
-from cascader.draft.outline import GroupOutline, group_outline
+from cascader.draft.outline import GroupOutline, Outlines
 from cascader.plan.buffers import Buffers, buffers
 from cascader.plan.depth_first import DepthFirstScheduler, JobTable, group_table
 
@@ -28,7 +28,7 @@ class Placement:
     def __init__(self, scheduler: DepthFirstScheduler, *, in_place: bool, homes: Sequence[int] = ()) -> None:
         self._scheduler = scheduler
         self.in_place = in_place
-        self._homes = homes
+        self._outlines = Outlines(scheduler.graph, homes)
         self.stored = cache(self._stored)
         self.outline = cache(self._outline)
         self.greedily = cache(self._greedily)
@@ -41,7 +41,7 @@ class Placement:
 
     def _outline(self, groups: Groups) -> GroupOutline:
         """All of a draft that its groups decide."""
-        return group_outline(self._scheduler.graph, groups, *self.stored(groups), self._homes)
+        return self._outlines.of(groups, *self.stored(groups))
 
     def live(self, groups: Groups) -> int:
         """Most bytes that are live at one job."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cascader.draft.draft import COPY
-from cascader.draft.outline import group_outline
+from cascader.draft.outline import Outlines
 from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
 from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import Network, ethosu_part
@@ -40,7 +40,7 @@ def make_schedule(  # noqa: PLR0913  # what a schedule is made of
     lines = [(copy.step, copy.address, numbers[copy.part], numbers[reader]) for copy in copies for reader in copy.readers]
     parts = [(copy, ethosu_part(network.graph.parts[numbers[copy.part]])) for copy in copies]
     end = max((copy.address + (staged_bytes(part.operation) if part else 0) for copy, part in parts), default=0)
-    outline = group_outline(graph, (), np.array(jobs, dtype=np.int64).reshape(-1, 3), stores)
+    outline = Outlines(graph).of((), np.array(jobs, dtype=np.int64).reshape(-1, 3), stores)
     draft = outline.draft(addresses, np.array(lines, dtype=np.int64).reshape(-1, COPY), end, 0)
     schedule = schedule_of(draft, network, accelerator, provenance)
     check_schedule(schedule)

@@ -8,7 +8,7 @@ import numpy as np
 
 from cascader.allocate.moving import allocate
 from cascader.draft.draft import COPY, Draft
-from cascader.draft.outline import group_outline
+from cascader.draft.outline import Outlines
 from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
 from cascader.ethosu.network.homes import home_addresses
 from cascader.ethosu.network.network import Network
@@ -36,7 +36,7 @@ def draft_layer_by_layer(network: Network, scheduler: DepthFirstScheduler, cycle
     jobs = np.array([job for index, part in enumerate(graph.parts) for job in _stripes(index, part)], dtype=np.int64).reshape(-1, 3)
     stores = buffers(scheduler, jobs, groups, in_place=in_place)
     _, addresses = allocate(stores.extents)
-    outline = group_outline(graph, groups, jobs, stores, home_addresses(network))
+    outline = Outlines(graph, home_addresses(network)).of(groups, jobs, stores)
     return in_own_blocks(outline.draft(addresses, np.empty((0, COPY), dtype=np.int64), 0, cycles), network)
 
 
