@@ -135,9 +135,10 @@ class Drafter:
 
         def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
             changes, at = list(self._neighbourhood.of(best.part_groups)), judged[-1] + 1 if judged else 0
+            copied = best.copied
             for number in range(at, at + len(changes)):
                 # What is no faster is as good as no change.
-                yield number, self.trials.faster(changes[number % len(changes)], best.copied, budget, best.cycles) or best
+                yield number, self.trials.faster(changes[number % len(changes)], copied, budget, best.cycles) or best
 
         def costs(made: Iterable[Draft]) -> Iterator[int]:
             return (one.cycles for one in made)
@@ -181,9 +182,8 @@ class Drafter:
 
     def _improvements(self, budget: int) -> list[_Improvement]:
         """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
-        tried = [self.trials.trial(groups, staged, budget) for groups, staged in self._proposals(budget).items()]
-        fitting = sorted((trial for trial in tried if trial is not None), key=lambda trial: trial.cycles)
-        return [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting[: self._polished]]
+        fitting = self.trials.fastest(self._proposals(budget), budget, self._polished)
+        return [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting]
 
     @cached_property
     def _polished(self) -> int:
@@ -206,8 +206,7 @@ class Drafter:
         """
 
         def made(groups: Groups, beside: Draft | None = None) -> Draft | None:
-            found = self.trials.trial(groups, [] if beside is None else [beside.copied], budget)
-            return found and self._placer.finished(found, budget, patient=True)
+            return self.trials.whole(groups, [] if beside is None else [beside.copied], budget, patient=True)
 
         first = (*self.drafts(budget), *(draft for groups in begin if (draft := made(groups))))
         found: tuple[Draft, int] | None = None
@@ -221,8 +220,7 @@ class Drafter:
 
     def again(self, draft: Draft, budget: int) -> Draft | None:
         """The groups of a draft of another drafter with the copies that are best here; None if they do not fit."""
-        found = self.trials.trial(draft.part_groups, [draft.copied], budget)
-        return found and self._placer.finished(found, budget)
+        return self.trials.whole(draft.part_groups, [draft.copied], budget)
 
     def _plain(self, budget: int) -> Draft | None:
         """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.
@@ -230,8 +228,7 @@ class Drafter:
         Its copies are placed patiently: the bytes of such a compiler may be just enough for them.
         """
         groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
-        plain = self.trials.trial(groups, [frozenset()], budget)
-        return plain and self._placer.finished(plain, budget, patient=True)
+        return self.trials.whole(groups, [frozenset()], budget, patient=True)
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.

@@ -181,6 +181,20 @@ class Placer:
         self, groups: Groups, addresses: Addresses, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT
     ) -> Draft | None:
         """Groups at given addresses with the best of some sets of copies, or all of them; None if it takes ``below`` cycles or more."""
+        found = self._best(groups, addresses, staged, budget, below)
+        return found and self.draft(groups, addresses, found[0], shares=found[1])
+
+    def fastest(self, proposed: Iterable[tuple[Groups, Addresses, Iterable[frozenset[int]]]], budget: int, most: int) -> list[Draft]:
+        """The :meth:`trial` of each of some groups: the ones of fewest cycles, at most so many."""
+        tried = [(groups, addresses, self._best(groups, addresses, staged, budget)) for groups, addresses, staged in proposed]
+        found = [(groups, addresses, best[0], best[1]) for groups, addresses, best in tried if best is not None]
+        ordered = sorted(found, key=lambda one: one[2].cycles)[:most]
+        return [self.draft(groups, addresses, timeline, shares=shares) for groups, addresses, timeline, shares in ordered]
+
+    def _best(
+        self, groups: Groups, addresses: Addresses, staged: Iterable[frozenset[int]], budget: int, below: int = NO_LIMIT
+    ) -> tuple[Timeline, bool] | None:
+        """The timeline of a :meth:`trial`, and whether its copies serve all parts with the same constants."""
         some, best = list(staged), None
         for shares in self._ways:
             search = self.search(groups, budget, shares=shares)
@@ -188,14 +202,30 @@ class Placer:
             sets = dict.fromkeys((*asked, search.every))
             timeline = search.best(addresses, list(sets), below=best[0].cycles if best else below)
             best = (timeline, shares) if timeline else best
-        return None if best is None else self.draft(groups, addresses, best[0], shares=best[1])
+        return best
 
-    def finished(self, draft: Draft, budget: int, *, patient: bool = False) -> Draft:
-        """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with or ``patient``."""
-        search, addresses = self.search(draft.part_groups, budget, shares=draft.shares), self._placement.addresses(draft)
-        how = {"ends": self._ends, "patient": patient and self._ends}
-        found = search.best(addresses, [draft.copied], improve=True, **how, below=draft.cycles)
-        return draft if found is None else self.draft(draft.part_groups, addresses, found, shares=draft.shares)
+    def whole(
+        self, groups: Groups, addresses: Addresses, staged: Iterable[frozenset[int]], budget: int, *, patient: bool = False
+    ) -> Draft | None:
+        """A :meth:`trial` that is :meth:`finished`; ``patient`` places its copies in other ways anyway."""
+        found = self._best(groups, addresses, staged, budget)
+        if found is None:
+            return None
+        improved = self._improved(groups, addresses, budget, found[0].staged, found[0].cycles, shares=found[1], patient=patient)
+        return self.draft(groups, addresses, improved or found[0], shares=found[1])
+
+    def finished(self, draft: Draft, budget: int) -> Draft:
+        """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with."""
+        groups, addresses = draft.part_groups, self._placement.addresses(draft)
+        found = self._improved(groups, addresses, budget, draft.copied, draft.cycles, shares=draft.shares, patient=False)
+        return draft if found is None else self.draft(groups, addresses, found, shares=draft.shares)
+
+    def _improved(  # noqa: PLR0913  # what is improved, and two ways
+        self, groups: Groups, addresses: Addresses, budget: int, staged: frozenset[int], below: int, *, shares: bool, patient: bool
+    ) -> Timeline | None:
+        """The copies that are best, beginning with a set; None if they take ``below`` cycles or more."""
+        search, ends = self.search(groups, budget, shares=shares), self._ends
+        return search.best(addresses, [staged], improve=True, ends=ends, patient=patient and ends, below=below)
 
     def unbounded(self, groups: Groups) -> int:
         """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""

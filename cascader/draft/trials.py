@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 
 from cascader.allocate.moving import placements
 from cascader.draft.draft import Draft
@@ -33,6 +33,16 @@ class Trials:
         """Groups with the best of some sets of copies, or all of them; None if they do not fit or take ``below`` cycles or more."""
         addresses = self._placement.within(budget, groups, self._moves)
         return None if addresses is None else self._placer.trial(groups, addresses, staged, budget, below)
+
+    def fastest(self, proposed: Mapping[Groups, Iterable[Staged]], budget: int, most: int) -> list[Draft]:
+        """The :meth:`trial` of each of some groups, each with its sets of copies: the ones of fewest cycles, at most so many."""
+        places = ((groups, self._placement.within(budget, groups, self._moves), staged) for groups, staged in proposed.items())
+        return self._placer.fastest([(groups, place, staged) for groups, place, staged in places if place is not None], budget, most)
+
+    def whole(self, groups: Groups, staged: Iterable[Staged], budget: int, *, patient: bool = False) -> Draft | None:
+        """As :meth:`trial`, with the copies that are best then; ``patient`` places them in other ways, too."""
+        addresses = self._placement.within(budget, groups, self._moves)
+        return None if addresses is None else self._placer.whole(groups, addresses, staged, budget, patient=patient)
 
     def faster(self, groups: Groups, staged: Staged, budget: int, below: int) -> Draft | None:
         """As :meth:`trial` with one set of copies, of which most are made in vain: it comes again with fewer cycles to beat."""

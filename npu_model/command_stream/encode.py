@@ -129,7 +129,16 @@ def _ranges(writer: RegisterWriter, what: str, ranges: tuple[ByteRange, ...], co
         writer.length(length, part.length)
 
 
-def _weights(writer: RegisterWriter, op: KernelOperation) -> None:
+def over_earlier_values(op: KernelOperation) -> set[Cmd0 | Cmd1]:
+    """Registers that an operation SETs only over an earlier value, if it SETs them at all."""
+    found = set[Cmd0 | Cmd1]() if op.parallel_mode else {Cmd0.PARALLEL_MODE}
+    if op.ifm2 is None and not op.shram.ib2_start:
+        found.add(Cmd0.IFM2_IB_START)
+    return found | ({Cmd1.OFM_SCALE} if not op.global_scale and op.ofm_scale == Scale(0, 0) else set())
+
+
+def set_weights(writer: RegisterWriter, op: KernelOperation) -> None:
+    """SET the registers of a kernel's weights and scales."""
     # The U55 has no PARALLEL_MODE: it is written where two cores have been asked for, and to end that.
     if op.parallel_mode or writer.registers.short(Cmd0.PARALLEL_MODE, 0):
         writer.short(Cmd0.PARALLEL_MODE, op.parallel_mode)
@@ -202,7 +211,7 @@ def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0
         _window(writer, op)
     _ofm(writer, op)
     if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
-        _weights(writer, op)
+        set_weights(writer, op)
     _activation(writer, op.activation, op.ofm.dtype)
     _block_and_shram(writer, op)
     if op.is_binary:

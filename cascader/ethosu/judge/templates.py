@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Container, Iterable, Iterator, Mapping
 
 from cascader.ethosu.cost.blockdep import block_count
 from cascader.ethosu.job.feature_maps import rebase
 from cascader.ethosu.job.staging import with_staged_weights
 from cascader.ethosu.job.transfers import transfers
 from cascader.ethosu.network.network import CONSTANTS
-from npu_model.command_stream.encode import set_registers
+from npu_model.command_stream.encode import over_earlier_values, set_registers, set_weights
 from npu_model.command_stream.registers import MAP_REGISTERS, PAYLOAD_BIT, Cmd0, Cmd1
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOperation
@@ -40,16 +40,15 @@ def place(number: int) -> int:
     return (number & (_LONG - 1)) + (_LONG if number & PAYLOAD_BIT else 0)
 
 
-def _settings(operation: KernelOperation, *, held: bool) -> dict[int, int]:
-    """The registers that a kernel asks for, behind others that may have SET what it need not set, or behind none."""
+def _written(operation: KernelOperation) -> RegisterWriter:
+    """The registers of a kernel, behind others that may have SET what it need not set."""
     writer = RegisterWriter()
     writer.where = f"A {operation.mnemonic}"
-    if held:
-        writer.registers.set_short(Cmd0.IFM2_IB_START, _UNKNOWN)
-        writer.registers.set_long(Cmd1.OFM_SCALE, _UNKNOWN, _UNKNOWN)
-        writer.registers.set_short(Cmd0.PARALLEL_MODE, _UNKNOWN)
+    writer.registers.set_short(Cmd0.IFM2_IB_START, _UNKNOWN)
+    writer.registers.set_long(Cmd1.OFM_SCALE, _UNKNOWN, _UNKNOWN)
+    writer.registers.set_short(Cmd0.PARALLEL_MODE, _UNKNOWN)
     set_registers(writer, operation)
-    return writer.settings(but=_UNKNOWN)
+    return writer
 
 
 def _maps(operation: KernelOperation) -> Iterator[tuple[int, FeatureMap]]:
@@ -58,23 +57,22 @@ def _maps(operation: KernelOperation) -> Iterator[tuple[int, FeatureMap]]:
             yield number, one
 
 
-def _movers(operation: KernelOperation, streams: int) -> Mapping[int, int]:
-    """The cause of a move of each register of an address, but for those of addresses that stay; ``streams`` is that of the weights."""
+def _movers(operation: KernelOperation) -> dict[int, int]:
+    """The cause of a move of each register of an address, but for those of addresses that stay, such as those of weights at home."""
     found = {Cmd0.BLOCKDEP.value: BLOCKDEP}
     for number, one in _maps(operation):
         if one.region != CONSTANTS:
             moved = rebase(one, ALIGNMENT).tiles.bases
             pairs = zip(_BASES[number], one.tiles.bases, moved, strict=True)
             found |= {register: number for register, base, other in pairs if base != other}
-    return found | (dict.fromkeys(_STREAM_BASES, streams) if streams != STAYS else {})
+    return found
 
 
-def _registers(operation: KernelOperation, offsets: Offsets, streams: int) -> Iterator[int]:
+def _registers(settings: Mapping[int, int], movers: Mapping[int, int], optional: Container[int], offsets: Offsets) -> Iterator[int]:
     """Each register that the kernel asks for: its place, its value, what that moves with, and whether only a held one is SET."""
-    movers, always = _movers(operation, streams), _settings(operation, held=False)
-    for number, value in _settings(operation, held=True).items():
+    for number, value in settings.items():
         mover = movers.get(number, STAYS)
-        yield from (place(number), value - (offsets[mover] if mover < STAYS else 0), mover, number not in always)
+        yield from (place(number), value - (offsets[mover] if mover < STAYS else 0), mover, number in optional)
 
 
 def _map_ranges(operation: KernelOperation, offsets: Offsets, numbers: Iterable[int]) -> Iterator[int]:
@@ -116,14 +114,21 @@ def template(operation: KernelOperation, offsets: Offsets, shram: int, *, is_tra
     """
     copied = with_staged_weights(operation, 0)
     has_copy = copied.weights != operation.weights or copied.scales != operation.scales
+    writer, movers = _written(operation), _movers(operation)
+    optional = {one.value | (PAYLOAD_BIT if isinstance(one, Cmd1) else 0) for one in over_earlier_values(operation)}
+    at_home, moved = list(_registers(writer.settings(but=_UNKNOWN), movers, optional, offsets)), list[int]()
+    if has_copy:
+        set_weights(writer, copied)
+        movers |= dict.fromkeys(_STREAM_BASES, STAGED)
+        moved += _registers(writer.settings(but=_UNKNOWN), movers, optional, offsets)
     table = operation.activation.lut if operation.activation.kind is ActivationKind.LUT else -1
     lists = (
         (4, _map_ranges(operation, offsets, (IFM, IFM2))),
         (4, _map_ranges(operation, offsets, (OFM,))),
         (4, _streams((*operation.weights, *operation.scales), STAYS)),
         (4, _streams((*copied.weights, *copied.scales), STAGED)),
-        (4, _registers(operation, offsets, STAYS)),
-        (4, _registers(copied, offsets, STAGED) if has_copy else ()),
+        (4, at_home),
+        (4, moved),
         (5, _pieces(operation, offsets) if is_transfer else ()),
     )
     flat, places = array("q", bytes(8 * _HEAD)), []

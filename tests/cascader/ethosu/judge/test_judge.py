@@ -30,6 +30,9 @@ from cascader.ethosu.schedule.drafts import draft_of
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator
+from npu_model.command_stream.encode import over_earlier_values, set_registers
+from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.command_stream.writer import RegisterWriter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
@@ -182,3 +185,20 @@ def test_pairs_that_were_forgotten_have_other_numbers(monkeypatch: pytest.Monkey
     first, second = ({pair for pair in tables.pairs(draft) if pair >= 0} for _ in range(2))
     assert first
     assert first.isdisjoint(second)
+
+
+@pytest.mark.parametrize("name", [*NETWORKS, "resnet8"])
+def test_registers_of_a_first_operation_are_those_that_are_not_set_over_earlier_values_alone(name: str) -> None:
+    """Once behind nothing, and once behind whatever has SET them."""
+    optional = set[object]()
+    for operation in (kernel.operation for kernel in network(name).kernels.values()):
+        first, later = RegisterWriter(), RegisterWriter()
+        later.registers.set_short(Cmd0.IFM2_IB_START, -1)
+        later.registers.set_long(Cmd1.OFM_SCALE, -1, -1)
+        later.registers.set_short(Cmd0.PARALLEL_MODE, -1)
+        for writer in (first, later):
+            set_registers(writer, operation)
+        numbers = {one.value | (PAYLOAD_BIT if isinstance(one, Cmd1) else 0) for one in over_earlier_values(operation)}
+        assert {number: value for number, value in later.settings(but=-1).items() if number not in numbers} == first.settings(but=-1)
+        optional |= over_earlier_values(operation)
+    assert optional
