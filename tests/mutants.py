@@ -141,21 +141,22 @@ def is_listed(edit: Edit, lines: list[str], known: Iterable[Equivalent]) -> bool
     return any((one.path, one.line, one.before) == (edit.path, lines[edit.line - 1].strip(), edit.before) for one in known)
 
 
-def effective(path: Path, known: Iterable[Equivalent]) -> list[Edit]:
-    """The edits of a file that change something."""
-    lines = path.read_text(encoding="utf-8").split("\n")
-    return [edit for edit in edits(path) if not is_listed(edit, lines, known)]
+def turns(path: Path, seed: int, known: Iterable[Equivalent]) -> Iterator[tuple[str, Edit]]:
+    """The edits of a file that change something, each with its turn: of several alike each has its own, listed ones among them."""
+    lines, seen = path.read_text(encoding="utf-8").split("\n"), Counter[tuple[str, str, str]]()
+    for edit in edits(path):
+        text = edit.path, edit.before, edit.after
+        seen[text] += 1
+        if not is_listed(edit, lines, known):
+            yield sha256(repr((seed, text, seen[text])).encode()).hexdigest(), edit
 
 
 def sample(count: int, seed: int, only: str) -> list[Edit]:
-    """So many edits, drawn from all modules that have tests of their own: those of the least hashes."""
+    """So many edits, drawn from all modules that have tests of their own: those whose turns come first."""
     paths = [path for package in PACKAGES for path in sorted((ROOT / package).rglob("*.py"))]
     named = [path for path in paths if only in path.as_posix() and own_tests(path.relative_to(ROOT), ROOT)]
-    listed, drawn, seen = equivalents(), [], Counter[tuple[str, str, str]]()
-    for edit in (edit for path in named for edit in effective(path, listed)):
-        text = edit.path, edit.before, edit.after
-        seen[text] += 1
-        drawn.append((sha256(repr((seed, text, seen[text])).encode()).hexdigest(), edit))
+    known = equivalents()
+    drawn = [turn for path in named for turn in turns(path, seed, known)]
     return [edit for _, edit in sorted(drawn, key=lambda turn: turn[0])[:count]]
 
 
