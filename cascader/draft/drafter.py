@@ -20,6 +20,7 @@ from cascader.draft.climb import Costs, Moves, climb, climbed
 from cascader.draft.draft import Draft
 from cascader.draft.group_moves import Groups, Neighbourhood, divisions
 from cascader.draft.job_costs import Overlap
+from cascader.draft.packing import Packed, packed_closer
 from cascader.draft.placement import Placement
 from cascader.draft.placer import Placer
 from cascader.draft.trials import Trials
@@ -45,6 +46,8 @@ _CLIMBED = 2
 """Drafts for a budget that a judge has changed, the best first: where one leads to no further change, another may."""
 HOPE = Fraction(1, 500)
 """The part of the expected cycles that a change may add and still be judged: expectations of neighbours are off by as much."""
+_LOOSE = Fraction(101, 100)
+"""Bytes that addresses need, as a multiple of the least live ones, above which groups are looked for that pack closer."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
@@ -268,4 +271,10 @@ class Drafter:
         smallest = self.placement.smallest(tuple(groups), moves)
         trials = [(self._placer.trial(one, addresses, [], peak), peak) for one, (peak, addresses) in smallest.items()]
         draft, peak = min(((trial, peak) for trial, peak in trials if trial is not None), key=lambda pair: pair[0].cycles)
+        if peak > least * _LOOSE:
+            start = Packed(draft.part_groups, peak)
+            closer = packed_closer(start, least, self.placement, self._neighbourhood.of, self._options.moves)
+            addresses = self.placement.searched(closer.groups, self._options.moves)[1]
+            packed = None if closer is start else self._placer.trial(closer.groups, addresses, [], closer.peak)
+            draft, peak = (draft, peak) if packed is None else (packed, closer.peak)
         return self._placer.finished(draft, peak), peak

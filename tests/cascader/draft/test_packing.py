@@ -1,0 +1,78 @@
+"""Packing: groups nearby that fit into fewer bytes are found, and never more bytes than without the walk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from unittest.mock import patch
+
+from hypothesis import given, settings
+from row_graphs import row_graphs
+from scheduling import network
+from toy_costs import ToyCosts
+
+from cascader.draft import packing
+from cascader.draft.drafter import Drafter, DraftOptions
+from cascader.draft.group_moves import Groups, Neighbourhood
+from cascader.draft.packing import Packed, packed_closer
+from cascader.draft.placement import Placement
+from cascader.ethosu.network.rows import row_graph
+from cascader.graph.row_graph import RowGraph
+from cascader.plan.depth_first import DepthFirstScheduler, Group
+from cascader.plan.plans import Planner, PlanOptions
+
+PLANS = PlanOptions(stripe_rows=(1, 2, 4), inner_rows=(1,), group_length=6)
+MOVES = 30
+
+
+def whole(graph: RowGraph) -> Groups:
+    return tuple(Group(number, number, part.rows) for number, part in enumerate(graph.parts))
+
+
+@settings(max_examples=60)
+@given(row_graphs(5, max_rows=5))
+def test_it_ends_where_no_change_of_what_it_found_packs_into_fewer_bytes(graph: RowGraph) -> None:
+    placement = Placement(DepthFirstScheduler(graph), in_place=True)
+    changes = Neighbourhood(graph, (1, 2, 4), (1,)).of
+    start = Packed(whole(graph), placement.searched(whole(graph), MOVES)[0])
+    with patch.object(packing, "_PLACED", 10_000):
+        found = packed_closer(start, 0, placement, changes, MOVES)
+    assert found.peak == placement.searched(found.groups, MOVES)[0] <= start.peak
+    assert found is start or found.peak < start.peak
+    assert all(placement.searched(other, MOVES)[0] >= found.peak for other in changes(found.groups))
+
+
+def test_it_stops_at_the_bytes_that_are_enough_and_after_so_many_groups() -> None:
+    graph = row_graph(network("tiny_residual"))
+    asked = list[Groups]()
+
+    class Counted(Placement):
+        """Notes what is placed."""
+
+        def _searched(self, groups: Groups, moves: int) -> tuple[int, tuple[int, ...]]:
+            asked.append(groups)
+            return super()._searched(groups, moves)
+
+    def changes(groups: Groups) -> Iterator[Groups]:
+        return Neighbourhood(graph, (1, 2, 4), (1,)).of(groups)
+
+    placement = Counted(DepthFirstScheduler(graph), in_place=True)
+    start = Packed(whole(graph), 1 << 30)
+    assert packed_closer(start, 1 << 29, placement, changes, MOVES).peak < 1 << 30
+    assert len(asked) == 1
+    with patch.object(packing, "_PLACED", 3):
+        packed_closer(start, 0, placement, changes, MOVES)
+    assert len(asked) <= 3
+
+
+@settings(max_examples=40)
+@given(row_graphs(5, max_rows=5))
+def test_the_smallest_arena_is_never_larger_with_it(graph: RowGraph) -> None:
+    scheduler = DepthFirstScheduler(graph)
+
+    def smallest() -> int:
+        table = Planner(scheduler, ToyCosts(), PLANS).table()
+        return Drafter(scheduler, ToyCosts(), table, PLANS, DraftOptions(moves=MOVES)).smallest.memory
+
+    found = smallest()
+    with patch.object(packing, "_PLACED", 0):
+        assert found <= smallest()
