@@ -20,7 +20,7 @@ from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.pipeline import schedule, simulate_schedule
 from npu_testbed.settings import TriedValues, choice, with_setting
-from npu_testbed.sweeps import Answer, Point, Result, Space, points_of, run, sweep
+from npu_testbed.sweeps import Answer, Result, Space, SweepPoint, points_of, run, sweep
 from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.sweep_tables import best_table, deadline_table, enough
 from npu_testbed.views.sweep_plot import COLOURS, sweep_svg
@@ -119,10 +119,10 @@ class StoppedError(Exception):
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     points = points_of(space(6000, 7000, None))
-    asked: list[Point] = []
+    asked: list[SweepPoint] = []
     work = run.answer_of
 
-    def counted(point: Point) -> Answer:
+    def counted(point: SweepPoint) -> Answer:
         if len(asked) == 2:
             raise StoppedError
         asked.append(point)
