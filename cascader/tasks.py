@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from functools import partial
 from hashlib import sha256
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -16,11 +17,16 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
 from cascader.ethosu.search.task import Origin, Task
-from cascader.ethosu.spill.spills import Spills
 from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, vela_tools
 from npu_model.accelerator import accelerator
+from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+if TYPE_CHECKING:
+    from cascader.ethosu.spill import spills
+else:
+    spills = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
 
 
 class TaskTerms(Struct, frozen=True):
@@ -63,8 +69,8 @@ def network_task(
     spilled = () if outer is None else (spill_home(network, outer.memory, outer.port),)
     system = on_ports(system, (*network.homes, *spilled))
     replay = Replayer(cycles, system, terms.timing)
-    spills = None if outer is None else Spills(outer)
-    return Task(network, accelerator(device).name, system, replay, origin(system), terms.options, homes=wanted, spills=spills)
+    may_spill = None if outer is None else spills.Spills(outer)
+    return Task(network, accelerator(device).name, system, replay, origin(system), terms.options, homes=wanted, spills=may_spill)
 
 
 def _others(source: ModelSource, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:

@@ -6,6 +6,8 @@ Size`` it is the fewest bytes of those schedules that are no larger and no slowe
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
@@ -14,11 +16,16 @@ from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, CompileOptions
 from npu_testbed.compilation.peer import PeerFigures
-from npu_testbed.frontiers import FrontierPoint, replayed_frontier
 from npu_testbed.progress import Progress
 from npu_testbed.scheduling import OPTIMISE, choice_of, with_effort
+
+if TYPE_CHECKING:
+    from npu_testbed import frontiers
+else:
+    frontiers = later("npu_testbed.frontiers")  # only the smallest schedule that is as fast as Vela's is looked for on a frontier
 
 SIZE = OPTIMISE[1]
 
@@ -31,10 +38,10 @@ def fits(figures: PeerFigures, bound: int | None) -> bool:
 def shortfall(ours: PeerFigures, vela: PeerFigures, options: CompileOptions, bound: int | None) -> str:
     """The clause that says in what ours breaks the promise; "" if it is kept, or if Vela's does not keep to the arena size.
 
-    >>> vela = Figures(16000, 1000)
-    >>> shortfall(Figures(16000, 1001), vela, CompileOptions(), None), shortfall(Figures(16016, 1000), vela, CompileOptions(), None)
+    >>> vela, asked = PeerFigures(16000, 1000), CompileOptions()
+    >>> shortfall(PeerFigures(16000, 1001), vela, asked, None), shortfall(PeerFigures(16016, 1000), vela, asked, None)
     ('takes 1,001 cycles and Vela 1,000', 'needs 16,016 bytes and Vela 16,000')
-    >>> shortfall(Figures(20000, 900), vela, CompileOptions(), 20000), shortfall(Figures(16000, 1001), vela, CompileOptions(), 12000)
+    >>> shortfall(PeerFigures(20000, 900), vela, asked, 20000), shortfall(PeerFigures(16000, 1001), vela, asked, 12000)
     ('', '')
     """
     if not fits(vela, bound):
@@ -89,11 +96,11 @@ def _smallest_as_fast(task: Task, options: CompileOptions, vela: PeerFigures, pr
     progress(f"Scheduling {task.provenance.model}")
     with workers(processes_for(len(task.network.graph.parts), options.processes), takes_part=True) as executor:
         found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
-        frontier = replayed_frontier(task, found, executor, (vela.memory,), (vela.cycles,), progress)
+        frontier = frontiers.replayed_frontier(task, found, executor, (vela.memory,), (vela.cycles,), progress)
     return _least(frontier.at_most(vela.cycles), vela).schedule
 
 
-def _least(point: FrontierPoint | None, vela: PeerFigures) -> FrontierPoint:
+def _least(point: frontiers.FrontierPoint | None, vela: PeerFigures) -> frontiers.FrontierPoint:
     if point is None or point.memory > vela.memory:
         raise InputError(f"No schedule was found that takes at most Vela's {vela.cycles} cycles in its {vela.memory} bytes.")
     return point

@@ -1,12 +1,19 @@
 """Functional execution of Programs: the tensors that the NPU computes, bit for bit."""
 
-from sim.functional.boxes import ElementBox, boxes
-from sim.functional.defined import require_defined
-from sim.functional.execute import OnOperation, execute
-from sim.functional.filters import FilterCache
-from sim.functional.memory import RegionBytes
-from sim.functional.network import NetworkState, OnCpu, is_copy, run, runs_here
-from sim.functional.regions import Store
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from npu_model.front import front
+
+if TYPE_CHECKING:
+    from sim.functional.boxes import ElementBox, boxes
+    from sim.functional.defined import require_defined
+    from sim.functional.execute import OnOperation, execute
+    from sim.functional.filters import FilterCache
+    from sim.functional.memory import RegionBytes
+    from sim.functional.network import NetworkState, OnCpu, is_copy, run, runs_here
+    from sim.functional.regions import Store
 
 __all__ = [
     "ElementBox",
@@ -23,3 +30,17 @@ __all__ = [
     "run",
     "runs_here",
 ]
+
+# Whether reads are defined is asked of every compiled network, the rest of those alone that are run.
+__getattr__ = front(
+    __name__,
+    {
+        "sim.functional.boxes": ["ElementBox", "boxes"],
+        "sim.functional.defined": ["require_defined"],
+        "sim.functional.execute": ["OnOperation", "execute"],
+        "sim.functional.filters": ["FilterCache"],
+        "sim.functional.memory": ["RegionBytes"],
+        "sim.functional.network": ["NetworkState", "OnCpu", "is_copy", "run", "runs_here"],
+        "sim.functional.regions": ["Store"],
+    },
+)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from typing import TYPE_CHECKING
 
 from msgspec import Struct, field
 from msgspec.structs import replace
@@ -19,11 +20,17 @@ from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.proven import Proof
-from cascader.ethosu.spill.spills import Spills, spilled_forms
-from cascader.ethosu.spill.staged_ends import staged_ends
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.brief import Brief
+from npu_model.front import later
 from npu_model.memory.system import MemorySystem
+
+if TYPE_CHECKING:
+    from cascader.ethosu.spill import spills as spilling
+    from cascader.ethosu.spill import staged_ends as staging
+else:
+    spilling = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
+    staging = later("cascader.ethosu.spill.staged_ends")  # the same
 
 __all__ = ["Choice", "Origin", "Point", "Price", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
@@ -115,7 +122,7 @@ class Task(Brief, frozen=True):
     options: CascadeOptions = field(default_factory=CascadeOptions)
     others: tuple[Origin, ...] = ()
     homes: tuple[Wanted, ...] = ()
-    spills: Spills | None = None
+    spills: spilling.Spills | None = None
 
     def variants(self, spread: Spread = one_by_one, show: Show = silent) -> tuple[Origin, ...]:
         """Every network as it is searched; ``spread`` makes some of them elsewhere."""
@@ -134,14 +141,14 @@ class Task(Brief, frozen=True):
         always = [form for _, form in named]
         plain = next((form.network for form in made if not form.smaller), None)
         if self.homes and plain is not None and always:
-            ends = staged_ends(plain, self.homes, self.system, find_accelerator(self.accelerator))
+            ends = staging.staged_ends(plain, self.homes, self.system, find_accelerator(self.accelerator))
             yield from (replace(origin, network=form, name="staged ends") for form in ends)
         placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed, name="constants moved")
         yield from (replace(origin, network=placed, smaller=True, name=form.name) for form, placed in homed if form.smaller)
         if self.spills is not None:
-            found = spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
+            found = spilling.spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
             yield from (replace(origin, network=form, smaller=True, name="spilled") for form in found)
 
     def within(self, budget: int | None, *, smallest: bool) -> Task:
