@@ -13,7 +13,7 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.job.staging import staged_bytes, weight_ranges, with_staged_weights
-from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
+from cascader.ethosu.job.stripes import BufferPlace, form, stripe, whole
 from cascader.ethosu.network.network import ARENA, CONSTANTS, EthosuPart
 from cascader.ethosu.verify.windows import rows_read
 from cascader.graph.row_graph import RowPart
@@ -95,6 +95,35 @@ def anywhere(payload: EthosuPart) -> dict[str, BufferPlace]:
     """Places in which nothing rolls."""
     names = {payload.ifm, payload.ofm, payload.ifm2 or payload.ifm}
     return {name: BufferPlace(0, 1, 1 << 40) for name in names}
+
+
+def behind(feature_map: FeatureMap | None, offset: int) -> FeatureMap | None:
+    """The map with all its tiles so many bytes lower."""
+    if feature_map is None or not offset:
+        return feature_map
+    bases = tuple(base - offset if rows else base for base, rows in zip(feature_map.tiles.bases, (1, 0, 0, 0), strict=True))
+    return replace(feature_map, tiles=replace(feature_map.tiles, bases=bases))
+
+
+@pytest.mark.parametrize("rolling", [False, True])
+def test_stripes_of_one_form_are_one_kernel_but_for_where_their_maps_lie(rolling: bool) -> None:  # noqa: FBT001  # a parameter of the test
+    """Rows of a part in twos, and all of it: the maps of equal forms lie as far apart as their offsets say."""
+    shared = 0
+    for name, index in striped_parts():
+        payload, part = payload_of(name, index), graph_of(name).parts[index]
+        places = anywhere(payload)
+        if rolling:
+            ofm = payload.operation.ofm
+            places[payload.ofm] = BufferPlace(0, 4, abs(payload.axis.step(ofm)))
+        found: dict[object, KernelOperation] = {}
+        rows = [(start, min(start + 2, part.rows)) for start in range(0, part.rows, 2)]
+        for start, end in [*rows, (0, part.rows)] if not rolling else rows:
+            key, (ifm, ofm_at, ifm2) = form(payload, start, end, places)
+            made = stripe(payload, start, end, places)
+            own = made.having(ifm=behind(made.ifm, ifm), ofm=behind(made.ofm, ofm_at), ifm2=behind(made.ifm2, ifm2))
+            shared += key in found
+            assert found.setdefault(key, own) == own
+    assert shared > 2 * len(striped_parts())
 
 
 # A stripe run by itself.
