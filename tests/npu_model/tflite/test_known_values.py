@@ -38,3 +38,29 @@ def test_a_range_has_the_numbers_up_to_its_end_in_either_direction() -> None:
         made = graph.tensor("range", expected.shape, "int32", None)
         graph.operator("RANGE", [graph.constant(f"c{number}", value) for number, value in enumerate((start, stop, step))], (made,))
         assert known_values(RecordReader(graph.finish([x], [made])))[made] == expected.tobytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "operands", "options", "expected"),
+    [
+        ("FILL", ([2, 3], 7), "", np.full((2, 3), 7)),
+        ("TILE", ([[1, 2]], [2, 3]), "TileOptions", np.tile([[1, 2]], (2, 3))),
+        ("BROADCAST_TO", ([4, 5], [3, 2]), "", np.broadcast_to([4, 5], (3, 2))),
+    ],
+)
+def test_what_grows_is_worked_out_where_it_is_small(code: str, operands: tuple[object, ...], options: str, expected: np.ndarray) -> None:
+    graph = Graph()
+    x, made = graph.tensor("image", (1, 4, 4, 8)), graph.tensor("made", expected.shape, "int32", None)
+    graph.operator(code, [graph.constant(f"c{number}", value) for number, value in enumerate(operands)], (made,), options)
+    assert known_values(RecordReader(graph.finish([x], [made])))[made] == expected.astype(np.int32).tobytes()
+
+
+@pytest.mark.parametrize(
+    ("code", "operands"),
+    [("FILL", ([1 << 20, 1 << 10], 7)), ("TILE", ([[1, 2]], [1 << 20, 1 << 10])), ("BROADCAST_TO", ([4, 5], [1 << 30, 2]))],
+)
+def test_what_grows_beyond_all_bounds_is_left_to_its_operator(code: str, operands: tuple[object, ...]) -> None:
+    graph = Graph()
+    x, made = graph.tensor("image", (1, 4, 4, 8)), graph.tensor("made", (2, 2), "int32", None)
+    graph.operator(code, [graph.constant(f"c{number}", value) for number, value in enumerate(operands)], (made,))
+    assert known_values(RecordReader(graph.finish([x], [made]))) == {}
