@@ -16,9 +16,10 @@ from math import prod
 
 from tabulate import tabulate
 
+from cascader.ethosu.search.effort import EFFORTS
 from npu_model.errors import InputError
 from npu_testbed.legalise import load_task
-from npu_testbed.scheduling import EFFORTS, choice_of
+from npu_testbed.scheduling import choice_of
 
 
 def measure(source: str, budget: int) -> list[tuple[int, float]]:

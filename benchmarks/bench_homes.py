@@ -170,7 +170,7 @@ def picture(found: Found) -> str:
     """The bytes of each network in every convention, on one logarithmic axis."""
     sizes = [row["bytes"] for rows in found.values() for row in rows.values() if "bytes" in row]
     bottom = _TOP + _STEP * len(found)
-    x = svg.Axis(min(sizes) * 0.8, max(sizes) * 1.2, _LEFT, _WIDTH - 40, unit=1024, logarithmic=True)
+    x = svg.PlotAxis(min(sizes) * 0.8, max(sizes) * 1.2, _LEFT, _WIDTH - 40, unit=1024, logarithmic=True)
     body = [svg.text(20, 34, "Bytes of the arena: ours (smallest) and Vela Size", size=17)]
     names = {"vela": "Vela Size", "rows": "ours, nothing done twice", "again": "ours, with recompute"}
     for number, (side, label) in enumerate(names.items()):
