@@ -18,7 +18,7 @@ from npu_model.accelerator import accelerator, accelerator_names
 from npu_model.cost.block_jobs import block_jobs
 from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
 from npu_model.cost.flat_operation import flat_decoding
-from npu_model.cost.mac_activity import mac_activity
+from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
 from npu_model.program import (
     AccumulatorFormat,
     ActivationKind,
@@ -121,6 +121,16 @@ def test_dot_products_of_whole_ublocks_keep_every_mac_busy(macs: int, block: Sha
     found = mac_activity(conv(block, block, ifm_depth=32, kernel=Kernel(side, side)), accelerator(f"ethos-u55-{macs}"))
     assert found.dot_products * macs == block.elements * taps * 32
     assert found.active == found.dot_products
+
+
+def test_dot_products_are_of_convolutions_alone_a_tap_a_cycle_where_channels_stay_apart() -> None:
+    device = accelerator("ethos-u55-128")
+    depthwise = replace(conv(BLOCK, BLOCK, kernel=Kernel(3, 3)), kind=OperationKind.DEPTHWISE)
+    assert mac_activity(depthwise, device).dot_products == 8 * 4 * 2 * 9
+    assert mac_activity(of_type(depthwise, INT16), device).dot_products == 8 * 4 * 2 * 9 * 2
+    pool = mac_activity(max_pool(BLOCK, BLOCK), device)
+    assert pool.active > pool.dot_products == 0
+    assert mac_activity(elementwise(ElementwiseKind.ADD), device) == NO_ACTIVITY
 
 
 def test_the_activity_of_a_kernel_is_that_of_its_blocks() -> None:
