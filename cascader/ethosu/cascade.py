@@ -39,6 +39,18 @@ from npu_model.shapes import round_up
 from npu_model.timing import TimingParameters
 
 
+def rooms(least: int, limit: int) -> Iterator[int]:
+    """Bytes of arenas from ``least`` up to less than ``limit``, each about an eleventh larger than the one before.
+
+    >>> list(rooms(1000, 1300))
+    [1008, 1104, 1216]
+    """
+    room = round_up(least, ALIGNMENT)
+    while room < limit:
+        yield room
+        room += round_up(room // 11, ALIGNMENT)
+
+
 def _parts_beside_each_other(graph: RowGraph) -> int:
     """The most parts of which each makes some columns of one tensor, row by row: a group holds all of them, or cuts nothing before them."""
     alike = Counter((part.outputs, part.maps) for part in graph.parts if part.most_rows)
@@ -150,6 +162,19 @@ class Cascader:
             yield self.in_blocks(draft)
             again = self.drafter.again(draft, limit)
             if again is not None:
+                yield self.in_blocks(again)
+
+    def in_less_room(self, other: Cascader, draft: Draft, limit: int) -> Iterator[Draft]:
+        """The groups of a draft with the copies that another cascader of the network has best in arenas of less than ``limit`` bytes.
+
+        Each is made in the blocks that are best there, and in those that are best here. Copies on their way hold up kernels, which nothing
+        that is expected knows well: fewer may be faster. The arenas are the same for every limit: what is found for a smaller one is not
+        missed for a larger one.
+        """
+        for room in rooms(self.drafter.placement.greedily(draft.part_groups)[0], limit):
+            again = other.drafter.again(draft, room)
+            if again is not None:
+                yield other.in_blocks(again)
                 yield self.in_blocks(again)
 
     def regrouped(self, limit: int, target: int, judge: Costs[Draft], most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import TypeVar
 
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
@@ -86,19 +88,40 @@ MOST_STARTS = 2
 """Drafts of a form that were made for other costs and are changed by replays."""
 
 
+class _Start(Struct, frozen=True, order=True):
+    """A replayed draft that was made for other costs: the fewest cycles come first, then the fewest bytes, then what was found first."""
+
+    cycles: int
+    memory: int
+    number: int
+    draft: Draft
+    other: Cascader
+
+
 def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
     """The drafts for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these.
 
-    The replays take ``effort`` cycles at most.
+    If the copies that the fastest one has in less room are faster, that comes first. The replays take ``effort`` cycles at most.
     """
-    found: dict[tuple[object, int], tuple[Draft, int]] = {}
-    for other in form.others:
-        for draft in form.cascader.made_for(other, limit):
+
+    def replayed(drafts: Iterable[tuple[Draft, Cascader]]) -> list[_Start]:
+        nonlocal effort
+        found: dict[tuple[object, int], _Start] = {}
+        for draft, other in drafts:
             key = draft.runs, draft.cycles
-            if draft.memory <= limit and key not in found and effort > 0:
-                found[key] = draft, form.judge(judge).cycles(draft)
-                effort -= found[key][1]
-    return tuple(sorted(found.values(), key=lambda one: (one[1], one[0].memory))[:MOST_STARTS])
+            if effort <= 0:
+                break
+            if draft.memory <= limit and key not in found:
+                found[key] = _Start(form.judge(judge).cycles(draft), draft.memory, len(found), draft, other)
+                effort -= found[key].cycles
+        return sorted(found.values())
+
+    starts = replayed((draft, other) for other in form.others for draft in form.cascader.made_for(other, limit))[:MOST_STARTS]
+    if starts:
+        first = starts[0]
+        less = replayed((draft, first.other) for draft in form.cascader.in_less_room(first.other, first.draft, limit))
+        starts = [*(one for one in less[:1] if one.cycles < first.cycles), *starts]
+    return tuple((one.draft, one.cycles) for one in starts)
 
 
 class LinePlace(Struct, frozen=True):

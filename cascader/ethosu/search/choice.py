@@ -38,8 +38,11 @@ from npu_model.errors import InputError
 _UNBOUNDED = 1 << 60
 
 
-EVEN = Fraction(201, 200)
-"""Largest multiple of the best schedule's cycles (or bytes, if these count) at which another one is changed by replays, too."""
+EVEN = Fraction(105, 100)
+"""Largest multiple of the best draft's cycles (or bytes, if these count) at which another one is changed by replays, too.
+
+Other blocks saved up to a tenth of a small network's cycles. How many are changed is a matter of :class:`Effort`.
+"""
 
 
 class Aim(Struct, frozen=True):

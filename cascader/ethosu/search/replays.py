@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
+from fractions import Fraction
 from itertools import accumulate
 from math import inf
 
@@ -115,15 +116,23 @@ USUAL_OTHERS = 15
 """Replays that these are expected to take: where they are not affordable, as of a large network, there are none."""
 
 
-def starting_places(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
-    """The form of the fastest draft of at most ``limit`` bytes, with that limit.
+MOST_FORMS = 2
+"""Forms that have other starts."""
 
-    None if its options have no other costs, or if their replays would take more than :data:`OTHERS`.
+SECOND = Fraction(101, 100)
+"""Largest multiple of the fewest replayed cycles at which the fastest draft of another form is close enough for that."""
+
+
+def starting_places(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
+    """The forms of the fastest drafts of at most ``limit`` bytes, with that limit: the fastest form, and the next one if it is close.
+
+    None if the options have no other costs, or if their replays would take more than :data:`OTHERS`.
     """
-    fastest = min((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory), default=None)
-    if fastest is None or USUAL_OTHERS * fastest.cycles > OTHERS:
+    fitting = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
+    if not fitting or USUAL_OTHERS * fitting[0].cycles > OTHERS:
         return []
-    return [(fastest.form, limit)] if fastest.form.options.other_costs else []
+    forms = dict.fromkeys(one.form for one in fitting if one.cycles <= SECOND * fitting[0].cycles)
+    return [(form, limit) for form in forms if form.options.other_costs][:MOST_FORMS]
 
 
 def started_otherwise(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Replayed, ...]:

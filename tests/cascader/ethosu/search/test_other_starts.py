@@ -1,0 +1,92 @@
+"""Other starts: drafts that are best for other costs, and their groups with the copies of less room, which a larger budget has, too."""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import pairwise
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from scheduling import DEFAULT, network
+
+from cascader import schedule
+from cascader.draft.draft import Draft
+from cascader.ethosu.cascade import rooms
+from cascader.ethosu.job.schedule import Provenance
+from cascader.ethosu.judge.replay import Replayer
+from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.search.calls import other_starts
+from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
+from cascader.ethosu.verify.check import check_schedule
+from npu_testbed.memory_options import MemoryOptions
+from sim import quick_cycles
+from validation.zoo import build
+
+SYSTEM = MemoryOptions().memory_system()
+LIMIT = 12_000
+EFFORT = 12_000_000
+
+
+@cache
+def form(number: int = 0) -> Form:
+    return Form(Place(number, 3), network("tiny_residual"), DEFAULT, SYSTEM, CascadeOptions(), Provenance(memory_system=SYSTEM))
+
+
+@cache
+def judge() -> Replayer:
+    return Replayer(quick_cycles, SYSTEM, form().provenance.timing)
+
+
+@given(st.integers(0, 5000), st.integers(0, 5000), st.integers(0, 5000))
+def test_the_rooms_of_a_smaller_limit_are_rooms_of_a_larger_one(least: int, limit: int, more: int) -> None:
+    fewer, all_rooms = list(rooms(least + 1, limit)), list(rooms(least + 1, limit + more))
+    assert all_rooms[: len(fewer)] == fewer
+    assert all(least < room < limit and room % 16 == 0 for room in fewer)
+    assert all(15 * low < 14 * high for low, high in pairwise(fewer))
+
+
+def test_less_room_never_has_more_bytes_and_breaks_no_rule() -> None:
+    cascader, other = form().cascader, form().others[1]
+    (draft, *_) = other.drafter.drafts(LIMIT)
+    found = list(cascader.in_less_room(other, draft, LIMIT))
+    assert found
+    for one in found:
+        assert one.part_groups == draft.part_groups
+        assert one.memory < LIMIT
+        check_schedule(form().schedule(one))
+
+
+def test_starts_are_those_of_other_costs_and_less_room_only_if_that_is_faster() -> None:
+    found = other_starts(form(), LIMIT, judge(), EFFORT)
+    made = [draft for other in form().others for draft in form().cascader.made_for(other, LIMIT) if draft.memory <= LIMIT]
+    fastest = min(form().judge(judge()).cycles(draft) for draft in made)
+    assert [cycles for _, cycles in found] == sorted(cycles for _, cycles in found)
+    assert all(cycles == form().judge(judge()).cycles(draft) and draft.memory <= LIMIT for draft, cycles in found)
+    assert found[0][1] <= fastest
+    assert fastest in [cycles for _, cycles in found]
+
+
+def test_without_effort_nothing_is_replayed() -> None:
+    assert other_starts(form(), LIMIT, judge(), 0) == ()
+
+
+@pytest.mark.parametrize(("second", "wanted"), [(SECOND, [0, 1]), (SECOND + 1, [0])])
+def test_the_second_form_has_other_starts_if_it_is_nearly_as_fast(second: float, wanted: list[int]) -> None:
+    def made(number: int, cycles: int, memory: int = 96) -> Replayed:
+        return Replayed(form(number), Draft(b"", b"", b"", b"", memory, cycles), cycles)
+
+    found = [made(1, int(1000 * second)), made(0, 1000), made(0, 1001), made(2, 1009, memory=9600)]
+    assert [place[0].place.number for place in starting_places(found, 960)] == wanted
+    many = [made(number, 1000 + number) for number in range(3)]
+    assert len(starting_places(many, 960)) == MOST_FORMS
+    assert starting_places([made(0, EFFORT)], 960) == []
+
+
+def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:
+    """At 10,816 bytes another draft is faster as it is made, and slower once replays have chosen its blocks."""
+    model = build("tiny_residual")
+    some, more = (schedule(model, DEFAULT, SYSTEM, budget, quick_cycles).point.cycles for budget in (9_744, 10_816))
+    assert more <= some
