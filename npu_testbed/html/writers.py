@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu_model.program import ByteRange, DmaOperation, FeatureMap
-from sim.functional import boxes
+from sim.functional.boxes import boxes
 
 Place = FeatureMap | ByteRange
 """Bytes that an operation reads or writes."""

@@ -18,7 +18,8 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import ByteRange, DmaOperation, FeatureMap, KernelOperation, Operation, Program, Region, RegionRole, Tiles
 from sim.device.bus import Bus, BusError
 from sim.device.commands import Commands
-from sim.functional import FilterCache, RegionBytes, Store, execute
+from sim.functional import FilterCache, RegionBytes, Store
+from sim.functional.execute import execute
 from sim.functional.hazards import require_no_hazard
 
 COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM, MEM2MEM_WRITE = 0, 1, 2, 3, 4, 8, 9

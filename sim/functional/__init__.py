@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 from npu_model.front import front
 
 if TYPE_CHECKING:
-    from sim.functional.boxes import ElementBox, boxes
+    from sim.functional.boxes import ElementBox
     from sim.functional.defined import require_defined
-    from sim.functional.execute import OnOperation, execute
+    from sim.functional.execute import OnOperation
     from sim.functional.filters import FilterCache
     from sim.functional.memory import RegionBytes
     from sim.functional.network import NetworkState, OnCpu, is_copy, run, runs_here
@@ -23,8 +23,6 @@ __all__ = [
     "OnOperation",
     "RegionBytes",
     "Store",
-    "boxes",
-    "execute",
     "is_copy",
     "require_defined",
     "run",
@@ -35,9 +33,9 @@ __all__ = [
 __getattr__ = front(
     __name__,
     {
-        "sim.functional.boxes": ["ElementBox", "boxes"],
+        "sim.functional.boxes": ["ElementBox"],
         "sim.functional.defined": ["require_defined"],
-        "sim.functional.execute": ["OnOperation", "execute"],
+        "sim.functional.execute": ["OnOperation"],
         "sim.functional.filters": ["FilterCache"],
         "sim.functional.memory": ["RegionBytes"],
         "sim.functional.network": ["NetworkState", "OnCpu", "is_copy", "run", "runs_here"],

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 import xml.etree.ElementTree as ET
 from functools import cache
 
@@ -131,7 +130,7 @@ def test_a_comparison_does_not_start_the_engine_whose_twin_is_equal_to_the_cycle
     def started(*_: object) -> None:
         raise AssertionError("The engine was started.")
 
-    monkeypatch.setattr(sys.modules["sim.replay"], "run_engine", started)
+    monkeypatch.setattr("sim.engine.engine.run_engine", started)
     system = module.MemoryOptions().memory_system()
     task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
     with workers(1) as executor:

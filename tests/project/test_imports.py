@@ -122,3 +122,13 @@ def test_no_module_needs_one_that_needs_it_not_even_for_its_types() -> None:
 )
 def test_a_circle_is_found(edges: dict[str, set[str]], found: list[str]) -> None:
     assert circle(edges) == found
+
+
+def test_no_front_has_a_name_that_is_its_modules_own() -> None:
+    """Importing the module sets that attribute of the package to the module, so that who asks later gets no function."""
+    for path in (ROOT / name for name in files() if name.endswith("__init__.py")):
+        for call in (node for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))) if isinstance(node, ast.Call)):
+            tables = [one for one in call.args if isinstance(one, ast.Dict)] if getattr(call.func, "id", "") == "front" else []
+            for key, names in ((key, names) for table in tables for key, names in zip(table.keys, table.values, strict=True)):
+                given = {one.value for one in ast.walk(names) if isinstance(one, ast.Constant)}
+                assert not isinstance(key, ast.Constant) or str(key.value).rpartition(".")[2] not in given, path

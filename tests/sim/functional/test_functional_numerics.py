@@ -41,8 +41,9 @@ from npu_model.program import (
     Upscale,
 )
 from npu_model.shapes import Shape3D
-from sim.functional import RegionBytes, execute, run
+from sim.functional import RegionBytes, run
 from sim.functional.elementwise import leading_zeros
+from sim.functional.execute import execute
 from sim.functional.pooling import round_half_away, truncated
 from sim.functional.rescale import rescale, shift_right, wrap32
 
