@@ -9,11 +9,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from msgspec.structs import replace
+
 from cascader.draft.climb import climbed, from_place
-from cascader.draft.draft import JOB, Draft, lines
+from cascader.draft.draft import ADDRESS, BUFFER, COPY, JOB, OUTSIDE, PLACE, SIZE, Draft, lines
 from cascader.draft.replayed_moves import Block, alike, block_of, changed_copies, copy_count, in_block
 from cascader.ethosu.judge.replay import Replay
 from cascader.ethosu.search.form import Form
+from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
 
 BLOCKS = 8
 """Blocks that are tried for each part, those that are estimated to be fastest."""
@@ -68,4 +72,13 @@ def with_replayed_copies(form: Form, draft: Draft, cycles: int, judge: Replay, e
         return changed_copies(best, judged[-1] if judged else 0)
 
     asked, most = form.judge(judge), effort // max(cycles, 1)
-    return climbed(draft, cycles, moves, lambda some: map(asked.cycles, some), most if most >= copy_count(draft) else 0)
+    found, fewest = climbed(draft, cycles, moves, lambda some: map(asked.cycles, some), most if most >= copy_count(draft) else 0)
+    return replace(found, memory=used_bytes(form, found)), fewest
+
+
+def used_bytes(form: Form, draft: Draft) -> int:
+    """Bytes of the arena that a draft's buffers and copies reach: fewer than before where a copy was left out."""
+    places, copies = lines(draft.places, PLACE), lines(draft.copies, COPY).tolist()
+    inside = places[places[:, BUFFER] != OUTSIDE]
+    ends = [address + form.cascader.cost.constant_bytes(part) for _, address, part, _ in copies]
+    return round_up(max([int((inside[:, ADDRESS] + inside[:, SIZE]).max(initial=0)), *ends]), ALIGNMENT)

@@ -8,6 +8,7 @@ from itertools import pairwise
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader import schedule
@@ -19,6 +20,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.calls import other_starts
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.replayed_changes import used_bytes
 from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
 from cascader.ethosu.verify.check import check_schedule
 from npu_testbed.memory_options import MemoryOptions
@@ -90,3 +92,10 @@ def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:
     model = build("tiny_residual")
     some, more = (schedule(model, DEFAULT, SYSTEM, budget, quick_cycles).point.cycles for budget in (9_744, 10_816))
     assert more <= some
+
+
+@pytest.mark.parametrize("limit", [6_000, 9_744, 12_000, 40_000])
+def test_a_draft_has_the_bytes_that_it_uses_and_no_more_without_its_copies(limit: int) -> None:
+    for draft in form().cascader.drafts_at(limit):
+        assert used_bytes(form(), draft) == draft.memory
+        assert used_bytes(form(), replace(draft, copies=b"")) <= draft.memory
