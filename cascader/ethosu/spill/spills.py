@@ -15,6 +15,7 @@ from cascader.ethosu.spill.carried import CarriedCut
 from cascader.ethosu.spill.choice import Spiller
 from npu_model.accelerator import Accelerator
 from npu_model.program.alignment import ALIGNMENT
+from npu_model.shapes import round_up
 
 _OF_BUDGET = ((Fraction(92, 100), Fraction(3, 4)), (Fraction(3, 4), Fraction(1, 2)))
 """Targets of plans: parts of a budget, and of the bytes without spills if that is less. Addresses and copies take more than plans say."""
@@ -42,12 +43,13 @@ class Spills(Struct, frozen=True):
 
     def targets(self, whole: int, least: int) -> tuple[int, ...]:
         """Bytes that plans are to fit, of a network that holds ``whole`` bytes without spills and ``least`` with them."""
-        ladder = [least] if self.smallest else [int(whole * part) for part in _OF_LADDER] + [least]
+        ladder = [] if self.smallest else [int(whole * part) for part in _OF_LADDER]
         if self.budget is not None and not self.smallest:
             ladder = [int(min(self.budget * part, whole * other)) for part, other in _OF_BUDGET]
-            ladder = [least if target < least <= self.budget else target for target in ladder]
-        found = dict.fromkeys(target // ALIGNMENT * ALIGNMENT for target in ladder)
-        return tuple(target for target in found if least <= target < whole)
+        # The forms of the least target are made for every aim: no budget is refused that the smallest schedule meets.
+        lowest = round_up(least, ALIGNMENT)
+        found = dict.fromkeys((*(target // ALIGNMENT * ALIGNMENT for target in ladder), lowest))
+        return tuple(target for target in found if lowest <= target < whole)
 
 
 def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> Iterator[tuple[int, int, Spiller]]:

@@ -9,14 +9,21 @@ import pytest
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.forms.recomputed import planned_bytes, planned_limit
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.network.homes import Outer, wanted_home
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.spill.spills import Spills, spilled_forms
 from cascader.frontends.vela import import_network
+from cascader.search.workers import workers
+from cascader.tasks import TaskTerms, network_task
 from npu_model.accelerator import accelerator
+from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
+from sim import quick_cycles
+from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
 
 SYSTEM = profile("u55_high_end").memory_system()
@@ -92,11 +99,16 @@ def test_nothing_leaves_where_all_of_it_fits() -> None:
 def test_targets_lie_between_what_is_possible_and_what_needs_no_spill() -> None:
     spills = Spills(OUTER)
     assert spills.targets(1600, 320) == (1200, 800, 528, 320)
-    assert spills.within(1000, smallest=False).targets(1600, 320) == (912, 736)
+    assert spills.within(1000, smallest=False).targets(1600, 320) == (912, 736, 320)
     assert spills.within(350, smallest=False).targets(1600, 320) == (320,)
-    assert spills.within(300, smallest=False).targets(1600, 320) == ()
+    assert spills.within(300, smallest=False).targets(1600, 320) == (320,)
     assert spills.within(None, smallest=True).targets(1600, 320) == (320,)
     assert spills.within(None, smallest=True).targets(320, 320) == ()
+
+
+def test_a_least_target_that_ends_between_two_alignments_is_not_left_out() -> None:
+    assert Spills(OUTER).within(None, smallest=True).targets(1600, 313) == (320,)
+    assert Spills(OUTER).within(None, smallest=True).targets(315, 313) == ()
 
 
 def test_spilled_forms_fit_the_targets_of_a_budget() -> None:
@@ -105,6 +117,29 @@ def test_spilled_forms_fit_the_targets_of_a_budget() -> None:
     found = spilled_forms([form], ENDS, Spills(OUTER).within(budget, smallest=False), DEVICE)
     assert found
     assert all(planned_limit(one) <= budget for one in found)
+
+
+@pytest.mark.parametrize("name", ["tiny_residual", "far_skip"])
+def test_every_budget_has_the_forms_of_the_smallest_schedule(name: str) -> None:
+    form, spills = known(name), Spills(OUTER)
+    smallest = spilled_forms([form], ENDS, spills.within(None, smallest=True), DEVICE)
+    assert smallest
+    whole, least = planned_bytes(form, ENDS), spiller(name).least(planned_bytes(form, ENDS))
+    for budget in (least // 2, least - 16, least, least + 16, (least + whole) // 2, whole, 2 * whole):
+        found = spilled_forms([form], ENDS, spills.within(budget, smallest=False), DEVICE)
+        assert all(one in found for one in smallest)
+
+
+def test_the_bytes_of_the_smallest_schedule_are_met_as_a_budget_and_named_where_they_are_not() -> None:
+    """Its rolling plans hold fewer bytes than its groups do alone: nothing left the arena for a budget between the two."""
+    device = "ethos-u55-64"
+    siamese = import_network(build("siamese_batch"), device)
+    task = network_task(siamese, lambda _: Provenance(), device, SYSTEM, quick_cycles, TaskTerms(spill="ext"))
+    with workers(1) as executor:
+        smallest = choose(task, Aim(smallest=True), executor).point
+        assert choose(task, Aim(smallest.memory), executor).point.memory == smallest.memory
+        with pytest.raises(InputError, match=f": {smallest.memory} bytes are the smallest arena reached; allow that much"):
+            choose(task, Aim(smallest.memory - 16), executor)
 
 
 def test_a_network_that_is_offered_no_outer_memory_has_the_forms_that_it_had() -> None:
