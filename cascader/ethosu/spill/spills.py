@@ -21,6 +21,11 @@ _OF_BUDGET = ((Fraction(92, 100), Fraction(3, 4)), (Fraction(3, 4), Fraction(1, 
 """Targets of plans: parts of a budget, and of the bytes without spills if that is less. Addresses and copies take more than plans say."""
 _OF_LADDER = (Fraction(3, 4), Fraction(1, 2), Fraction(1, 3))
 """Targets where no budget is given, as parts of the bytes without spills, beside the least that is possible."""
+_UPWARDS = (Fraction(0), Fraction(1, 16), Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
+"""Parts of the way from the least target to the bytes without spills: the first is taken at which forms are possible.
+
+Groups that fit alone may share a tensor that cannot be cut between them, or hold more together.
+"""
 _FEW = Fraction(5, 4)
 """Multiple of the fewest bytes of any form, without spills, up to which a form may be the one that needs fewest with them."""
 _AHEAD = (16, 8, 4, 1)
@@ -65,9 +70,10 @@ def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, d
 def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
     """Forms of the one of ``forms`` that can do with fewest bytes, its tensors where ``homes`` want them but for those that are spilled."""
     least, whole, spiller = min(_spillers(forms, homes, spills.outer, device), key=lambda found: (*found[:2], found[2].parts))
-    found = dict[tuple[tuple[CarriedCut, ...], int], Network]()
-    for target in spills.targets(whole, least):
-        made = spiller.fitting(target)
-        for one in () if made is None else spiller.possible(made, target, _AHEAD):
+    found, targets = dict[tuple[tuple[CarriedCut, ...], int], Network](), spills.targets(whole, least)
+    for target in targets:
+        rungs = (target,) if target > targets[-1] else [target + int((whole - target) * part) for part in _UPWARDS]
+        fitting = next(((made, rung) for rung in rungs if (made := spiller.fitting(rung)) is not None), None)
+        for one in () if fitting is None else spiller.possible(*fitting, _AHEAD):
             found.setdefault((one.cuts, one.ahead), spiller.placed(one))
     return tuple(found.values())

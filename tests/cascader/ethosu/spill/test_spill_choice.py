@@ -22,6 +22,7 @@ from cascader.tasks import TaskTerms, network_task
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
+from npu_model.shapes import round_up
 from sim import quick_cycles
 from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
@@ -117,6 +118,15 @@ def test_spilled_forms_fit_the_targets_of_a_budget() -> None:
     found = spilled_forms([form], ENDS, Spills(OUTER).within(budget, smallest=False), DEVICE)
     assert found
     assert all(planned_limit(one) <= budget for one in found)
+
+
+def test_forms_of_the_next_target_stand_for_those_of_a_least_one_that_is_not_possible() -> None:
+    form = import_network(build("classifier_uint8"), DEFAULT)
+    one, whole = Spiller(form, (), OUTER, DEVICE), planned_bytes(form)
+    assert one.fitting(round_up(one.least(whole), 16)) is None
+    found = spilled_forms([form], (), Spills(OUTER).within(None, smallest=True), DEVICE)
+    assert found
+    assert min(map(planned_limit, found)) < whole * 3 // 4
 
 
 @pytest.mark.parametrize("name", ["tiny_residual", "far_skip"])
