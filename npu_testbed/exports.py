@@ -15,7 +15,8 @@ from npu_model.export import c_identifier, export_c, export_mlf, export_raw, exp
 from npu_model.export.c_source import StreamedRows
 from npu_model.front import later
 from npu_model.tflite.identifiers import is_tosa
-from npu_testbed.fast_scratch import in_fast_scratch
+from npu_testbed.fast_scratch import in_fast_scratch, require_outer
+from npu_testbed.one_memory import is_scheduled_in_fast_scratch
 from npu_testbed.streaming import cut_in_pace
 
 if TYPE_CHECKING:
@@ -64,6 +65,10 @@ def _check_model(schedule: Schedule, model: bytes) -> None:
         )
 
 
+def _is_parted(schedule: Schedule) -> bool:
+    return is_scheduled_in_fast_scratch(schedule.provenance.memory_system)
+
+
 def _check_asked(source: Schedule | CompiledNetwork, file_format: str, cop_format: str, stream: str, *, fast_scratch: bool) -> None:
     """InputError if the format is unknown, or not the one of an option."""
     if file_format not in (*FORMATS, TIR_C):
@@ -85,7 +90,7 @@ def export(
     name: str = "network",
     model: bytes | None = None,
     cop_format: str = COP_FORMATS[0],
-    fast_scratch: bool = False,
+    fast_scratch: bool | None = None,
     stream: str = "",
 ) -> dict[str, bytes]:
     """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
@@ -94,12 +99,15 @@ def export(
     .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
     constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
     payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. With ``fast_scratch`` the arena is region 2 and
-    what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. ``stream`` names an input that arrives row by
+    what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them; None means so in format tflite if a schedule
+    was made for such a memory mode. ``stream`` names an input that arrives row by
     row, in a ring of as few rows as the jobs need, or with NAME=CYCLES_PER_ROW of as many as a source of that pace needs that never waits:
     the C sources of a schedule then have a job for every few rows, each with the rows that it waits for and those that it frees.
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
+    if fast_scratch is None:
+        fast_scratch = file_format == "tflite" and isinstance(source, Schedule) and _is_parted(source)
     _check_asked(source, file_format, cop_format, stream, fast_scratch=fast_scratch)
     if isinstance(source, Schedule):
         if model is not None:
@@ -110,6 +118,8 @@ def export(
             cut = cut_in_pace(source, stream)
             rows = StreamedRows(cut.until, cut.freed, cut.ring)
             return {file: text.encode("ascii") for file, text in export_c(cut.network, c_identifier(name), rows).items()}
+        if fast_scratch:
+            require_outer(source)
         source = lower(source)
     if fast_scratch:
         source = in_fast_scratch(source)

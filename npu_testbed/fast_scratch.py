@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from msgspec.structs import replace
 
 from cascader.ethosu.job.feature_maps import rebase
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.command_stream import encode_operations
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
@@ -52,11 +53,25 @@ def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
     return replace(network, steps=steps, arena_size=outer, inputs=inputs, outputs=outputs)
 
 
+def require_outer(schedule: Schedule) -> None:
+    """InputError if a tensor has a home of its own in the memory of the schedule's arena: a fast scratch's file has it in another."""
+    system = schedule.provenance.memory_system
+    near = next((home for home in schedule.network.homes if system is not None and home.port == system.port_of(ARENA)), None)
+    if near is not None:
+        raise InputError(
+            f"Tensor {near.tensor!r} lives in {near.memory}, where the fast scratch is, and a file for Dedicated_Sram has all inputs and "
+            "outputs in the outer arena: schedule without its --home, or export with --no-fast-scratch for firmware of your own."
+        )
+
+
 def _check(network: CompiledNetwork) -> None:
     on_cpu = next((step for step in network.steps if isinstance(step, CpuOperator)), None)
     if on_cpu is not None or network.variables:
         what = f"runs {on_cpu.code} on the CPU" if on_cpu is not None else f"keeps state {network.variables[0].name!r}"
-        raise InputError(f"--fast-scratch was given and the network {what}, which is at home in the arena: leave the option out.")
+        raise InputError(
+            f"The network {what}, which is at home in the schedule's arena, and a file for Dedicated_Sram has that in another memory "
+            "than the fast scratch: export with --no-fast-scratch for firmware that keeps region 1 in the fast memory."
+        )
     if any(region.role is RegionRole.FAST_SCRATCH for program in network.programs for region in program.regions):
         raise InputError("--fast-scratch was given and the network has a fast scratch already: leave the option out.")
     inside = next((one for one in (*network.inputs, *network.outputs) if one.region < FIRST_HOME), None)

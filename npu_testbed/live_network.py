@@ -38,7 +38,7 @@ class LiveNetwork(Brief, frozen=True):
 
 
 def live_network(source: str) -> LiveNetwork:
-    """The network of ``source``: a .tflite, ``zoo:NAME``, or a schedule file, whose stream is exported as `npu-testbed export` does.
+    """The network of ``source``: a .tflite, ``zoo:NAME``, or a schedule file, whose stream is exported with its arena as region 1.
 
     InputError if it cannot be read, or the schedule has operators on the CPU and its model is a file that only the user knows.
     """
@@ -60,4 +60,4 @@ def _exported(plan: Schedule, name: str) -> bytes:
             f"{name} leaves operators of {recorded} to the CPU, whose options no schedule holds: write the compiled file with "
             "`npu-testbed export --model`, and run that."
         )
-    return exports.export(plan, name="network", model=original)["network.tflite"]
+    return exports.export(plan, name="network", model=original, fast_scratch=False)["network.tflite"]

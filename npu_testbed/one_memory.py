@@ -10,6 +10,9 @@ from npu_model.memory.system import MemorySystem
 CONSTANTS, ARENA, FAST_SCRATCH = range(3)
 """Base-pointer regions (Vela's use)."""
 
+_PARTED = "feature maps in the fast scratch"
+"""Part of the name of a system whose memory mode has an outer arena, as a schedule records it."""
+
 
 def has_outer_arena(system: MemorySystem) -> bool:
     """Whether the memory mode parts the arena, in an outer memory, from a small fast scratch (Vela's Dedicated_Sram)."""
@@ -22,7 +25,12 @@ def as_scheduled(system: MemorySystem) -> MemorySystem:
         return system
     ports = list(system.region_ports)
     ports[ARENA] = ports[FAST_SCRATCH]
-    return replace(system, region_ports=tuple(ports), name=f"{system.name}, feature maps in the fast scratch")
+    return replace(system, region_ports=tuple(ports), name=f"{system.name}, {_PARTED}")
+
+
+def is_scheduled_in_fast_scratch(system: MemorySystem | None) -> bool:
+    """Whether a schedule's recorded memory system is one that :func:`as_scheduled` made of a memory mode with an outer arena."""
+    return system is not None and _PARTED in system.name
 
 
 def outer_homes(system: MemorySystem, homes: tuple[str, ...]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def export_files(
     *,
     model: str | None = None,
     cop_format: str = "COP1",
-    fast_scratch: bool = False,
+    fast_scratch: bool | None = None,
     stream: str = "",
     progress: Progress = silent,
 ) -> dict[Path, bytes]:

@@ -1,4 +1,4 @@
-"""Two networks that an NPU cannot take whole."""
+"""Networks that an NPU cannot take whole."""
 
 from __future__ import annotations
 
@@ -12,6 +12,14 @@ def cpu_split_network() -> bytes:
     x = net.conv2d(net.input((1, 16, 16, 8), "image"), 16, activation="RELU", name="before")
     x = net.depth_to_space(x, name="on_cpu")
     return net.finish([net.conv2d(x, 8, name="after")])
+
+
+def two_ends_network() -> bytes:
+    """Two inputs of one NPU subgraph; the output of another, behind a CPU operator, is handed on at the place of the second input."""
+    net = PortfolioBuilder("two_ends")
+    first, second = net.input((1, 16, 16, 8), "first"), net.input((1, 32, 32, 4), "second")
+    x = net.depth_to_space(net.conv2d(first, 16, activation="RELU", name="before"), name="on_cpu")
+    return net.finish([net.add(x, net.conv2d(second, 4, name="beside"))])
 
 
 def float_network() -> bytes:

@@ -12,6 +12,7 @@ from npu_model.accelerator import accelerator
 from npu_model.brief import Noted
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.cpu_reason import CpuReason
+from npu_model.compiled.handed_on import check_handed_on
 from npu_model.compiled.resource_variable import COPIES_OF_STATE, ResourceVariable
 from npu_model.compiled.resources import HANDLE, ONCE, resource_variables, uses_resources
 from npu_model.errors import InputError, LimitError
@@ -302,15 +303,12 @@ def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:
 
 
 def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Stream]) -> _Places:
-    """Where each tensor lies; InputError if NPU operators hand on tensors outside the arena to each other, or to the CPU's operators."""
+    """Where each tensor lies: at its offset in the arena, or in the region as which the NPU operators that use it are handed it."""
     found: _Places = {index: (ARENA, offset) for index, offset in offsets.items()}
-    homes = {index: place for stream in streams.values() for index, place in stream.homes.items()}
-    if homes and len(model.operators) > 1:
-        raise InputError(
-            f"The file has {len(model.operators)} operators and tensors with regions of their own: such files are read where one NPU "
-            "operator runs the whole network; compile without --separate-io-regions."
-        )
-    return found | homes
+    if len(model.operators) > 1:
+        on_cpu = [operator for number, operator in enumerate(model.operators) if number not in streams]
+        check_handed_on(model, offsets, [stream.homes for stream in streams.values()], on_cpu)
+    return found | {index: place for stream in streams.values() for index, place in stream.homes.items()}
 
 
 def initial_byte(dtype: DataType | None, zero_point: int) -> int:

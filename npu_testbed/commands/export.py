@@ -47,8 +47,12 @@ def add(commands: Any) -> None:
     add_input_shape_option(parser)
     parser.add_argument(
         "--fast-scratch",
-        action="store_true",
-        help="write the arena as the fast scratch, and what lives outside it as the arena: for runtimes of the memory mode Dedicated_Sram",
+        action=argparse.BooleanOptionalAction,
+        help=(
+            "write the arena as the fast scratch (region 2), and what lives outside it as the arena (region 1), as runtimes of the memory "
+            "mode Dedicated_Sram have them; with --no-fast-scratch region 1 is the arena and must be in the fast memory (default: as the "
+            "schedule's memory mode has it)"
+        ),
     )
     parser.add_argument(
         "--stream",

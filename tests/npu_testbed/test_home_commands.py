@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import call
+from cpu_networks import cpu_split_network
 
+from npu_model.compiled.network import read_compiled
 from npu_testbed.places import Places
 from npu_testbed.portfolio import examine
+from validation.portfolio import build
 
 NAME = "zoo:tiny_residual"
+FIGURES = ("cycles", "planned_bytes", "peak_bytes")
 HOMES = ("--home", "input=ext", "--home", "output=ext")
 
 
@@ -49,6 +54,19 @@ def test_a_comparison_counts_both_ways(compared: dict[str, Any]) -> None:
     assert plain["ends"]["homes"] == []
     assert plain["ends"]["io_bytes"] == ends["io_bytes"]
     assert compared["frontier"]["points"][0]["memory_bytes"] < plain["frontier"]["points"][0]["memory_bytes"]
+
+
+@pytest.mark.parametrize("model", [build("drawn_94107"), cpu_split_network()], ids=["drawn_94107", "cpu_split"])
+def test_a_file_of_several_npu_operators_replays_and_computes_as_its_schedule(model: bytes, tmp_path: Path) -> None:
+    source, plan, exported = (tmp_path / name for name in ("net.tflite", "plan.json", "net_vela.tflite"))
+    source.write_bytes(model)
+    call("schedule", source, *HOMES, "--effort", "quick", "--no-advice", "--jobs", "1", "-o", plan)
+    call("export", plan, "--model", source, "-o", exported)
+    assert len(read_compiled(exported.read_bytes()).programs) > 1
+    planned, replayed = document("simulate", "schedule", plan), document("simulate", "vela", exported, *HOMES, "--no-advice")
+    assert replayed["ends"] == planned["ends"]
+    assert [replayed["summary"][key] for key in FIGURES] == [planned["summary"][key] for key in FIGURES]
+    assert re.search(r"LiteRT's reference kernels +0 of", call("verify", exported, "--model", source).output)
 
 
 def test_velas_points_stand_beside_a_frontier_with_homes(tmp_path: Path) -> None:

@@ -28,6 +28,10 @@ const_mem_area=Axi1
 arena_mem_area=Axi1
 cache_mem_area=Axi0
 arena_cache_size=393216
+[Memory_Mode.Shared_Sram]
+const_mem_area=Axi1
+arena_mem_area=Axi0
+cache_mem_area=Axi0
 """
 
 
@@ -124,11 +128,37 @@ def test_dedicated_sram_is_a_fast_scratch_beside_an_outer_arena(tmp_path: Path) 
     ends = found["ends"]
     assert isinstance(ends, dict)
     assert [home["port"] for home in ends["homes"]] == [1, 1]
-    call("export", tmp_path / "plan.json", "--fast-scratch", "-o", tmp_path / "net.tflite")
+    call("export", tmp_path / "plan.json", "-o", tmp_path / "net.tflite")
+    call("export", tmp_path / "plan.json", "--fast-scratch", "-o", tmp_path / "asked.tflite")
+    assert (tmp_path / "asked.tflite").read_bytes() == (tmp_path / "net.tflite").read_bytes()
     replayed = json.loads(call("simulate", "vela", tmp_path / "net.tflite", *memory, "--no-advice", "--json").output)
     assert replayed["summary"]["cycles"] == found["cycles"]
     assert replayed["summary"]["peak_bytes"] == found["arena_bytes"]
     assert "0 of" in call("verify", tmp_path / "net.tflite", "--model", NAME).output
+
+
+def test_only_firmware_that_keeps_region_1_in_the_fast_memory_has_the_arena_there_in_dedicated_sram(tmp_path: Path) -> None:
+    (tmp_path / "soc.ini").write_text(SOC)
+    system = ("--config", tmp_path / "soc.ini", "--system-config", "Ethos_U55_Dram", "--memory-mode")
+    found = scheduled(tmp_path / "plan.json", *system, "Dedicated_Sram")
+    call("export", tmp_path / "plan.json", "--no-fast-scratch", "-o", tmp_path / "net.tflite")
+    words = ("simulate", "vela", tmp_path / "net.tflite", "--no-advice", "--json", *system)
+    stock, own = (
+        json.loads(call(*words, mode, *homes).output)["summary"]["cycles"]
+        for mode, homes in (("Dedicated_Sram", ()), ("Shared_Sram", ("--home", "input=Dram", "--home", "output=Dram")))
+    )
+    assert own == found["cycles"] < stock
+
+
+def test_an_end_in_the_fast_memory_has_no_place_in_a_file_of_dedicated_sram(tmp_path: Path) -> None:
+    (tmp_path / "soc.ini").write_text(SOC)
+    memory = ("--config", tmp_path / "soc.ini", "--system-config", "Ethos_U55_Dram", "--memory-mode", "Dedicated_Sram")
+    scheduled(tmp_path / "plan.json", *memory, "--home", "input=Sram")
+    outcome = call("export", tmp_path / "plan.json", "-o", tmp_path / "net.tflite")
+    assert outcome.status == 2
+    assert "lives in Sram, where the fast scratch is" in outcome.errors
+    assert not (tmp_path / "net.tflite").exists()
+    assert call("export", tmp_path / "plan.json", "--no-fast-scratch", "-o", tmp_path / "net.tflite").status == 0
 
 
 def test_a_schedule_in_one_arena_has_no_fast_scratch_to_write(tmp_path: Path) -> None:

@@ -180,11 +180,14 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
             rest.append(tensor)
         else:
             numbers[tensor] = FIRST_HOME + place
-    # Operators have base pointers of their own, but all of them one register that maps a number to a port.
-    ports = {numbers[tensor]: memories[tensor].port for tensor in numbers}
-    clash = next((tensor for tensor in numbers if ports[numbers[tensor]] != memories[tensor].port), None)
-    if clash is not None:
-        raise InputError(f"Base pointer {numbers[clash]} would lie behind both ports for tensor {shown(clash)}: give both one memory.")
+    # Operators have base pointers of their own, but a number is one memory here, and one register maps it to a port.
+    owners: dict[int, str] = {}
+    for tensor, number in numbers.items():
+        if owners.setdefault(number, tensor) != tensor:
+            raise InputError(
+                f"Tensors {shown(owners[number])} and {shown(tensor)} would both be base pointer {number}, of different NPU operators: "
+                "leave one of them in the arena."
+            )
     following = FIRST_HOME + max((len(s.inputs) + len(s.outputs) for s in network.segments), default=0)
     shared: dict[str, tuple[int, int]] = {}
     found = [Home(tensor, number, memories[tensor].memory, memories[tensor].port) for tensor, number in numbers.items()]

@@ -99,6 +99,19 @@ def test_an_exported_file_has_the_regions_that_a_runtime_binds(homes: tuple[str,
     assert outputs(read) == outputs(ours)
 
 
+@pytest.mark.parametrize("homes", [("input",), ("output",), ("input", "output")])
+def test_each_of_several_npu_operators_is_handed_its_own_inputs_and_outputs(homes: tuple[str, ...]) -> None:
+    form = with_homes(network("cpu"), [Wanted(one, "ext", 1) for one in homes])
+    ours = lower(schedule_layer_by_layer(form, DEFAULT))
+    read = read_compiled(export_tflite(ours, model_bytes("cpu")))
+    assert len(ours.programs) == 2
+    assert [one.operations for one in read.programs] == [one.operations for one in ours.programs]
+    assert [one.inputs + one.outputs for one in read.programs] == [one.inputs + one.outputs for one in ours.programs]
+    homed = [[region for region in one.regions if region.role is RegionRole.HOME] for one in ours.programs]
+    assert [[region for region in one.regions if region.role is RegionRole.HOME] for one in read.programs] == homed
+    assert (read.arena_size, read.inputs, read.outputs) == (ours.arena_size, ours.inputs, ours.outputs)
+
+
 def test_payloads_are_cop1_unless_the_other_form_is_asked_for() -> None:
     (program,) = compiled("input").programs
     assert payload_of(program).startswith(b"COP1")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 from cascades import cuts, expected, outputs
+from cpu_networks import two_ends_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -20,6 +21,8 @@ from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.ethosu.verify.check import check_schedule
+from cascader.frontends.vela import CompilerOptions, compile_network, named_network
+from cascader.frontends.vela.lift import lift
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table, stripe_jobs
 from npu_model.errors import InputError
@@ -143,6 +146,14 @@ def test_a_form_without_a_named_tensor_is_left_out() -> None:
 def test_a_home_that_is_wrong_is_refused_in_a_sentence(homes: tuple[str, ...], says: str) -> None:
     with pytest.raises(InputError, match=says):
         homed("tiny_conv", *homes)
+
+
+def test_two_tensors_that_would_be_one_base_pointer_of_two_operators_are_refused() -> None:
+    form = lift(named_network(compile_network(two_ends_network(), CompilerOptions(DEFAULT, legalise=True))))
+    both = [Wanted("input", "ext", 1), Wanted("output", "ext", 1)]
+    assert [home.region for one in both for home in with_homes(form, [one]).homes] == [3, 4, 5]
+    with pytest.raises(InputError, match=r"Tensors 'first' and 'add_1' would both be base pointer 4, of different NPU operators"):
+        with_homes(form, both)
 
 
 def test_an_output_in_flash_and_a_tensor_of_the_cpu_are_refused() -> None:
