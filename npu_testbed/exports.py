@@ -65,8 +65,9 @@ def _check_model(schedule: Schedule, model: bytes) -> None:
         )
 
 
-def _is_parted(schedule: Schedule) -> bool:
-    return is_scheduled_in_fast_scratch(schedule.provenance.memory_system)
+def is_made_for_fast_scratch(source: Schedule | CompiledNetwork) -> bool:
+    """Whether it is a schedule that was made for a memory mode that parts a fast scratch from the arena (Dedicated_Sram)."""
+    return isinstance(source, Schedule) and is_scheduled_in_fast_scratch(source.provenance.memory_system)
 
 
 def _check_asked(source: Schedule | CompiledNetwork, file_format: str, cop_format: str, stream: str, *, fast_scratch: bool) -> None:
@@ -107,7 +108,7 @@ def export(
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
     if fast_scratch is None:
-        fast_scratch = file_format == "tflite" and isinstance(source, Schedule) and _is_parted(source)
+        fast_scratch = file_format == "tflite" and is_made_for_fast_scratch(source)
     _check_asked(source, file_format, cop_format, stream, fast_scratch=fast_scratch)
     if isinstance(source, Schedule):
         if model is not None:

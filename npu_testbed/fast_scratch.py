@@ -53,6 +53,22 @@ def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
     return replace(network, steps=steps, arena_size=outer, inputs=inputs, outputs=outputs)
 
 
+def scratch_note(network: CompiledNetwork, *, fast_scratch: bool) -> str:
+    """What a user has to know of a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if there is nothing."""
+    if not fast_scratch:
+        return (
+            """Note on a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if it is as planned without a word."""
+            "in the fast memory and regions from 3 on in the outer one, else it takes other cycles than planned."
+        )
+    words = [sum(sum(program.words) for program in one.programs) for one in (network, in_fast_scratch(network))]
+    if words[0] == words[1]:
+        return ""
+    return (
+        f"the file's command streams have {words[1]:,} words where the schedule's have {words[0]:,}, for addresses in the outer arena: its "
+        "cycles differ by the fetch of these."
+    )
+
+
 def require_outer(schedule: Schedule) -> None:
     """InputError if a tensor has a home of its own in the memory of the schedule's arena: a fast scratch's file has it in another."""
     system = schedule.provenance.memory_system

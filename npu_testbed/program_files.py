@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -28,9 +29,11 @@ from validation.reading import read_file
 if TYPE_CHECKING:
     from cascader.frontends.vela import remedies
     from npu_testbed import exports
+    from npu_testbed import fast_scratch as scratch
 else:
     remedies = later("cascader.frontends.vela.remedies")  # the front of Vela is for those who ask it
     exports = later("npu_testbed.exports")  # to show a file needs no writers
+    scratch = later("npu_testbed.fast_scratch")
 
 _LINE = 2000
 """Characters of the line of a CPU operator."""
@@ -84,12 +87,14 @@ def export_files(
     fast_scratch: bool | None = None,
     stream: str = "",
     progress: Progress = silent,
+    note: Callable[[str], None] = lambda _: None,
 ) -> dict[Path, bytes]:
     """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.exports.FORMATS`: what is to be written, by path.
 
     ``cop_format``, ``fast_scratch`` and ``stream`` are those of :func:`npu_testbed.exports.export`. One of the files is ``output``,
-    whose name names the others. InputError if its name does not suit the format, the network needs ``model`` and has it not, or it
-    cannot be exported.
+    whose name names the others. ``note`` is told in a sentence where the file's cycles may differ from the schedule's.
+
+    InputError if the output's name does not suit the format, the network needs ``model`` and has it not, or it cannot be exported.
     """
     if model is not None and file_format != "tflite":
         raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
@@ -111,6 +116,10 @@ def export_files(
         raise InputError(
             f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
         )
+    if read.plan is not None and exports.is_made_for_fast_scratch(read.plan) and file_format != exports.TIR_C:
+        said = scratch.scratch_note(read.network, fast_scratch=fast_scratch is not False and file_format == "tflite")
+        if said:
+            note(said)
     return {target.with_name(name): data for name, data in files.items()}
 
 

@@ -45,14 +45,22 @@ def add(commands: Any) -> None:
         help="form of the driver payload: COP2 is Vela's other one, which the core driver of November 2025 refuses (default: COP1)",
     )
     add_input_shape_option(parser)
-    parser.add_argument(
+    scratch = parser.add_mutually_exclusive_group()
+    scratch.add_argument(
         "--fast-scratch",
-        action=argparse.BooleanOptionalAction,
+        action="store_const",
+        const=True,
         help=(
-            "write the arena as the fast scratch (region 2), and what lives outside it as the arena (region 1), as runtimes of the memory "
-            "mode Dedicated_Sram have them; with --no-fast-scratch region 1 is the arena and must be in the fast memory (default: as the "
-            "schedule's memory mode has it)"
+            "write the arena as the fast scratch, and what lives outside it as the arena, for runtimes of the memory mode Dedicated_Sram "
+            "(default: for a schedule of that mode, in format tflite)"
         ),
+    )
+    scratch.add_argument(
+        "--no-fast-scratch",
+        dest="fast_scratch",
+        action="store_const",
+        const=False,
+        help="write the arena as region 1 in any memory mode: for firmware that keeps region 1 in the fast memory",
     )
     parser.add_argument(
         "--stream",
@@ -69,6 +77,7 @@ def add(commands: Any) -> None:
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Write the files."""
     from npu_model.printable import printable
+    from npu_testbed.endings import say
     from npu_testbed.files import require_writable
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.pipeline import export_files, write_files
@@ -83,6 +92,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         fast_scratch=arguments.fast_scratch,
         stream=arguments.stream or "",
         progress=show,
+        note=lambda sentence: say("note", sentence),
     )
     write_files(files, arguments.file, *filter(None, (arguments.model,)))
     sizes = {str(path): len(data) for path, data in files.items()}
