@@ -54,10 +54,10 @@ def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
 
 
 def scratch_note(network: CompiledNetwork, *, fast_scratch: bool) -> str:
-    """What a user has to know of a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if there is nothing."""
+    """Note on a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if it takes the cycles that were planned."""
     if not fast_scratch:
         return (
-            """Note on a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if it is as planned without a word."""
+            "the schedule was made for a fast scratch (Dedicated_Sram), and this file has its arena as region 1: firmware must keep that "
             "in the fast memory and regions from 3 on in the outer one, else it takes other cycles than planned."
         )
     words = [sum(sum(program.words) for program in one.programs) for one in (network, in_fast_scratch(network))]

@@ -142,7 +142,7 @@ def test_only_firmware_that_keeps_region_1_in_the_fast_memory_has_the_arena_ther
     system = ("--config", tmp_path / "soc.ini", "--system-config", "Ethos_U55_Dram", "--memory-mode")
     found = scheduled(tmp_path / "plan.json", *system, "Dedicated_Sram")
     outcome = call("export", tmp_path / "plan.json", "--no-fast-scratch", "-o", tmp_path / "net.tflite")
-    assert "must keep region 1 in the fast memory" in outcome.errors
+    assert "firmware must keep that in the fast memory" in outcome.errors
     words = ("simulate", "vela", tmp_path / "net.tflite", "--no-advice", "--json", *system)
     stock, own = (
         json.loads(call(*words, mode, *homes).output)["summary"]["cycles"]
