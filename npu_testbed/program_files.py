@@ -116,7 +116,8 @@ def export_files(
         raise InputError(
             f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
         )
-    if read.plan is not None and exports.is_made_for_fast_scratch(read.plan) and file_format != exports.TIR_C:
+    asked = read.plan is not None and (fast_scratch or exports.is_made_for_fast_scratch(read.plan))
+    if asked and file_format != exports.TIR_C:
         said = scratch.scratch_note(read.network, fast_scratch=fast_scratch is not False and file_format == "tflite")
         if said:
             note(said)
