@@ -26,6 +26,8 @@ _UPWARDS = (Fraction(0), Fraction(1, 16), Fraction(1, 8), Fraction(1, 4), Fracti
 
 Groups that fit alone may share a tensor that cannot be cut between them, or hold more together.
 """
+_NEAR = 2
+"""Multiple of the least target below which a budget is near it: forms that hold so little take long to search where they are not needed."""
 _FEW = Fraction(5, 4)
 """Multiple of the fewest bytes of any form, without spills, up to which a form may be the one that needs fewest with them."""
 _AHEAD = (16, 8, 4, 1)
@@ -51,9 +53,11 @@ class Spills(Struct, frozen=True):
         ladder = [] if self.smallest else [int(whole * part) for part in _OF_LADDER]
         if self.budget is not None and not self.smallest:
             ladder = [int(min(self.budget * part, whole * other)) for part, other in _OF_BUDGET]
-        # The forms of the least target are made for every aim: no budget is refused that the smallest schedule meets.
+        # A budget near the least has the forms of the smallest schedule: none is refused that this one meets. Larger ones need not.
         lowest = round_up(least, ALIGNMENT)
-        found = dict.fromkeys((*(target // ALIGNMENT * ALIGNMENT for target in ladder), lowest))
+        if self.smallest or self.budget is None or self.budget < _NEAR * lowest:
+            ladder.append(lowest)
+        found = dict.fromkeys(target // ALIGNMENT * ALIGNMENT for target in ladder)
         return tuple(target for target in found if lowest <= target < whole)
 
 
