@@ -38,7 +38,7 @@ def choice(text: str) -> TriedValues:
     """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none.
 
     >>> choice("ext.read_latency=64,128")
-    Choice(key='ext.read_latency', values=('64', '128'))
+    TriedValues(key='ext.read_latency', values=('64', '128'))
     """
     key, equals, values = text.partition("=")
     listed = tuple(value.strip() for value in values.split(","))
