@@ -71,7 +71,7 @@ def _rows(body: str) -> Iterator[Row]:
     for line in lines:
         if line:
             padded = line + [""] * (len(columns) - len(line))
-            yield Row(columns, tuple(texts.setdefault(text, text) for text in padded))
+            yield Row(columns, tuple(map(texts.setdefault, padded, padded)))
 
 
 def source_operators(tables: Tables, model: TfliteModel) -> dict[str, TfliteOperator]:

@@ -10,6 +10,7 @@ touch one tensor that is alive: what reaches further reads, or overwrites, anoth
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import cache
 
 from msgspec import Struct
 
@@ -68,6 +69,12 @@ def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[str]:
     A tensor is named in which the access begins. Kernels of which Vela gives no time are passed over.
     """
     placed = allocations(tables)
+
+    @cache
+    def alive(time: int) -> list[Allocation]:
+        # A stream may have tens of thousands of kernels: these have few times, at each of which few tensors are alive.
+        return [tensor for tensor in placed if tensor.first <= time <= tensor.last]
+
     times = {row.get("id", ""): row.get("time_index", "") for row in tables.get("perf_debug", ())}
     for program, rows in zip(network.programs, kernel_rows(tables), strict=False):
         for (index, offset), op in zip(program.kernel_offsets.items(), program.kernels, strict=True):
@@ -75,9 +82,9 @@ def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[str]:
             if not known.isdecimal():
                 continue
             for operand, span in _operands(op):
-                if any(tensor.holds(span, int(known)) for tensor in placed):
+                if any(tensor.holds(span, int(known)) for tensor in alive(int(known))):
                     continue
-                begins = next((t for t in placed if t.start <= span.start < t.end and t.first <= int(known) <= t.last), None)
+                begins = next((tensor for tensor in alive(int(known)) if tensor.start <= span.start < tensor.end), None)
                 theirs = f"but its tensor {begins.tensor!r} has {begins.start} to {begins.end}" if begins else "where no tensor lies"
                 where = f"layer {program.name(index)!r} ({op.mnemonic}, operation {index}) {'writes' if operand == 'OFM' else 'reads'}"
                 yield f"{where} bytes {span.start} to {span.end} of the arena as its {operand}, {theirs}"
