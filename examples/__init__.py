@@ -1,4 +1,7 @@
-"""Examples of the Python API, run from the root of the repository: ``python -m examples.NAME``."""
+"""Examples of the Python API, run from the root of the repository: ``python -m examples.NAME``.
+
+Install with ``pip install -e .`` for that: Python takes the packages of the folder, which have compiled cores only then.
+"""
 
 from __future__ import annotations
 
