@@ -20,10 +20,13 @@ from npu_testbed.progress import Progress, silent
 from npu_testbed.te_models import is_te
 
 if TYPE_CHECKING:
+    from cascader import tasks as searches
     from cascader.ethosu.search.task import Task
+    from cascader.tasks import TaskTerms
     from npu_testbed import tasks
     from npu_testbed import te_task as te_tasks
 else:
+    searches = later("cascader.tasks")  # imported while Vela ran
     tasks = later("npu_testbed.tasks")  # imported while Vela ran
     te_tasks = later("npu_testbed.te_task")  # TVM is for who gives Tensor Expressions
 
@@ -64,7 +67,8 @@ def load_task(
     ``timing`` are the parameters of the NPU that it is scheduled for. Builtin operators named in ``ignore_ops`` stay on the CPU.
     ``homes`` put tensors outside the arena: pairs WHAT=MEMORY, as ``--home`` takes them. Where the memory mode parts a fast scratch from
     the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and outputs live in the mode's own.
-    ``recompute`` and ``spill`` are as :func:`npu_testbed.tasks.task_of` has them.
+    ``recompute`` bounds the multiply-accumulates of its forms, as a multiple of the network's (None: the search's own). ``spill`` is the
+    memory to which the search may move tensors between layers.
     For a quick ``effort`` Vela's other core is not asked.
 
     InputError if the model or a name is wrong, or a tensor may not live where it should.
@@ -72,21 +76,15 @@ def load_task(
     require_schedulable(accelerator_config)
     asked = memory.memory_system()
     system, homes = as_scheduled(asked), outer_homes(asked, homes)
+
+    def terms(*, one_core: bool) -> TaskTerms:
+        return searches.TaskTerms(tasks.search_options(rungs, recompute), timing, homes, one_core, spill)
+
     progress(f"Reading {source}")
     if is_te(source):
         if ignore_ops:
             raise InputError(f"Operators {', '.join(ignore_ops)} cannot stay on the CPU: {source} is a graph of Tensor Expressions alone.")
-        return te_tasks.te_task(
-            source,
-            accelerator_config,
-            system,
-            rungs=rungs,
-            timing=timing,
-            recompute=recompute,
-            homes=homes,
-            spill=spill,
-            progress=progress,
-        )
+        return te_tasks.te_task(source, accelerator_config, system, terms(one_core=True), progress)
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
     found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)
@@ -94,18 +92,7 @@ def load_task(
         progress(found.note)
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    task = tasks.task_of(
-        model,
-        found,
-        accelerator_config,
-        system,
-        rungs=rungs,
-        timing=timing,
-        one_core=bool(ignore_ops) or effort == QUICK,
-        recompute=recompute,
-        homes=homes,
-        spill=spill,
-    )
+    task = tasks.task_of(model, found, accelerator_config, system, terms(one_core=bool(ignore_ops) or effort == QUICK))
     on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
     if on_cpu is not None and has_outer_arena(asked):
         raise InputError(

@@ -16,6 +16,7 @@ from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.file import digest
 from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
+from cascader.tasks import TaskTerms
 from npu_model.accelerator import accelerator
 from npu_model.documents import typed
 from npu_model.errors import InputError
@@ -24,7 +25,7 @@ from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
 from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.points import Answer, SweepPoint
-from npu_testbed.tasks import task_of
+from npu_testbed.tasks import search_options, task_of
 from sim import counted_network
 
 AHEAD = 2
@@ -53,15 +54,9 @@ def answer_of(point: SweepPoint) -> Answer:
     """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
     try:
         compiled = _compiled(point.model.data, point.accelerator)
-        task = task_of(
-            point.model,
-            compiled,
-            point.accelerator,
-            point.system,
-            timing=point.timing,
-            recompute=point.places.recompute,
-            homes=point.places.homes,
-        )
+        places = point.places
+        terms = TaskTerms(search_options(None, places.recompute), point.timing, places.homes)
+        task = task_of(point.model, compiled, point.accelerator, point.system, terms)
         plan = choice_of(task, arena_cache_size=point.budget, optimise=point.optimise, effort=point.effort, processes=1).point.schedule
     except InputError as error:
         return Answer(refused=str(error))

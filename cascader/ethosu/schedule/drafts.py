@@ -1,4 +1,4 @@
-"""Drafts and Schedules: a draft of a form with the names of its parts and tensors, and a Schedule without them."""
+"""Schedules of drafts: a draft of a form with the names of its parts and tensors."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from itertools import groupby
 
 from msgspec.structs import replace
 
-from cascader.draft.draft import ADDRESS, BUFFER, COPY, GROUP, JOB, OUTSIDE, PLACE, WHOLE, Draft, lines, table
+from cascader.draft.draft import BUFFER, COPY, GROUP, JOB, OUTSIDE, PLACE, WHOLE, Draft, lines, table
 from cascader.ethosu.job.schedule import UNKNOWN, Provenance, Schedule
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -63,26 +63,6 @@ def _copies(draft: Draft, names: list[str]) -> tuple[Copy, ...]:
         else:
             found[-1] = replace(found[-1], sharing=(*found[-1].sharing, names[reader]))
     return tuple(found)
-
-
-def draft_of(schedule: Schedule) -> Draft:
-    """The draft of a Schedule, of which no groups and no expected cycles are known."""
-    parts = {part.name: number for number, part in enumerate(schedule.network.graph.parts)}
-    tensors = {tensor.name: number for number, tensor in enumerate(schedule.network.placed_tensors)}
-    places = [[0] * BUFFER + [OUTSIDE, 0] for _ in tensors]
-    for home in schedule.network.homes:
-        places[tensors[home.tensor]][ADDRESS] = home.address
-    for number, one in enumerate(schedule.buffers):
-        rolled = (one.rows, one.row_bytes) if one.rows else (0, 0)
-        for rank, name in enumerate(one.tensors):
-            places[tensors[name]] = [one.address, *rolled, one.size, one.start, one.end, number, rank]
-    jobs = [(parts[job.part], *(job.rows or (WHOLE, WHOLE)), *_sizes(job.block)) for job in schedule.jobs]
-    copies = [
-        (copy.step, copy.address, parts[copy.part], parts[reader])
-        for copy in sorted(schedule.copies, key=lambda one: one.step)
-        for reader in copy.readers
-    ]
-    return Draft(b"", table(jobs, JOB), table(places, PLACE), table(copies, COPY), schedule.arena_size, 0)
 
 
 def require_draft_of(draft: Draft, network: Network) -> None:

@@ -10,13 +10,14 @@ from cascades import cuts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from schedule_drafts import draft_of
 from scheduling import DEFAULT, network
 
 from cascader.draft.draft import BUFFER, COPY, GROUP, JOB, OUTSIDE, PLACE, Draft, lines, table
 from cascader.draft.replayed_moves import alike, block_of, copy_count, in_block
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
-from cascader.ethosu.schedule.drafts import draft_of, require_draft_of, schedule_of
+from cascader.ethosu.schedule.drafts import require_draft_of, schedule_of
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.documents import plain, typed
 from npu_model.errors import InputError

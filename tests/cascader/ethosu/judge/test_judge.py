@@ -11,6 +11,7 @@ from cascades import cascade, cuts
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
+from schedule_drafts import draft_of
 from scheduling import DEFAULT, network
 
 from cascader.draft.replayed_moves import with_later_copies
@@ -26,7 +27,6 @@ from cascader.ethosu.judge.replay import Replayer, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.schedule.drafts import draft_of
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator

@@ -17,6 +17,7 @@ import pytest
 from cascades import expected, outputs
 from command_line import call, refusal
 from msgspec.structs import replace
+from schedule_drafts import draft_of
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
 
@@ -28,7 +29,6 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.drafts import draft_of
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds

@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 from msgspec.structs import replace
+from schedule_drafts import draft_of
 from scheduling import DEFAULT, network
 
 from cascader import Settings, frontier, schedule
@@ -14,7 +15,6 @@ from cascader.draft.draft import Draft
 from cascader.draft.outline import GroupOutline
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.schedule.drafts import draft_of
 from cascader.ethosu.search import calls
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
