@@ -431,6 +431,37 @@ def test_a_kept_tensor_must_be_made_whole() -> None:
     assert not group_plans(graph, 0, 1, StripeOptions(keep=True))
 
 
+def test_a_tensor_that_nobody_keeps_is_made_as_far_as_it_is_read() -> None:
+    """The second part reads rows 0 and 1 of four: the others are never made."""
+    tensors = (
+        Tensor.dense("in", TensorKind.INPUT, (4,)),
+        Tensor.dense("middle", TensorKind.INTERMEDIATE, (4,)),
+        Tensor.dense("out", TensorKind.OUTPUT, (2,)),
+    )
+    parts = (
+        Part.striped("p", (Operand("in", Propagator.identity(1)),), "middle", (4,), work=3),
+        Part.striped("q", (Operand("middle", Propagator.identity(1)),), "out", (2,)),
+    )
+    made = plan(CascaderGraph(parts, tensors), StripedGroup(0, 1, StripeConfig.even((2,), (1,)), {"middle": RECOMPUTE}))
+    assert made.work == 2 * 3 + 2
+
+
+@pytest.mark.parametrize(("first", "held"), [(0, 4 + 4 + 5), (1, 4 + 4)])
+def test_an_input_that_nobody_reads_is_held_until_the_first_group_has_run(first: int, held: int) -> None:
+    tensors = (
+        Tensor.dense("in", TensorKind.INPUT, (4,)),
+        Tensor.dense("middle", TensorKind.INTERMEDIATE, (4,)),
+        Tensor.dense("out", TensorKind.OUTPUT, (4,)),
+        Tensor.dense("unread", TensorKind.INPUT, (5,)),
+    )
+    parts = (
+        Part.striped("p", (Operand("in", Propagator.identity(1)),), "middle", (4,)),
+        Part.striped("q", (Operand("middle", Propagator.identity(1)),), "out", (4,)),
+    )
+    made = plan(CascaderGraph(parts, tensors), StripedGroup(first, first, StripeConfig.even((4,), (4,)), {}))
+    assert made.memory == held
+
+
 def test_options_that_leave_nothing_are_named() -> None:
     with pytest.raises(InputError, match="Neither recompute nor rolling is allowed"):
         StripeOptions(recompute=False, rolling=False)

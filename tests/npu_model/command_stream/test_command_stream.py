@@ -195,6 +195,7 @@ def test_a_transfer_to_shram_goes_to_the_internal_region() -> None:
         (replace(POOL, kernel=Kernel(2, 2, 5, 2)), "vertical stride 5.* 1 to 4"),
         (replace(POOL, kernel=Kernel(2, 2, 2, 2, 3, 1)), "vertical dilation 3.* 1 to 2"),
         (replace(POOL, ofm=replace(POOL.ofm, zero_point=40000)), "OFM_ZERO_POINT 40000"),
+        (replace(POOL, ofm=replace(POOL.ofm, zero_point=1 << 15)), "OFM_ZERO_POINT 32768.* -32768 to 32767"),
         (replace(POOL, ofm=replace(POOL.ofm, region=8)), "OFM_REGION 8.* 0 to 7"),
         (replace(POOL, ofm=replace(POOL.ofm, dtype=DataType(4, signed=True))), "4 bits"),
         (replace(POOL, ofm=replace(POOL.ofm, shape=Shape3D(0, 4, 16))), "OFM_HEIGHT 0.* 1 to 65536"),
@@ -219,6 +220,18 @@ def test_what_the_registers_cannot_say_is_refused_in_one_sentence(operation: Ope
         encode_operations([operation])
     assert str(caught.value).startswith("Operation 0 (")
     assert str(caught.value).count(". ") == 0
+
+
+@pytest.mark.parametrize(
+    ("signed", "scalar", "sign"),
+    [(False, 0, 0), (False, 255, 0), (False, -1, 1), (True, 0, 1), (True, (1 << 15) - 1, 1), (True, 1 << 15, 0)],
+)
+def test_a_scalar_has_the_sign_of_the_ifm_unless_its_value_needs_the_other(signed: bool, scalar: int, sign: int) -> None:  # noqa: FBT001  # a row of a table
+    """Bit 0 of IFM2_PRECISION is the sign."""
+    ifm = replace(ADD.ifm, dtype=DataType(8, signed=signed))
+    words, _ = encode_operations([replace(ADD, ifm=ifm, ifm2=None, scalar=scalar)])
+    (precision,) = [word >> 16 for word in words if word & 0xFFFF == Cmd0.IFM2_PRECISION]
+    assert precision & 1 == sign
 
 
 @pytest.mark.parametrize("stride", [-(1 << 39), -1, 0, (1 << 39) - 1])

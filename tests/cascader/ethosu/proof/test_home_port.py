@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from cascader.ethosu.proof.home_port import ENDS, NOT_ISSUED, HomePort
 from cascader.ethosu.proof.state import PortTraffic
+from npu_model.program.region_numbers import CONSTANTS
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import MemoryOptions
 
@@ -46,6 +50,16 @@ def test_a_port_knows_what_multiples_leave_of_a_period(even: int, capped: int) -
 
 def test_a_port_without_a_gate_spares_nothing() -> None:
     assert HomePort.of(load_timing_adapter("off"), 256, 2).spare == 0
+
+
+@pytest.mark.parametrize(("words", "kept"), [((1 << 20) - 1, True), (1 << 20, True), ((1 << 20) + 1, False)])
+def test_a_speed_is_kept_as_a_ratio_of_terms_that_the_compiled_step_can_multiply(words: int, kept: bool) -> None:  # noqa: FBT001  # a row of a table
+    """Else whole cycles a word, rounded down, stand for it."""
+    cycles = 3 * words + 1
+    region = SYSTEM.port_of(CONSTANTS)
+    slow = replace(SYSTEM.ports[region], cycles_per_word=Fraction(cycles, words))
+    system = replace(SYSTEM, ports=tuple(slow if port == region else memory for port, memory in enumerate(SYSTEM.ports)))
+    assert HomePort.of(system, 256).flat[5:7] == ((cycles, words) if kept else (3, 1))
 
 
 def last_turn(traffic: list[tuple[int, int]]) -> int:

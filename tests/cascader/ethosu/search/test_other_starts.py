@@ -75,6 +75,10 @@ def test_without_effort_nothing_is_replayed() -> None:
     assert other_starts(form(), LIMIT, judge(), 0) == ()
 
 
+def test_the_last_cycle_of_effort_is_worth_one_more_replay() -> None:
+    assert len(other_starts(form(), LIMIT, judge(), 1)) == 1
+
+
 @pytest.mark.parametrize(("second", "wanted"), [(SECOND, [0, 1]), (SECOND + 1, [0])])
 def test_the_second_form_has_other_starts_if_it_is_nearly_as_fast(second: float, wanted: list[int]) -> None:
     def made(number: int, cycles: int, memory: int = 96) -> Replayed:

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from fractions import Fraction
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -22,7 +23,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.calls import FOR_OTHERS, LinePlace
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.request import LimitRequest
-from cascader.ethosu.search.search import explore, hopeful
+from cascader.ethosu.search.search import _searched, explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
 from cascader.search.shared_arguments import SharedArgument
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
@@ -54,6 +55,13 @@ def test_of_each_form_the_place_that_promises_most_stays_within_a_twenty_fifth(b
     promised: list[int | None] = [None, best + 1, best, 1020, 1000, 1005]
     request = LimitRequest(frontier=False, budgets=(300,), near=300)
     assert left(promised, request, Fraction(101, 100)) == [(ONE, 300)] * stays + [(TWO, 200), (TWO, 300)]
+
+
+@pytest.mark.parametrize(("held", "searched"), [(989, [0, 1, 2]), (990, [0, 1]), (991, [0, 1])])
+def test_a_form_for_its_bytes_is_searched_if_it_holds_less_than_99_of_100_of_all_others(held: int, searched: list[int]) -> None:
+    origins: list[Any] = [SimpleNamespace(smaller=smaller) for smaller in (False, False, True)]
+    outlines: list[Any] = [SimpleNamespace(limits=(limit, 5000)) for limit in (1200, 1000, held)]
+    assert _searched(origins, outlines) == searched
 
 
 def test_where_nothing_is_promised_a_longer_search_is_worth_it_only_if_nothing_is_promised_at_all() -> None:

@@ -51,3 +51,14 @@ def test_bytes_are_there_as_long_as_nobody_else_has_taken_one(steps: list[tuple[
             assert address in strange
             assert 0 <= row < access.span.counts[0]
             assert ("nothing was written" in what) == (address not in held)
+
+
+def test_the_first_row_that_somebody_else_has_taken_is_named_with_its_address() -> None:
+    """Rows 5 to 7 of a tensor lie 16 bytes apart; another one takes two bytes of row 6, and then of row 5."""
+    owners, mine = ByteOwners(SIZE), ByteAccess("a", None, Span(8, (3, 1), (16, 4), 4, 5))
+    owners.take(mine)
+    for taken, found in ((26, (6, 26)), (9, (5, 9))):
+        owners.take(ByteAccess("b", None, Span(taken, (1, 1), (2, 2), 2, 0)))
+        missing = owners.missing(mine)
+        assert missing is not None
+        assert missing[:2] == found

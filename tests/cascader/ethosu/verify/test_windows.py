@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import product
 
+import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -60,3 +63,14 @@ def test_rows_and_columns_hold_the_bytes_of_their_elements_whole_bricks_of_nhcwb
     found = [addresses(span) for span in spans(made, (first, last), shift, axis)]
     assert set().union(*found) == expected
     assert sum(map(len, found)) == len(expected)
+
+
+@pytest.mark.parametrize(
+    ("counts", "strides", "found"), [((3, 2), (6, 1), range(30, 47)), ((2, 2), (12, 1), [*range(30, 35), *range(42, 47)])]
+)
+def test_pieces_over_each_other_are_taken_with_their_gaps_only_where_their_bytes_would_fill_these(
+    counts: tuple[int, ...], strides: tuple[int, ...], found: Sequence[int]
+) -> None:
+    """Pieces of four bytes a byte apart, six of which have 24 bytes and reach over 17, four 16 over 17."""
+    view = Span(30, counts, strides, 4, 0).of(np.arange(64, dtype=np.int32))
+    assert sorted(set(view.ravel().tolist())) == list(found)
