@@ -9,10 +9,16 @@ import sys
 from collections.abc import Callable
 
 from npu_model.errors import InputError
+from npu_model.native import slow_sentence
 
 
-def ended(main: Callable[[], object]) -> int:
-    """The exit status of an example: 0, or 2 with one sentence where its input is wrong or an extra is missing."""
+def ended(main: Callable[[], object], *, searches: bool = True) -> int:
+    """The exit status of an example: 0, or 2 with one sentence where its input is wrong or an extra is missing.
+
+    One that ``searches`` or replays says first where that will be slow.
+    """
+    if searches and (slow := slow_sentence()):
+        sys.stderr.write(f"note: {slow}\n")
     try:
         main()
     except InputError as error:

@@ -71,4 +71,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    sys.exit(ended(main))
+    sys.exit(ended(main, searches=False))

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import npu_testbed
+from examples import ended
 
 
 def main(folder: Path) -> None:
@@ -38,4 +39,4 @@ def main(folder: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))
+    sys.exit(ended(lambda: main(Path(sys.argv[1] if len(sys.argv) > 1 else "."))))

@@ -63,7 +63,8 @@ def _panel(spans: Spans, until: int, top: float, heading: str) -> list[str]:
                 bar = {"x": left, "y": y, "width": max(right - left, 0.6), "height": LANE, "fill": COLORS[kind][number % 2]}
                 parts.append(element("rect", title(f"{kind} {number}: cycles {start:,} to {end:,}"), **bar))
                 if right - left > LABEL_PIXELS:
-                    parts.append(text((left + right) / 2, y + 16, str(number), size=11, anchor="middle", color="white"))
+                    color = "white" if number % 2 else INK
+                    parts.append(text((left + right) / 2, y + 16, str(number), size=11, anchor="middle", color=color))
     return parts
 
 

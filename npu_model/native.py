@@ -68,8 +68,17 @@ def cores_text() -> str:
     return text + (f"; of another version (build again with `{_BUILD}`): {', '.join(stale)}" if stale else "")
 
 
+def _is_checkout() -> bool:
+    """Whether the packages that run lie beside the sources of the cores, where only a build in place puts any."""
+    return Path(__file__).parents[1].joinpath("setup.py").is_file()
+
+
 def _remedy() -> str:
-    return f"with a C compiler, or from a binary wheel, an installation has them, and searches some {SLOWER} times faster"
+    way = "with a C compiler `pip install -e .` builds them in this checkout, which then"
+    return f"{way if _is_checkout() else _INSTALLED} searches some {SLOWER} times faster"
+
+
+_INSTALLED = "with a C compiler, or from a binary wheel, an installation has them, and"
 
 
 def slow_sentence() -> str | None:
@@ -79,7 +88,7 @@ def slow_sentence() -> str | None:
     missing = [package for package in PACKAGES if not ((core := _built(package)) and _is_ours(core))]
     if not missing:
         return None
-    return (
-        f"This will be slow: of {len(PACKAGES)} compiled cores {len(missing)} are missing or of another version, and a search then takes "
-        f"some {SLOWER} times as long (`npu-testbed --version` says which); install with a C compiler, or a binary wheel."
-    )
+    begin = f"This will be slow: of {len(PACKAGES)} compiled cores {len(missing)} are missing or of another version, and a search"
+    if _is_checkout():
+        return f"{begin} then takes some {SLOWER} times as long; Python takes the packages of this checkout: run `pip install -e .` in it."
+    return f"{begin} then takes some {SLOWER} times as long (see `npu-testbed --version`); install with a C compiler, or a binary wheel."

@@ -10,8 +10,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from npu_model.brief import Brief
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 from npu_model.front import later
+from npu_model.printable import shown
 from npu_testbed.input_shapes import InputShape, ShapedSource
 from npu_testbed.te_models import is_te, refuse_te
 from validation.reading import read_file
@@ -62,6 +63,7 @@ def _load(source: str) -> Model:
     if is_te(source):
         raise refuse_te(source)
     _require_convertible(source)
+    _require_no_built_name(source)
     data = read_file(source, "Model")
     if data.startswith(_TVM_JSON):
         raise InputError(
@@ -81,6 +83,16 @@ _CONVERTERS = {
 }
 _CONVERTERS |= {".keras": _CONVERTERS[".h5"], ".hdf5": _CONVERTERS[".h5"], ".pt": _CONVERTERS[".pt2"], ".pth": _CONVERTERS[".pt2"]}
 """The converter of a file of another framework, by its ending."""
+
+
+def _require_no_built_name(source: str) -> None:
+    """InputError for a path that is not there but for its prefix, or nearly, names a network that the package builds."""
+    if Path(source).exists():
+        return
+    names = [*(ZOO + name for name in zoo.zoo_names()), *(PORTFOLIO + network.name for network in portfolio.NETWORKS)]
+    near = did_you_mean(ZOO + source, names) or did_you_mean(PORTFOLIO + source, names)
+    if near:
+        raise InputError(f"Model {shown(source)} is no file{near}: give the path of a readable file, zoo:NAME or portfolio:NAME.")
 
 
 def _require_convertible(source: str) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 from npu_model.memory.system import AXI1, Memory, MemorySystem
 from npu_model.printable import shown
 
@@ -34,18 +34,19 @@ class TriedValues(Struct, frozen=True):
     values: tuple[str, ...]
 
 
-def choice(text: str) -> TriedValues:
-    """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none.
+def choice(text: str, form: str = "VALUE,VALUE") -> TriedValues:
+    """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none, with the ``form`` of its values.
 
     >>> choice("ext.read_latency=64,128")
     TriedValues(key='ext.read_latency', values=('64', '128'))
     """
     key, equals, values = text.partition("=")
     listed = tuple(value.strip() for value in values.split(","))
-    if not equals or not all(listed) or (key != CLOCK and key.rpartition(".")[2] not in PARAMETERS):
+    parameter = key.rpartition(".")[2]
+    if not equals or not all(listed) or (key != CLOCK and parameter not in PARAMETERS):
         raise InputError(
-            f"--set {shown(text)} is no choice: write MEMORY.PARAMETER=VALUE,VALUE with a parameter of {', '.join(PARAMETERS)}, "
-            f"or {CLOCK}=VALUE,VALUE."
+            f"--set {shown(text)} is no parameter with a value{did_you_mean(parameter, (*PARAMETERS, CLOCK))}: write "
+            f"MEMORY.PARAMETER={form} with a parameter of {', '.join(PARAMETERS)}, or {CLOCK}={form}."
         )
     return TriedValues(key, tuple(dict.fromkeys(listed)))
 
@@ -56,7 +57,7 @@ def setting(text: str) -> Setting:
     >>> setting("ext.read_latency=64")
     ('ext.read_latency', '64')
     """
-    found = choice(text)
+    found = choice(text, "VALUE")
     if len(found.values) > 1:
         raise InputError(f"--set {shown(text)} has {len(found.values)} values: give one here, or try them all with `npu-testbed sweep`.")
     return found.key, found.values[0]

@@ -48,6 +48,12 @@ def _read(path: str | Path, what: str, bound: int) -> bytes:
     return data
 
 
+def _instead(path: str) -> str:
+    if path.startswith(("zoo:", "portfolio:")):
+        return f"it names a network, and a file is needed, such as `npu-testbed schedule {path} -o SCHEDULE.json` writes"
+    return "give the path of a readable file"
+
+
 def read_file(path: str | Path, what: str, bound: int = MAX_BYTES) -> bytes:
     """The bytes of a regular, non-empty file of at most ``bound`` bytes; ``what`` is what the error calls it ("Model", "Schedule")."""
     try:
@@ -55,7 +61,7 @@ def read_file(path: str | Path, what: str, bound: int = MAX_BYTES) -> bytes:
     except (OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{what} {str(path)!r} cannot be read ({reason_of(error)}): give the path of a readable file.") from None
+        raise InputError(f"{what} {str(path)!r} cannot be read ({reason_of(error)}): {_instead(str(path))}.") from None
     if not data:
         raise InputError(f"{what} {str(path)!r} has 0 bytes: give a file with content.")
     return data

@@ -351,7 +351,7 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     """
     model = read_tflite(data)
     if not is_compiled(model):
-        raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: compile it with Vela first.")
+        raise InputError(f"The .tflite file has no {CUSTOM_CODE} operator: make a schedule of it, or compile it with Vela, and give that.")
     require_programs_in_first(model)
     planned = _arena_offsets(model)
     streams = {number: _stream(model, op, planned) for number, op in enumerate(model.operators) if op.custom_code == CUSTOM_CODE}

@@ -64,7 +64,9 @@ class Parser(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             word = unknown[0].partition("=")[0]
-            near = did_you_mean(word, self._option_string_actions) if word.startswith("-") else ""
+            # An option of another command is like one that has nothing to do with it: --effort is like --report.
+            alike = [option for option in self._option_string_actions if option[:3] == word[:3]]
+            near = did_you_mean(word, alike) if word.startswith("-") else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
         if getattr(found, "input_shape", None):
             _give_shapes(found)

@@ -4,21 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from enum import Enum
+from itertools import islice
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.codegen.lowering import places_of
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_bytes, weight_ranges
-from cascader.ethosu.network.network import CpuPart, ethosu_part
+from cascader.ethosu.job.stripes import BufferPlace, stripe
+from cascader.ethosu.job.transfers import transfers
+from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.network.rows import row_graph
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import joint_rows, rolled
 from cascader.plan.depth_first import StripeJob
+from cascader.plan.jobs import Job
 from cascader.plan.liveness import LiveRows, live_rows
 from npu_model.program import KernelOperation
-from sim import NetworkReplay
+from sim import NetworkReplay, OperationReplay
 from sim.views.trace_memory import TraceBuffer
 
 
@@ -84,23 +89,33 @@ class _Clock(Struct, frozen=True):
 
 
 def _clock(schedule: Schedule, replay: NetworkReplay) -> _Clock:
-    """Step i lasts from the end of kernel i - 1 to the end of kernel i: kernels overlap, their ends do not."""
-    finished: list[int] = []
-    issued: list[int] = []
-    now = 0
+    """Step i lasts from the end of job i - 1 to the end of job i: kernels overlap, their ends do not.
+
+    A job that the DMA does as transfers ends with the last of these; the kernels behind it may be done before, and have no step then.
+    """
+    left, now = list[tuple[int, OperationReplay]](), 0
     for program in replay.replays:
-        for operation in program.operations:
-            if isinstance(operation.op, KernelOperation):
-                finished.append(now + operation.finished)
-            elif not operation.op.to_shram:
-                issued.append(now + operation.issued)
+        left += [(now, one) for one in program.operations if isinstance(one.op, KernelOperation) or not one.op.to_shram]
         now += program.cycles
-    on_cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
-    steps, ends = [0], iter(finished)
-    for job in schedule.jobs:
-        steps.append(steps[-1] if job.part in on_cpu else max(steps[-1], next(ends)))
+    operations, places, steps, copies = iter(left), places_of(schedule), [0], list[int]()
+    for step, job in enumerate(schedule.jobs):
+        for copy in (copy for copy in schedule.copies if copy.step == step):
+            # One of several ranges is as many transfers, of which the first counts.
+            begun, *_ = [origin + one.issued for origin, one in islice(operations, len(weight_ranges(_operation(schedule, copy.part))))]
+            copies.append(begun)
+        ends = [origin + one.finished for origin, one in islice(operations, _operations(schedule, job, places))]
+        steps.append(max(steps[-1], *ends, 0))
     steps[-1] = now
-    return _Clock(tuple(steps), _copy_times(schedule, issued))
+    return _Clock(tuple(steps), tuple(copies))
+
+
+def _operations(schedule: Schedule, job: Job, places: Mapping[str, BufferPlace]) -> int:
+    """The operations of a job in its Program: one kernel or some transfers, none on the CPU."""
+    part = ethosu_part(schedule.network.graph.parts[schedule.network.graph.index(job.part)])
+    if part is None:
+        return 0
+    start, end = job.rows or (0, part.axis.extent(part.operation.ofm.shape))
+    return len(transfers(stripe(part, start, end, places))) or 1 if part.transfer else 1
 
 
 def _operation(schedule: Schedule, name: str) -> KernelOperation:
@@ -108,15 +123,6 @@ def _operation(schedule: Schedule, name: str) -> KernelOperation:
     part = ethosu_part(schedule.network.graph.parts[schedule.network.graph.index(name)])
     assert part is not None  # noqa: S101  # a checked schedule copies weights of NPU parts only
     return part.operation
-
-
-def _copy_times(schedule: Schedule, issued: Sequence[int]) -> tuple[int, ...]:
-    """When each copy begins: one of several ranges is as many transfers, of which the first counts."""
-    times, position = [], 0
-    for copy in schedule.copies:
-        times.append(issued[position])
-        position += len(weight_ranges(_operation(schedule, copy.part)))
-    return tuple(times)
 
 
 def _joined(slabs: Iterable[Slab]) -> tuple[Slab, ...]:

@@ -81,6 +81,23 @@ def test_a_search_without_cores_says_that_it_will_be_slow_and_why(monkeypatch: p
     assert f"of {len(PACKAGES)} compiled cores {len(PACKAGES)} are missing" in (slow_sentence() or "")
 
 
+@pytest.mark.parametrize(
+    ("checkout", "remedy"), [(True, "`pip install -e .`"), (False, "a binary wheel")], ids=["beside their sources", "installed"]
+)
+def test_what_builds_the_cores_depends_on_whether_the_packages_of_a_checkout_run(
+    checkout: bool,  # noqa: FBT001  # a row of a table
+    remedy: str,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """From a clone Python takes the packages of the clone, whatever is installed beside it."""
+    monkeypatch.delenv(SWITCH, raising=False)
+    monkeypatch.setattr("npu_model.native._built", lambda _package: None)
+    assert "this checkout" in (slow_sentence() or "")
+    monkeypatch.setattr("npu_model.native._is_checkout", lambda: checkout)
+    assert remedy in (slow_sentence() or "")
+    assert remedy in cores_text()
+
+
 def test_a_search_with_every_core_says_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
     built = ModuleType("_native")

@@ -18,6 +18,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.scheduling import read_schedule
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from npu_testbed.views.sram_map import sram_map_svg
 from sim import replay_network
@@ -92,6 +93,22 @@ def test_a_network_with_an_operator_on_the_cpu_is_mapped_across_it() -> None:
     arena = arena_map(plan, replay)
     assert arena.cycles == replay.cycles
     assert {area.kind for area in arena.areas} >= {AreaKind.INPUT, AreaKind.OUTPUT}
+
+
+def test_transfers_of_feature_maps_are_jobs_of_the_map_like_kernels(tmp_path: Path) -> None:
+    """Tensors that the DMA takes out of the arena and brings back; each has areas on both sides of its journey."""
+    plan, words = tmp_path / "s.json", ("--arena-cache-size", 4096, "--effort", "quick", "--no-advice", "--jobs", "1")
+    homes = ("--home", "input=ext", "--home", "output=ext", "--spill", "ext")
+    assert call("schedule", "zoo:resnet8", *homes, *words, "-o", plan, "--report", tmp_path / "s.html").status == 0
+    made = read_schedule(plan)
+    arena = arena_map(made, replay_network(lower(made), SYSTEM))
+    assert max(slab.high for area in arena.areas for slab in area.slabs) <= arena.arena_size <= 4096
+    assert max(slab.end for area in arena.areas for slab in area.slabs) == arena.cycles
+    heirs = {frozenset(pair) for buffer in made.buffers for pair in combinations(buffer.tensors, 2)}
+    for a, b in combinations((area for area in arena.areas if area.kind is not AreaKind.ROLLING), 2):
+        assert frozenset((a.name, b.name)) in heirs or not meet(a, b), (a, b)
+    for words in (("--sram-map", tmp_path / "m.svg"), ("--trace", tmp_path / "t.json")):
+        assert call("simulate", "schedule", plan, "--no-advice", *words).status == 0
 
 
 def test_a_picture_names_every_area_and_draws_the_end_of_the_arena() -> None:

@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from examples import ended
 from examples.from_keras import BLOCKS
 from npu_model.compiled.network import CpuOperator
+from npu_model.native import SWITCH, slow_sentence
 from npu_testbed.simulation import simulate_vela
 from sim.views.layers import layer_rows
 
@@ -68,6 +70,12 @@ def test_an_example_that_cannot_run_says_why_in_one_sentence(words: tuple[str, .
     assert (done.returncode, done.stdout) == (2, "")
     assert sentence in done.stderr
     assert done.stderr.count("\n") == 1
+
+
+def test_an_example_that_will_be_slow_says_so(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setenv(SWITCH, "1")
+    assert (ended(lambda: None, searches=False), capsys.readouterr().err) == (0, "")
+    assert (ended(lambda: None), capsys.readouterr().err) == (0, f"note: {slow_sentence()}\n")
 
 
 def test_the_keyword_spotter_from_keras_runs_on_the_npu_as_a_whole() -> None:

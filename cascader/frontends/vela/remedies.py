@@ -126,7 +126,8 @@ def _of_model(model: TfliteModel, said: Sequence[Said], asked: Sequence[str]) ->
 def nothing_left(model: TfliteModel, text: str, asked: Sequence[str] = ()) -> str:
     """The sentence for a network that Vela, which said ``text``, leaves to the CPU: the operators, the values, bounds and remedies."""
     known = [one for one in grouped(_of_model(model, said_reasons(text), asked)) if one[2] is not None]
-    begin = f"Vela left all {len(model.operators)} operators on the CPU"
+    count = len(model.operators)
+    begin = f"Vela left {'the only operator' if count == 1 else f'all {count} operators'} on the CPU"
     if not known:
         return f"{begin}: {_GENERAL}."
     clauses = [f"{printable(code)} {named(names)}: {explained(code, reason)}" for code, names, reason in known[:_REASONS] if reason]

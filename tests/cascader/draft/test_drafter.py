@@ -1,4 +1,4 @@
-"""What a drafter knows of its graph: changes are drawn when they are asked for, and copies are shared where constants are."""
+"""The drafter of a graph: changes are drawn when they are asked for, and copies are shared where constants are."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from cascader.frontends.vela.cpu_reasons import reason_of, said_reasons
@@ -95,7 +96,7 @@ def test_both_cores_say_why(kind: str, legacy: bool) -> None:  # noqa: FBT001  #
 
 
 def test_where_nothing_is_left_the_error_says_why() -> None:
-    with pytest.raises(InputError, match=r"all 1 operators on the CPU\. TRANSPOSE_CONV 'asked': stride out of range: \(3,3\).*use strides"):
+    with pytest.raises(InputError, match=r"only operator on the CPU\. TRANSPOSE_CONV 'asked': stride out of range: \(3,3\).*use strides"):
         compile_network(model(CASES["TRANSPOSE_CONV"][0], alone=True))
 
 
@@ -148,6 +149,8 @@ def test_what_vela_says_is_read_whatever_the_names_are() -> None:
 def test_without_a_word_of_vela_the_general_sentence_is_left() -> None:
     parsed = read_tflite(model(CASES["MEAN"][0]))
     assert nothing_left(parsed, "") == "Vela left all 2 operators on the CPU: use quantised operators that the NPU supports."
+    one = replace(parsed, operators=parsed.operators[:1])
+    assert nothing_left(one, "") == "Vela left the only operator on the CPU: use quantised operators that the NPU supports."
     assert CpuOperator("MEAN", (), ()).reason is None
 
 
@@ -159,11 +162,9 @@ def test_every_remedy_is_a_clause() -> None:
 
 def test_a_limit_of_ours_is_not_told_as_a_wrong_stream_of_velas(tmp_path: Path) -> None:
     """Two signatures, each with a convolution: Vela compiles both, and one network at a time is scheduled here."""
-    from msgspec.structs import replace  # noqa: PLC0415  # of this test alone
-
-    from npu_model.tflite.record_reader import read_records  # noqa: PLC0415  # the same
-    from npu_model.tflite.records import SignatureRecord, SubgraphRecord  # noqa: PLC0415  # the same
-    from npu_model.tflite.writer import write_tflite  # noqa: PLC0415  # the same
+    from npu_model.tflite.record_reader import read_records  # noqa: PLC0415  # of this test alone
+    from npu_model.tflite.records import SignatureRecord, SubgraphRecord  # noqa: PLC0415  # of this test alone
+    from npu_model.tflite.writer import write_tflite  # noqa: PLC0415  # of this test alone
 
     first = read_records(model(lambda net, x: net.conv2d(x, 4, name="asked")))
     other = SubgraphRecord("enc", first.tensors, first.operators, first.inputs, first.outputs)
