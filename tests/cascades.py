@@ -19,6 +19,8 @@ from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.schedule.cascaded import make_schedule
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
@@ -31,11 +33,11 @@ FILTERS = FilterCache()
 """Decoded weights, which all runs of one network share."""
 
 
-def outputs(network: CompiledNetwork, seed: int = 1) -> dict[str, bytes]:
+def outputs(network: CompiledNetwork, seed: int = 1, filters: FilterCache = FILTERS) -> dict[str, bytes]:
     """Output bytes for seeded inputs, in an arena that holds garbage and knows of every byte whether it was written."""
     rng = np.random.default_rng(seed)
     inputs = [rng.integers(b.dtype.minimum, b.dtype.maximum + 1, b.shape).astype(str(b.dtype)) for b in network.inputs]
-    return {name: values.tobytes() for name, values in run(network, inputs, filters=FILTERS).items()}
+    return {name: values.tobytes() for name, values in run(network, inputs, filters=filters).items()}
 
 
 @cache
@@ -97,6 +99,16 @@ def smallest(form: Network, system: MemorySystem, accelerator: str = DEFAULT) ->
     """The schedule with the smallest arena that is found for a form."""
     plans = Cascader(form, accelerator, system)
     return plans.schedule(plans.smallest())
+
+
+def require_same_bytes(before: Network, after: Network, system: MemorySystem) -> None:
+    """The outputs of a form, layer by layer and in its smallest arena, are those of the network layer by layer; AssertionError if not."""
+    wanted = outputs(lower(schedule_layer_by_layer(before, DEFAULT)), filters=FilterCache())
+    filters = FilterCache()
+    least = smallest(after, system)
+    check_schedule(least)
+    for made in (schedule_layer_by_layer(after, DEFAULT), least):
+        assert outputs(lower(made), filters=filters) == wanted
 
 
 @cache

@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.program import KernelOperation, Upscale
+from npu_model.program import KernelOperation, Padding, Upscale
 
 _T = TypeVar("_T", bound=np.generic)
 
@@ -37,7 +37,7 @@ def covered(op: KernelOperation, values: NDArray[_T], fill: int) -> NDArray[_T]:
     rows = (op.ofm.shape.height - 1) * kernel.stride_y + kernel.dilated_height
     columns = (op.ofm.shape.width - 1) * kernel.stride_x + kernel.dilated_width
     image = upscaled(values, op.upscale)
-    if image.shape[:2] == (rows, columns):
+    if image.shape[:2] == (rows, columns) and padding == Padding():
         return image
     result = np.full((rows, columns, values.shape[2]), fill, values.dtype)
     # An upscaled map of an odd extent has one row (column) more than the windows need.

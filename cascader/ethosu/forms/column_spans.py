@@ -2,95 +2,48 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.forms.column_grids import Grid, Span, grid_of
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
-from cascader.graph.cascader_graph import Part, Tensor, TensorKind
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Padding, PoolKind, Strides, Tiles, Upscale
-from npu_model.shapes import Shape3D
+from cascader.graph.cascader_graph import Part, TensorKind
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, Padding, PoolKind, Upscale
+from npu_model.shapes import ceil_div
 
-Span = tuple[int, int]
-"""First column and last one (exclusive)."""
-
-
-class Grid(Struct, frozen=True):
-    """A tensor of rows of ``width`` pixels, as all of its accesses see it: each map has the columns from the first on, not always all."""
-
-    width: int
-    layout: Layout
-    strides: Strides
-    element: int
-
-    def _pixel(self) -> int:
-        """Bytes from column to column: of a pixel, or of one brick of it."""
-        return BRICK * self.element if self.layout is Layout.NHCWB16 else self.strides.x
-
-    def _line(self) -> int:
-        """Bytes of the columns that lie side by side: of a row, or of a row of bricks."""
-        return self.strides.c if self.layout is Layout.NHCWB16 else self.strides.y
-
-    def narrowed(self, columns: int) -> Grid:
-        """The same rows of fewer columns."""
-        line = columns * self._pixel()
-        y = self.strides.y // self._line() * line
-        c = line if self.layout is Layout.NHCWB16 else self.strides.c
-        return Grid(columns, self.layout, Strides(y, self.strides.x, c), self.element)
-
-    def size(self, tensor: int, columns: int) -> int:
-        """Bytes of a tensor of so many bytes with fewer columns."""
-        return tensor // self._line() * columns * self._pixel()
-
-    def part(self, feature_map: FeatureMap, span: Span) -> FeatureMap:
-        """Some columns of a map of the tensor, where it lies."""
-        shape = Shape3D(feature_map.shape.height, span[1] - span[0], feature_map.shape.depth)
-        return feature_map.at(feature_map.base + span[0] * self._pixel(), shape)
-
-    def moved(self, feature_map: FeatureMap, span: Span, held: Span) -> FeatureMap:
-        """Some columns of a map in a tensor that holds the columns ``held`` alone."""
-        other = self.narrowed(held[1] - held[0])
-        line, within = divmod(feature_map.base, self._line())
-        shape = Shape3D(feature_map.shape.height, span[1] - span[0], feature_map.shape.depth)
-        base = line * other._line() + within + (span[0] - held[0]) * self._pixel()  # noqa: SLF001  # of its own class
-        return replace(feature_map, shape=shape, strides=other.strides, tiles=Tiles.single(shape, base))
-
-
-def grid_of(tensor: Tensor, maps: Sequence[FeatureMap]) -> Grid | None:
-    """The grid that all of some maps of a tensor agree in, in which nothing but columns lies in a row; None if there is none."""
-    if not maps:
-        return None
-    layout, strides, element = maps[0].layout, maps[0].strides, maps[0].dtype.bytes
-    alike = all((one.layout, one.strides, one.dtype.bytes) == (layout, strides, element) and one.is_single_tile for one in maps)
-    line, pixel = (strides.c, BRICK * element) if layout is Layout.NHCWB16 else (strides.y, strides.x)
-    if not alike or min(line, pixel, strides.y) < 1 or line % pixel or strides.y % line or tensor.size % line:
-        return None
-    width = line // pixel
-    inside = all(one.base % line < pixel and one.shape.width <= width for one in maps)
-    return Grid(width, layout, strides, element) if inside else None
+_BORDERS = 8
+"""Columns by which a border between tiles moves at most to where all kernels of a result may part."""
 
 
 def read_span(operation: KernelOperation, operand: FeatureMap, span: Span) -> tuple[Span, int, int]:
     """The columns of an operand that some columns of the result need, and the padding before and after them."""
     if operation.kind is OperationKind.ELEMENTWISE:
         return (span if operand.shape.width == operation.ofm.shape.width else (0, operand.shape.width)), 0, 0
-    window = Axis.COLUMNS.window(operation)
+    window, times = Axis.COLUMNS.window(operation), _times(operation)
     low, high = span[0] * window.stride - window.pad, (span[1] - 1) * window.stride + window.taps - window.pad
     width = operand.shape.width
-    return (max(0, low), min(width, high)), max(0, -low), max(0, high - width)
+    return (max(0, low // times), min(width, ceil_div(high, times))), max(0, -low), max(0, high - times * width)
+
+
+def _times(operation: KernelOperation) -> int:
+    """Columns that the upscaler makes of one."""
+    return 1 if operation.upscale is Upscale.NONE else 2
 
 
 def may_be_cut(kernel: EthosuPart) -> bool:
     """Whether the columns of a kernel's result can be made apart from each other by kernels of the same kind.
 
-    An average with padding counts the elements inside its map only where it has padding: inside a tile it would divide by one.
+    An average with padding counts the elements inside its map only where it has padding: inside a tile it would divide by one. The
+    upscaler makes two columns of each, of which a window that steps further would begin with the second one.
     """
     operation = kernel.operation
     if operation.pool is PoolKind.AVERAGE and operation.padding != Padding():
         return False
-    return not kernel.transfer and kernel.axis is Axis.ROWS and operation.upscale is Upscale.NONE and operation.ofm.region == ARENA
+    steps = operation.upscale is not Upscale.NONE and Axis.COLUMNS.window(operation).stride > 1
+    return not kernel.transfer and kernel.axis is Axis.ROWS and not steps and operation.ofm.region == ARENA
 
 
 def for_columns(
@@ -98,19 +51,16 @@ def for_columns(
 ) -> EthosuPart:
     """The kernel for some columns of its result; its block is still to be chosen.
 
-    A tensor of ``held`` is another one, named by ``names``, that has these columns alone. Any other one stays where it is.
+    A tensor of ``held`` is another one, named by ``names``, that has these columns of its grid alone. Any other one stays where it is.
     """
     operation = kernel.operation
 
     def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
         columns = span if feature_map is operation.ofm else read_span(operation, feature_map, span)[0]
-        if name is None or feature_map.region != ARENA:
-            whole = columns == (0, feature_map.shape.width)
-            return feature_map if whole else feature_map.part((0, feature_map.shape.height), columns)
-        if feature_map.shape.width == 1 and name not in grids:
-            return feature_map
-        grid = grids[name]
-        return grid.moved(feature_map, columns, held[name]) if name in held else grid.part(feature_map, columns)
+        if name is not None and name in held and feature_map.region == ARENA:
+            return grids[name].moved(feature_map, columns, held[name])
+        whole = columns == (0, feature_map.shape.width)
+        return feature_map if whole else feature_map.part((0, feature_map.shape.height), columns)
 
     _, before, after = read_span(operation, operation.ifm, span)
     padding = replace(operation.padding, left=before, right=after) if operation.kind is not OperationKind.ELEMENTWISE else operation.padding
@@ -124,6 +74,16 @@ def for_columns(
     )
 
 
+class TileSpans(Struct, frozen=True):
+    """Columns of a tile: of each tensor of the segment those that its grid holds of it, and of each part those of its result.
+
+    Tensors and parts of which nothing is needed are left out.
+    """
+
+    tensors: dict[str, Span]
+    parts: dict[str, Span]
+
+
 class ColumnSpan(Struct, frozen=True):
     """Parts ``first`` to ``last`` of a network that can be made in columns: their grids, and the tensors that others read or see."""
 
@@ -134,9 +94,38 @@ class ColumnSpan(Struct, frozen=True):
     inside: tuple[str, ...]
     """The tensors that no other part reads or writes."""
 
-    def needs(self, network: Network, count: int, number: int) -> dict[str, Span] | None:
-        """The columns of the segment's tensors that one of ``count`` tiles makes; None if that is none of one of them."""
+    def kernels(self, network: Network) -> Iterator[tuple[str, EthosuPart]]:
+        """The segment's parts by their names, the last one first."""
+        for part in reversed(network.graph.parts[self.first : self.last + 1]):
+            assert isinstance(part.payload, EthosuPart)  # noqa: S101  # a segment has no other parts
+            yield part.name, part.payload
+
+    def _made(self, kernel: EthosuPart, span: Span) -> Span:
+        """The columns of a kernel's result that some columns of its tensor need; the upscaler begins with the first of two, or padding."""
+        low, high = self.grids[kernel.ofm].columns(kernel.operation.ofm, span)
+        begin = low - Axis.COLUMNS.window(kernel.operation).pad
+        return (low - 1 if low < high and begin > 0 and begin % _times(kernel.operation) else low), high
+
+    def _border(self, network: Network, name: str, wanted: int) -> int | None:
+        """The column of a result nearest before the wanted one at which all kernels that make it may part; None if there is none."""
+        width = self.grids[name].width
+        makers = [kernel for _, kernel in self.kernels(network) if kernel.ofm == name]
+        if wanted in (0, width):
+            return wanted
+
+        def parts_at(border: int) -> bool:
+            for kernel in makers:
+                before, after = self._made(kernel, (0, border)), self._made(kernel, (border, width))
+                if before[1] > after[0]:
+                    return False
+            return True
+
+        return next((border for border in range(wanted, max(0, wanted - _BORDERS), -1) if parts_at(border)), None)
+
+    def needs(self, network: Network, count: int, number: int) -> TileSpans | None:
+        """The columns that one of ``count`` tiles makes; None if that is none of a result."""
         spans: dict[str, Span] = {}
+        parts: dict[str, Span] = {}
 
         def ask(name: str, span: Span) -> None:
             low, high = spans.get(name, span)
@@ -144,18 +133,22 @@ class ColumnSpan(Struct, frozen=True):
 
         for name in self.results:
             width = self.grids[name].width
-            ask(name, (width * number // count, width * (number + 1) // count))
-        written = {*self.results, *self.inside}
-        for part in reversed(network.graph.parts[self.first : self.last + 1]):
-            kernel = part.payload
-            assert isinstance(kernel, EthosuPart)  # noqa: S101  # a segment has no other parts
-            span = spans.get(kernel.ofm)
-            if span is None or span[0] >= span[1]:
+            low, high = (self._border(network, name, width * at // count) for at in (number, number + 1))
+            if low is None or high is None or low >= high:
                 return None
+            ask(name, (low, high))
+        written = {*self.results, *self.inside}
+        for part, kernel in self.kernels(network):
+            made = self._made(kernel, spans[kernel.ofm]) if kernel.ofm in spans else (0, 0)
+            if made[0] >= made[1]:
+                continue
+            parts[part] = made
+            if kernel.ofm in self.inside:
+                ask(kernel.ofm, self.grids[kernel.ofm].span(kernel.operation.ofm, made))
             for read, operand in kernel.operands:
                 if read is not None and read in written:
-                    ask(read, read_span(kernel.operation, operand, span)[0])
-        return spans
+                    ask(read, self.grids[read].span(operand, read_span(kernel.operation, operand, made)[0]))
+        return TileSpans(spans, parts)
 
     def macs(self, network: Network, count: int) -> int | None:
         """The multiply-accumulates of the segment in so many tiles; None if it cannot be cut into as many."""
@@ -164,10 +157,8 @@ class ColumnSpan(Struct, frozen=True):
             spans = self.needs(network, count, number)
             if spans is None:
                 return None
-            for part in network.graph.parts[self.first : self.last + 1]:
-                kernel = part.payload
-                assert isinstance(kernel, EthosuPart)  # noqa: S101  # a segment has no other parts
-                low, high = spans[kernel.ofm]
+            for part, kernel in self.kernels(network):
+                low, high = spans.parts.get(part, (0, 0))
                 total += kernel.operation.macs * (high - low) // kernel.operation.ofm.shape.width
         return total
 
@@ -206,7 +197,7 @@ def segment(network: Network, first: int, last: int) -> ColumnSpan | None:
         if grid is not None:
             grids[name] = grid
     variable = any(graph.tensor(name).kind is TensorKind.VARIABLE for name in written)
-    if variable or any(kernel.ofm not in grids or not 1 < grids[kernel.ofm].width == kernel.operation.ofm.shape.width for kernel in made):
+    if variable or any(kernel.ofm not in grids or grids[kernel.ofm].width < 2 for kernel in made):
         return None
     if not all(_has_all_columns(kernel, grids) for kernel in made):
         return None

@@ -14,11 +14,13 @@ from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import ColumnSpan, may_be_cut, segment
+from cascader.ethosu.forms.layouts import dense_layouts
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import Wanted, homed_forms
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.plan.group_costs import JobTimes, KnownCosts
 from cascader.plan.plans import Planner, PlanOptions
@@ -31,6 +33,10 @@ _MOST_TILES = 6
 """Tiles at most: one more is tried as long as the last one has gained."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
+_SKIPS = 3
+"""Skips that are made again in one form at most."""
+_SMALL = 16
+"""Part of a network's bytes below which a tensor is too small to be made again for them."""
 MOST_PARTS = 256
 """Parts of a form at most: to plan one for each way to cut a network would take long."""
 WORTHWHILE = Fraction(99, 100)
@@ -62,9 +68,10 @@ _BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
 def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
     """Bytes of the arena that some plans of a network hold at least, of few rows and without copies of constants.
 
-    Its tensors live where ``homes`` want them.
+    Its tensors are as dense as forms store them, and live where ``homes`` want them.
     """
-    return planned_limit(next(homed_forms([network], homes), network))
+    dense = dense_layouts(network, DEFAULT_OPTIONS.dense)
+    return planned_limit(next(homed_forms([dense], homes), dense))
 
 
 def planned_limit(placed: Network) -> int:
@@ -149,19 +156,38 @@ def _in_tiles(tiler: _Tiler, least: int) -> list[_Found]:
     return [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
 
 
+def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[_Found]:
+    """The network with one skip made again, and one more as long as that holds fewer bytes; ``least`` are those of the network."""
+    for _ in range(_SKIPS):
+        made = (one for one in skips_again(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
+        best = next(iter(_smallest(_Found(planned_bytes(one, homes), one.macs, one) for one in made)), None)
+        if best is None or best.size >= least * WORTHWHILE:
+            return
+        network, least = best.network, best.size
+        yield best
+
+
 def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources, homes: Sequence[Wanted] = ()) -> list[Network]:
     """The forms that do at most ``most`` times the multiply-accumulates of a network and hold less than it: three at most.
 
-    The skips that save most made again, the network or that in two tiles, and in more. The network lies in the arena; its forms are
-    chosen for tensors that live where ``homes`` want them.
+    The skips that save most made again, the network or that in two tiles, and in more; none that holds as much as another one and does
+    no less. The network lies in the arena; its forms are chosen for tensors that live where ``homes`` want them.
     """
     bound, least = int(network.macs * most), planned_bytes(network, homes)
-    again = _smallest(_Found(planned_bytes(one, homes), one.macs, one) for one in skips_again(network) if one.macs <= bound)
-    skip = [one for one in again[:1] if one.size < least * WORTHWHILE]
+    skip = list(_with_skips_again(network, bound, homes, least))[-1:]
     found = list(skip)
     for base in (network, *(one.network for one in skip)):
         found += _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
-    kept = _smallest(found)
-    chosen = kept[:1] + [one for one in _smallest(skip) if one is not kept[0]]
+    kept = list(_worth_it(_smallest(found)))
+    chosen = kept[:1] + [one for one in kept[1:] if one in skip]
     chosen += sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)[:1]
     return [one.network for one in chosen]
+
+
+def _worth_it(found: Iterable[_Found]) -> Iterator[_Found]:
+    """Those, sorted by their bytes, that do less than all before them."""
+    fewest: int | None = None
+    for one in found:
+        if fewest is None or one.macs < fewest:
+            fewest = one.macs
+            yield one

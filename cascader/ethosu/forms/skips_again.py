@@ -1,44 +1,63 @@
-"""Skips made again: a tensor whose last reader comes long after the others is made a second time for that one.
+"""Skips made again: a tensor whose last readers come long after the others is made a second time for them.
 
-Between the two the tensor need not be there, but what it is made from must be: that is worth it where this is smaller and there anyway,
+Between the two the tensor need not be there, but what it is made from must be: that is worth it where this is smaller, or there anyway,
 as a network's input is. The same kernels run again, so that the same bytes are read.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.cascader_graph import Part, TensorKind
 
 _FAR = 4
-"""Parts between a tensor's last reader and the one before, at least: a shorter way holds few rows of it."""
+"""Parts between two readers of a tensor, at least, for the later one to get it made again: a shorter way holds few rows of it."""
+_SMALLER = 2
+"""Factor by which what a tensor is made again from is smaller than it, where that is not the network's inputs."""
 
 
-def _makers(network: Network, tensor: str) -> list[str] | None:
-    """The parts by which a tensor is made from the network's inputs, in their order; None if that takes more than kernels."""
+class _Makers(Struct, frozen=True):
+    """The parts that make a tensor, in their order, from tensors of so many bytes that are there before."""
+
+    parts: tuple[int, ...]
+    size: int
+
+
+def _makers(network: Network, tensor: str) -> Iterator[_Makers]:
+    """The ways to make a tensor from what comes before it, part by part further back, and at last from the network's inputs.
+
+    They end where that takes more than kernels.
+    """
     graph = network.graph
-    found: set[str] = set()
-    open_, seen = [tensor], {tensor}
-    while open_:
-        name = open_.pop()
-        kind = graph.tensor(name).kind
-        if kind in (TensorKind.INPUT, TensorKind.CONSTANT):
-            continue
-        if kind is not TensorKind.INTERMEDIATE:
-            return None
-        for part in graph.producers(name):
-            if not isinstance(part.payload, EthosuPart):
-                return None
-            found.add(part.name)
-            new = [read for read in part.inputs if read not in seen]
-            open_ += new
-            seen.update(new)
-    return [part.name for part in graph.parts if part.name in found]
+    found: set[int] = set()
+    reads = {tensor}
+    while any(graph.producers(name) for name in reads):
+        name = max(reads, key=lambda one: _last_maker(network, one))
+        makers = graph.producers(name)
+        if graph.tensor(name).kind is not TensorKind.INTERMEDIATE or not all(isinstance(maker.payload, EthosuPart) for maker in makers):
+            return
+        found.update(graph.index(maker.name) for maker in makers)
+        reads.update(read for maker in makers for read in maker.inputs if graph.tensor(read).kind is not TensorKind.CONSTANT)
+        reads.discard(name)
+        # What a later part writes over is no longer what it was, and a state may not be.
+        changes = any(_last_maker(network, read) >= min(found) or graph.tensor(read).kind is TensorKind.VARIABLE for read in reads)
+        if changes:
+            return
+        yield _Makers(tuple(sorted(found)), sum(graph.tensor(read).size for read in reads))
+
+
+def _last_maker(network: Network, tensor: str) -> int:
+    """The number of the last part that writes a tensor; -1 if none does."""
+    return max((network.graph.index(part.name) for part in network.graph.producers(tensor)), default=-1)
 
 
 def _again(part: Part, names: dict[str, str]) -> Part:
-    """The part on other tensors, with a name of its own."""
+    """The part on other tensors."""
     kernel = part.payload
     assert isinstance(kernel, EthosuPart)  # noqa: S101  # whoever calls has looked
     second = None if kernel.ifm2 is None else names.get(kernel.ifm2, kernel.ifm2)
@@ -47,28 +66,74 @@ def _again(part: Part, names: dict[str, str]) -> Part:
     return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
 
 
-def with_skip_again(network: Network, tensor: str) -> Network | None:
-    """``network`` with a tensor made again for its last reader; None if that is not far from the others, or it cannot be made again."""
+def _clusters(network: Network, tensor: str) -> list[list[int]]:
+    """The readers of a tensor, parted where one is far from the one before."""
+    readers = sorted({network.graph.index(part.name) for part in network.graph.consumers(tensor)})
+    found = [readers[:1]]
+    for before, reader in pairwise(readers):
+        if reader - before < _FAR:
+            found[-1].append(reader)
+        else:
+            found.append([reader])
+    return found
+
+
+def _with_again(network: Network, tensor: str, makers: _Makers, clusters: Sequence[Sequence[int]]) -> Network | None:
+    """``network`` with a tensor made again for some clusters of its readers, once for each; None if it runs as several NPU jobs."""
     graph = network.graph
-    readers = sorted(graph.index(part.name) for part in graph.consumers(tensor))
-    handed = {port.tensor for port in (*network.outputs, *network.handed_on)}
-    if len(readers) < 2 or readers[-1] - readers[-2] < _FAR or tensor in handed:
+    users = {graph.parts[number].name for number in (*makers.parts, *(reader for readers in clusters for reader in readers))}
+    kernels = all(isinstance(graph.parts[reader].payload, EthosuPart) for readers in clusters for reader in readers)
+    if not kernels or not any(users <= set(segment.parts) for segment in network.segments):
         return None
-    last = graph.parts[readers[-1]]
-    makers = _makers(network, tensor)
-    segment = next((one for one in network.segments if last.name in one.parts), None)
-    if not makers or not isinstance(last.payload, EthosuPart) or segment is None or not set(makers) <= set(segment.parts):
-        return None
-    made_in = dict.fromkeys(name for maker in makers for name in graph.parts[graph.index(maker)].outputs)
-    names = {name: f"{name}/again" for name in made_in}
-    parts = [replace(_again(graph.parts[graph.index(maker)], names), name=f"{maker}/again") for maker in makers]
-    parts.append(_again(last, {tensor: names[tensor]}))
-    tensors = tuple(replace(graph.tensor(name), name=new) for name, new in names.items())
-    made = network.with_parts({last.name: parts}, (*graph.tensors, *tensors))
+    written = {graph.parts[maker].outputs[0] for maker in makers.parts}
+    changed: dict[str, list[Part]] = {}
+    tensors = list(graph.tensors)
+    taken = {part.name for part in graph.parts}
+    for readers in clusters:
+        suffix = "/again"
+        while any(f"{graph.parts[maker].name}{suffix}" in taken for maker in makers.parts):
+            suffix += "+"
+        names = {name: f"{name}{suffix}" for name in written}
+        parts = [replace(_again(graph.parts[maker], names), name=f"{graph.parts[maker].name}{suffix}") for maker in makers.parts]
+        taken.update(part.name for part in parts)
+        tensors += [replace(graph.tensor(name), name=new) for name, new in names.items()]
+        for reader in readers:
+            part = graph.parts[reader]
+            changed[part.name] = [*(parts if reader == readers[0] else ()), _again(part, {tensor: names[tensor]})]
+    made = network.with_parts(changed, tuple(tensors))
     return replace(made, macs_again=network.macs_again + made.macs - network.macs)
 
 
-def skips_again(network: Network) -> list[Network]:
-    """The network with each tensor whose last reader is far made again, one at a time."""
-    made = (with_skip_again(network, tensor.name) for tensor in network.graph.tensors if tensor.kind is TensorKind.INTERMEDIATE)
-    return [one for one in made if one is not None]
+def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:
+    """``network`` with a tensor made again for its last readers, and for each that is far from those before; none if none is.
+
+    It is made from the nearest tensors that are half as large together, and from the network's inputs.
+    """
+    clusters = _clusters(network, tensor)
+    handed = {port.tensor for port in (*network.outputs, *network.handed_on)}
+    if len(clusters) < 2 or tensor in handed or not network.graph.producers(tensor):
+        return
+    ways = list(_makers(network, tensor))
+    size = network.graph.tensor(tensor).size
+    near = [way for way in ways if way.size * _SMALLER <= size][:1]
+    whole = [way for way in ways[-1:] if way not in near and _from_inputs(network, way)]
+    for way in (*near, *whole):
+        for again in dict.fromkeys((len(clusters) - 1, 1)):
+            made = _with_again(network, tensor, way, clusters[again:])
+            if made is not None:
+                yield made
+
+
+def _from_inputs(network: Network, makers: _Makers) -> bool:
+    """Whether parts read nothing but what they make, inputs and constants."""
+    graph = network.graph
+    made = {graph.parts[maker].outputs[0] for maker in makers.parts}
+    reads = {read for maker in makers.parts for read in graph.parts[maker].inputs} - made
+    return all(graph.tensor(read).kind in (TensorKind.INPUT, TensorKind.CONSTANT) for read in reads)
+
+
+def skips_again(network: Network, least: int = 0) -> Iterator[Network]:
+    """The network with each tensor of ``least`` bytes or more of which a reader is far from the others made again, one at a time."""
+    for tensor in network.graph.tensors:
+        if tensor.kind is TensorKind.INTERMEDIATE and tensor.size >= least:
+            yield from with_skip_again(network, tensor.name)

@@ -24,8 +24,8 @@ def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: Ker
     spans = cut.needs(network, count, number)
     if spans is None:
         return None
-    names = {name: f"{name}/tile{number}" for name in cut.inside}
-    held = {name: spans[name] for name in cut.inside}
+    held = {name: spans.tensors[name] for name in cut.inside if name in spans.tensors}
+    names = {name: f"{name}/tile{number}" for name in held}
     made: list[Part | Tensor] = []
     for name, span in held.items():
         tensor = network.graph.tensor(name)
@@ -35,7 +35,9 @@ def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: Ker
     for part in network.graph.parts[cut.first : cut.last + 1]:
         kernel = part.payload
         assert isinstance(kernel, EthosuPart)  # noqa: S101  # a segment has no other parts
-        changed = for_columns(kernel, spans[kernel.ofm], cut.grids, held, names)
+        if part.name not in spans.parts:
+            continue
+        changed = for_columns(kernel, spans.parts[part.name], cut.grids, held, names)
         operation = maker.in_block(changed.operation)
         if operation is None:
             return None

@@ -30,6 +30,12 @@ HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fract
 OF_A_FORM = Fraction(104, 100)
 """The same for the place of a form that promises most: what is expected of two forms is off by more than of two limits of one."""
 
+HOPELESS = Fraction(11, 10)
+"""Multiple of the fewest cycles of all first drafts for a budget above which a form that is offered for its bytes is not searched there.
+
+A climb saves no such part: of the networks and budgets that were tried it saved at most a ninth, and only where others saved some too.
+"""
+
 SMALLER = Fraction(99, 100)
 """Part of the bytes of all other forms that a form which is offered for its bytes may need at most."""
 
@@ -60,6 +66,8 @@ class Explored(Struct, frozen=True):
     """Bytes of the arena of which no schedule of any form needs more."""
     floor: Floor
     """Floor of a budget: that of the form which needs least."""
+    sure: int = 1 << 30
+    """Number of the first form that is there for its bytes; those before it are searched in any case."""
 
     def least_cycles(self, arena: int | None) -> int:
         """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number)."""
@@ -117,7 +125,8 @@ def explore(task: Task, executor: Executor, show: Show = silent, meanwhile: Call
     forms, outlines = tuple(forms[number] for number in chosen), tuple(outlines[number] for number in chosen)
     most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
-    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), most, floor)
+    sure = sum(not origin.smaller for origin in origins)
+    return Explored(forms, tuple(one.limits for one in outlines), tuple(one.bound for one in outlines), most, floor, sure)
 
 
 def proven_bytes(explored: Explored, executor: Executor, show: Show = silent) -> int:
@@ -150,6 +159,8 @@ def search(
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
     whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
+    if not whole and request.near is not None:
+        places = _not_hopeless(explored, places, executor, show)
     if not whole:
         for part, times in HOPEFUL_ANYWHERE if request.near is None else HOPEFUL:
             tried = [executor.submit(promise, *place, part) for place in places]
@@ -167,6 +178,17 @@ def search(
             drafts.append(draft)
             came(form, draft)
     return Found(distinct(drafts), explored, whole)
+
+
+def _not_hopeless(explored: Explored, places: Sequence[tuple[Form, int]], executor: Executor, show: Show) -> list[tuple[Form, int]]:
+    """The places for a budget without those of forms that are there for their bytes, and whose first drafts take far too many cycles."""
+    if all(form.place.number < explored.sure for form, _ in places):
+        return list(places)
+    asked = [executor.submit(promise, *place, Fraction(0)) for place in places]
+    first = list(answers(asked, "Drafting at {} of {} memory limits", show, [_in_words(*place) for place in places]))
+    most = min((cycles for cycles in first if cycles is not None), default=0) * HOPELESS
+    pairs = zip(places, first, strict=True)
+    return [place for place, cycles in pairs if place[0].place.number < explored.sure or cycles is None or cycles <= most]
 
 
 def new_drafts(

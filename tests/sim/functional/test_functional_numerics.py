@@ -173,6 +173,20 @@ def test_a_padded_average_that_truncates_goes_towards_zero() -> None:
         truncated(np.array([7]), np.array([3]), "it")
 
 
+def test_an_upscaled_map_as_large_as_its_windows_is_padded_all_the_same() -> None:
+    """Of 5 5 7 7 behind a column of padding the windows see 5, 5 5, 5 7: the last column is not needed."""
+    op = operation(
+        OperationKind.POOL,
+        feature_map(Shape3D(1, 2, 1), 0),
+        feature_map(Shape3D(1, 3, 1), 64),
+        pool=PoolKind.MAX,
+        kernel=Kernel(2, 2),
+        padding=Padding(1, 1, 0, 0),
+        upscale=Upscale.NEAREST,
+    )
+    assert computed(op, np.array([[[5], [7]]])) == [5, 5, 7]
+
+
 def test_a_scale_beyond_64_bits_is_exact() -> None:
     assert rescale(np.array([(1 << 39) - 1]), (1 << 32) - 1, 40, Rounding.NATURAL).tolist() == [(1 << 31) - 1]
 

@@ -11,9 +11,9 @@ from benchmarks.bench_work import without_forms, work
 from npu_testbed.legalise import load_task
 
 
-@pytest.mark.parametrize("budget", [9_000, 12_000, None])
-def test_where_forms_of_fewer_bytes_gain_nothing_there_are_less_than_a_tenth_more_drafts_and_replays(budget: int | None) -> None:
-    task = load_task("portfolio:reshaped_outputs")
+@pytest.mark.parametrize(("name", "budget"), [("residual_int16", 20_000), ("residual_uint8", 11_000), ("mean_of_rows", 30_000)])
+def test_where_forms_of_fewer_bytes_gain_nothing_there_are_less_than_a_tenth_more_drafts_and_replays(name: str, budget: int) -> None:
+    task = load_task(f"portfolio:{name}")
     plain = without_forms(task)
     assert len(task.variants()) > len(plain.variants())
     found, expected = work(task, budget), work(plain, budget)
