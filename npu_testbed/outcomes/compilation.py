@@ -56,7 +56,8 @@ class CompilationOutcome(Outcome, frozen=True):
         simulation, reports = self.compilation.simulation, self.compilation.reports
         lines = vela_summary_text(reports.summary, reports.layers, cycles=self.layers, operators=self.cpu_operations)
         sections = [verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
-        sections += [] if self.compilation.schedule is None else [macs_text(self.compilation.schedule.network)]
+        plan = self.compilation.schedule
+        sections += [] if plan is None else [macs_text(simulation.network, plan.network.macs_again)]
         if self.layers:
             sections.append(layers_text(simulation.replay))
         if self.cpu_operations:

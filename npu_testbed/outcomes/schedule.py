@@ -107,7 +107,7 @@ class ScheduleOutcome(Outcome, frozen=True):
         if self.striped is not None:
             facts["groups"] = stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans)
         facts["inference"] = inference_json(self.simulation.inference)
-        return facts | macs_json(plan.network) | bounds_json(self.choice) | on_cpu | advice
+        return facts | macs_json(self.simulation.network, plan.network.macs_again) | bounds_json(self.choice) | on_cpu | advice
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""
@@ -135,7 +135,7 @@ class ScheduleOutcome(Outcome, frozen=True):
             said.append(f"{text}.")
         if remark := legaliser_remark(plan.provenance.tools):
             said.append(remark)
-        said.append(macs_text(plan.network))
+        said.append(macs_text(self.simulation.network, plan.network.macs_again))
         if (inference := self.simulation.inference).operators:
             said.append(inference_sentence(inference))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []

@@ -1,11 +1,11 @@
-"""Multiply-accumulates of a schedule's network, and those that it does a second time, in words and as JSON."""
+"""Multiply-accumulates of a network as it runs, and those that it does a second time, in words and as JSON."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cascader.ethosu.network.network import Network
+    from npu_model.compiled.network import CompiledNetwork
 
 
 def share_again(macs: int, again: int) -> str:
@@ -17,14 +17,19 @@ def share_again(macs: int, again: int) -> str:
     return f"{again / max(macs - again, 1):+.1%}" if again else "0"
 
 
-def macs_text(network: Network) -> str:
-    """A sentence on the multiply-accumulates of a network as it is scheduled."""
-    if not network.macs_again:
-        return f"It does {network.macs:,} multiply-accumulates, none of them twice."
-    share = share_again(network.macs, network.macs_again)
-    return f"It does {network.macs:,} multiply-accumulates, {network.macs_again:,} of them again ({share})."
+def macs_text(compiled: CompiledNetwork, again: int) -> str:
+    """A sentence on the multiply-accumulates of a network as it runs, ``again`` of which are done a second time."""
+    macs = macs_of(compiled)
+    if not again:
+        return f"It does {macs:,} multiply-accumulates, none of them twice."
+    return f"It does {macs:,} multiply-accumulates, {again:,} of them again ({share_again(macs, again)})."
 
 
-def macs_json(network: Network) -> dict[str, Any]:
+def macs_json(compiled: CompiledNetwork, again: int) -> dict[str, Any]:
     """The same as values that JSON can hold."""
-    return {"macs": network.macs, "macs_again": network.macs_again}
+    return {"macs": macs_of(compiled), "macs_again": again}
+
+
+def macs_of(compiled: CompiledNetwork) -> int:
+    """Multiply-accumulates of all kernels that run; transfers do none, and rows that nobody reads are not made."""
+    return sum(kernel.macs for program in compiled.programs for kernel in program.kernels)

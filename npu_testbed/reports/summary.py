@@ -18,6 +18,7 @@ from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.ends import ends_json, ends_text
+from npu_testbed.reports.macs import macs_of
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
 from validation.layout import filled
@@ -62,7 +63,7 @@ def summarise(simulation: Simulation) -> Summary:
     """The summary of a simulation."""
     replay = simulation.replay
     programs = simulation.network.programs
-    macs = sum(op.macs for program in programs for op in program.kernels)
+    macs = macs_of(simulation.network)
     operators = Counter(step.code for step in simulation.network.steps if isinstance(step, CpuOperator))
     return Summary(
         cycles=replay.cycles,
@@ -126,7 +127,12 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         lines.append(
             (port.replace("axi", "AXI").replace("_", " "), f"{beats * simulation.device.port_bytes_per_cycle:,} bytes in {beats:,} beats")
         )
-    lines.append(("Operations", f"{summary.kernels} kernels, {summary.transfers} DMA transfers"))
+    lines.append(
+        (
+            "Operations",
+            f"{summary.kernels} kernel{'s' * (summary.kernels != 1)}, {summary.transfers} DMA transfer{'s' * (summary.transfers != 1)}",
+        )
+    )
     if simulation.fast_scratch:
         lines.append(
             ("Arena", f"{simulation.network.arena_size:,} bytes apart from the {simulation.memory_name}, as the memory mode asks for")

@@ -194,6 +194,7 @@ def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(tmp_path: Path
     assert replayed["summary"]["cycles"] == found["cycles"]
     assert replayed["summary"]["peak_bytes"] == replayed["summary"]["planned_bytes"] == found["arena_bytes"]
     assert replayed["carried_bytes"] == found["carried_bytes"]
+    assert replayed["summary"]["macs"] == found["macs"], "the DMA that carries does no multiply-accumulates"
     assert "bytes out of the arena" in call("simulate", "schedule", tmp_path / "spilled.json").output
     verified = json.loads(call("verify", tmp_path / "spilled.json", "--json").output)
     assert not verified["hazards"]

@@ -23,8 +23,10 @@ function section(title, hint, ...children) {
   return made;
 }
 
+// A legend of [colour, words]; what is drawn in several colours by turns has all of them.
 function legend(entries) {
-  return element("p", { class: "hint" }, ...entries.flatMap(([name, text]) => [element("span", { class: "key", style: `background: var(--${name})` }), text]));
+  const keys = (names) => [names].flat().map((name, at) => element("span", { class: at ? "key more" : "key", style: `background: var(--${name})` }));
+  return element("p", { class: "hint" }, ...entries.flatMap(([names, text]) => [...keys(names), text]));
 }
 
 const tip = element("div", { id: "tip", role: "tooltip" });

@@ -21,8 +21,18 @@ function showMap(map) {
     context.lineTo(width - RIGHT, toY(bytes));
     context.stroke();
     context.setLineDash([]);
+    const x = side === "right" ? width - RIGHT - 4 : LEFT + 4, y = (toY(bytes) - 8 < 6 ? toY(bytes) + 9 : toY(bytes) - 8) + 15 * lines;
+    if (lines) {
+      // Below its line the label lies on what is drawn there.
+      const wide = context.measureText(words).width;
+      context.fillStyle = colour("ground");
+      context.globalAlpha = 0.8;
+      context.fillRect(side === "right" ? x - wide - 2 : x - 2, y - 7, wide + 4, 14);
+      context.globalAlpha = 1;
+      context.fillStyle = colour("limit");
+    }
     context.textAlign = side;
-    context.fillText(words, side === "right" ? width - RIGHT - 4 : LEFT + 4, (toY(bytes) - 8 < 6 ? toY(bytes) + 9 : toY(bytes) - 8) + 14 * lines);
+    context.fillText(words, x, y);
   }
 
   function drawArea(context, width, area, index) {
@@ -76,7 +86,9 @@ function showMap(map) {
     const rooms = map.areas.map((area, index) => drawArea(context, width, area, index));
     rooms.forEach((room, index) => room && name(context, map.areas[index], room));
     const end = `end of the arena: ${number(map.bytes)} bytes`, budget = `budget: ${number(map.budget || 0)} bytes`;
-    const meet = context.measureText(end + budget).width > width - LEFT - RIGHT - 16 && Math.abs(toY(map.budget || 0) - toY(map.bytes)) < 28;
+    const apart = Math.abs(toY(map.budget || 0) - toY(map.bytes));
+    // A budget just above would be a line through the label, or its label would meet this one.
+    const meet = (apart > 0.5 && apart < 16) || (context.measureText(end + budget).width > width - LEFT - RIGHT - 16 && apart < 28);
     limit(context, width, map.bytes, end, "right", meet ? 1 : 0);
     if (map.budget && map.budget !== map.bytes) limit(context, width, map.budget, budget, "left");
   }
@@ -93,5 +105,5 @@ function showMap(map) {
   const canvas = zoomable(canvasOf(HEIGHT, "SRAM over the cycles", draw), tell);
   canvas.id = "map";
   section("SRAM over time", "Addresses over NPU cycles. The wheel zooms, dragging moves, a double click shows all.", canvas,
-    legend([["input", "input"], ["output", "output"], ["first", "tensor"], ["rolling", "rolling buffer"], ["staged", "staged weights"]]));
+    legend([["input", "input"], ["output", "output"], [KINDS["tensor between layers, rows that are alive"], "tensor"], [KINDS["rolling buffer"], "rolling buffer"], ["staged", "staged weights"]]));
 }

@@ -23,8 +23,8 @@ function logPlot(id, label, xValues, yValues, xAxis, yAxis) {
   grid(yRange, yAxis.unit, (value, words) => svg.append(
     element("line", { x1: left, x2: right, y1: y(value), y2: y(value), stroke: "var(--line)" }),
     element("text", { x: left - 8, y: y(value) + 4, "text-anchor": "end", class: "faint" }, words)));
-  svg.append(element("text", { x: (left + right) / 2, y: HEIGHT - 10, "text-anchor": "middle" }, xAxis.name),
-    element("text", { transform: `translate(18 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, yAxis.name));
+  svg.append(element("text", { x: (left + right) / 2, y: HEIGHT - 10, "text-anchor": "middle" }, `${xAxis.name}, logarithmic`),
+    element("text", { transform: `translate(18 ${(top + bottom) / 2}) rotate(-90)`, "text-anchor": "middle" }, `${yAxis.name}, logarithmic`));
   return { svg, x, y, xRange, yRange, left, right, top, bottom };
 }
 

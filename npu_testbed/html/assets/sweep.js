@@ -50,8 +50,8 @@ function showSweep(points) {
   const figure = (key) => (row) => (row.refused ? "-" : number(row[key]));
   section("Points", "A click on a heading sorts.", sortable("points", points, [
     ["model", "network", (row) => row.model], ["accelerator", "accelerator", (row) => row.accelerator], ["memory", "memory system", (row) => row.memory],
-    ["budget_bytes", "budget", (row) => (row.budget_bytes === null ? "none" : number(row.budget_bytes))],
-    ["arena_bytes", "arena", figure("arena_bytes")], ["cycles", "cycles", figure("cycles")],
+    ["budget_bytes", "budget bytes", (row) => (row.budget_bytes === null ? "none" : number(row.budget_bytes))],
+    ["arena_bytes", "arena bytes", figure("arena_bytes")], ["cycles", "cycles", figure("cycles")],
     ["milliseconds", "ms", (row) => (row.refused ? "-" : row.milliseconds.toFixed(3))],
     ["axi0_bytes", "AXI0 bytes", figure("axi0_bytes")], ["axi1_bytes", "AXI1 bytes", figure("axi1_bytes")], ["refused", "why not", (row) => row.refused],
   ]));

@@ -41,7 +41,7 @@ function sortable(id, rows, columns) {
 
 function showTable(rows, steps) {
   const written = rows.some((row) => row.axi1_write_bytes) ? [["axi1_write_bytes", "AXI1 write", (row) => number(row.axi1_write_bytes)]] : [];
-  section("Layers", ["A click on a heading sorts.", ...steps].join(" "), sortable("layers", rows, [
+  section("Layers", ["A click on a heading sorts. Reads and writes are in bytes.", ...steps].join(" "), sortable("layers", rows, [
     ["layer", "layer", (row) => row.short], ["operator", "operator", (row) => row.operator],
     ["cycles", "cycles", (row) => number(row.cycles)], ["share", "%", (row) => (100 * row.share).toFixed(1), (row) => row.share],
     ["binding", "bound by", (row) => row.binding], ["axi0_read_bytes", "AXI0 read", (row) => number(row.axi0_read_bytes)],

@@ -1,5 +1,5 @@
 // The cycles that are in view: one axis for the map and the timeline, so that what lies above each other happens together.
-const LEFT = 130, RIGHT = 14;
+const LEFT = 138, RIGHT = 14;
 const time = { from: 0, to: 1, whole: 1 };
 
 function startTime(cycles) {
