@@ -86,9 +86,12 @@ def _move(wanted: WantedTensor, op: str) -> Operator:
     names = tuple(_reads(wanted, stage))
     te, buffers = load().te, {wanted.graph.name(buffer): buffer for buffer in wanted.graph.names}
     given = {name: te.placeholder(shape_of(buffers[name]), str(buffers[name].dtype), name=f"own{at}") for at, name in enumerate(names)}
-    begin = tuple(int(one) for one in attrs.get("begin", ()))
+    begin, axis = tuple(int(one) for one in attrs.get("begin", ())), int(attrs.get("axis", 0))
+    missing = {CONCATENATE: "axis", SLICE: "begin"}.get(op)
+    if missing is not None and missing not in attrs:
+        raise InputError(f"Stage {stage.name!r} does not say the {missing} of {op}: write it with that function.")
     if op == CONCATENATE:
-        made = moves.concatenate([given[name] for name in names], int(attrs.get("axis", -1)), name="own")
+        made = moves.concatenate([given[name] for name in names], axis, name="own")
     elif op == RESHAPE:
         made = moves.reshape(given[names[0]], stage.shape, name="own")
     elif op == TO_BRICKS:
@@ -99,7 +102,7 @@ def _move(wanted: WantedTensor, op: str) -> Operator:
         made = moves.strided_slice(given[names[0]], begin, [a + b for a, b in zip(begin, stage.shape, strict=True)], name="own")
     if not _is_alike(stage, read_stages(list(given.values()), [made]).stages[0]):
         raise InputError(f"Stage {stage.name!r} does not compute what its attributes say of {op}: write it with that function.")
-    return Operator(op, {"ifm": names[0]}, axis=int(attrs.get("axis", 0)), begin=begin, pieces=names)
+    return Operator(op, {"ifm": names[0]}, axis=axis, begin=begin, pieces=names)
 
 
 def _reads(wanted: WantedTensor, stage: Stage) -> list[str]:

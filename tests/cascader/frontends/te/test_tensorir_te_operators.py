@@ -77,6 +77,14 @@ def test_a_stage_that_computes_something_else_than_it_says_is_refused() -> None:
         import_graph(graph_of(x, forged, made.values))
 
 
+@pytest.mark.parametrize(("op", "missing"), [("concatenate", "axis"), ("strided_slice", "begin")])
+def test_a_move_that_does_not_say_where_is_refused(op: str, missing: str) -> None:
+    te, x = load().te, image((1, 4, 4, 16))
+    moved = te.compute((1, 4, 4, 16), x, name="moved", attrs={"op": op})
+    with pytest.raises(InputError, match=f"Stage 'moved' does not say the {missing} of {op}: write it with that function"):
+        operators_of(npu.graph_of([x], [moved], {}))
+
+
 def test_a_stage_of_no_operator_is_refused_by_name() -> None:
     x = image((1, 4, 4, 3))
     other = load().te.compute((1, 4, 4, 3), x, name="other")
