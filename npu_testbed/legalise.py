@@ -6,7 +6,10 @@ from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+from msgspec.structs import replace
+
 from cascader.ethosu.network.network import CpuPart
+from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.effort import QUICK, STANDARD
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
@@ -14,26 +17,27 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.models import load_model
+from npu_testbed.models import Model, load_model
 from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
 from npu_testbed.progress import Progress, silent
 from npu_testbed.te_models import is_te
+from npu_testbed.versions import tool_versions
 
 if TYPE_CHECKING:
-    from cascader import tasks as searches
+    import sim
+    from cascader import tasks
     from cascader.ethosu.search.task import Task
-    from cascader.tasks import TaskTerms
-    from npu_testbed import tasks
+    from cascader.tasks import ModelSource, TaskTerms
     from npu_testbed import te_task as te_tasks
 else:
-    searches = later("cascader.tasks")  # imported while Vela ran
-    tasks = later("npu_testbed.tasks")  # imported while Vela ran
+    sim = later("sim")  # imported while Vela ran
+    tasks = later("cascader.tasks")  # the same
     te_tasks = later("npu_testbed.te_task")  # TVM is for who gives Tensor Expressions
 
 _SEARCH = (
     "cascader.frontends.vela.lift",
     "cascader.frontends.vela.stream_check",
-    "npu_testbed.tasks",
+    "cascader.tasks",
     "cascader.ethosu.search.choice",
     "cascader.ethosu.search.frontier",
     "npu_testbed.scheduling",
@@ -46,6 +50,17 @@ def _import_search() -> None:
     """Import the search while nothing else is to be done."""
     for name in _SEARCH:
         import_module(name)
+
+
+def search_options(rungs: int | None, recompute: Fraction | None) -> CascadeOptions:
+    """The options of a search at so many memory limits of each form, and forms of ``recompute`` times the MACs at most (None: default)."""
+    asked = {"rungs": rungs, "recompute": recompute}
+    return replace(CascadeOptions(), **{name: value for name, value in asked.items() if value is not None})
+
+
+def as_source(model: Model) -> ModelSource:
+    """A model as schedules of it say it, with our version among those of the tools."""
+    return tasks.ModelSource(model.name, model.data, tool_versions(()))
 
 
 def load_task(
@@ -78,7 +93,7 @@ def load_task(
     system, homes = as_scheduled(asked), outer_homes(asked, homes)
 
     def terms(*, one_core: bool) -> TaskTerms:
-        return searches.TaskTerms(tasks.search_options(rungs, recompute), timing, homes, one_core, spill)
+        return tasks.TaskTerms(search_options(rungs, recompute), timing, homes, one_core, spill)
 
     progress(f"Reading {source}")
     if is_te(source):
@@ -92,7 +107,8 @@ def load_task(
         progress(found.note)
 
     # The other core is not asked where it was told what to leave alone: it is a matter of cycles alone.
-    task = tasks.task_of(model, found, accelerator_config, system, terms(one_core=bool(ignore_ops) or effort == QUICK))
+    own = terms(one_core=bool(ignore_ops) or effort == QUICK)
+    task = tasks.task_of(as_source(model), found, accelerator_config, system, sim.quick_cycles, own)
     on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
     if on_cpu is not None and has_outer_arena(asked):
         raise InputError(

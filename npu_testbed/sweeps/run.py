@@ -16,17 +16,17 @@ from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.file import digest
 from cascader.frontends.vela import Legalised, legalised
 from cascader.search.workers import as_completed, default_processes, workers
-from cascader.tasks import TaskTerms
+from cascader.tasks import TaskTerms, task_of
 from npu_model.accelerator import accelerator
 from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_testbed.answers import Answers
+from npu_testbed.legalise import as_source, search_options
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
 from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.points import Answer, SweepPoint
-from npu_testbed.tasks import search_options, task_of
-from sim import counted_network
+from sim import counted_network, quick_cycles
 
 AHEAD = 2
 """Points that a local process has before it, so that none waits for its next one, and none has a long line at the end."""
@@ -56,7 +56,7 @@ def answer_of(point: SweepPoint) -> Answer:
         compiled = _compiled(point.model.data, point.accelerator)
         places = point.places
         terms = TaskTerms(search_options(None, places.recompute), point.timing, places.homes)
-        task = task_of(point.model, compiled, point.accelerator, point.system, terms)
+        task = task_of(as_source(point.model), compiled, point.accelerator, point.system, quick_cycles, terms)
         plan = choice_of(task, arena_cache_size=point.budget, optimise=point.optimise, effort=point.effort, processes=1).point.schedule
     except InputError as error:
         return Answer(refused=str(error))

@@ -202,11 +202,11 @@ class Estimator:
         """:meth:`Sources.moving` of several blocks."""
         sources = self._sources
         if sources.stores is not None:
-            apart: Cycles = np.maximum(np.multiply(read, sources.pace), np.multiply(stored, sources.target_pace))
+            apart: Cycles = np.maximum(np.multiply(read, sources.maps.pace), np.multiply(stored, sources.target.pace))
             return apart
-        cycles: Cycles = np.multiply(read + stored, sources.pace)
+        cycles: Cycles = np.multiply(read + stored, sources.maps.pace)
         if not self._timing.shared_cap:
-            cycles = np.maximum(np.multiply(read + stored, sources.maps.word), np.multiply(np.maximum(read, stored), sources.pace))
+            cycles = np.maximum(np.multiply(read + stored, sources.maps.word), np.multiply(np.maximum(read, stored), sources.maps.pace))
         return cycles
 
     def cycles_of(self, blocks: Numbers) -> Cycles:

@@ -51,6 +51,16 @@ class Source(Struct, frozen=True):
         """Cycles of one data word in a long stream of reads: the slowest of data path, gate and latency."""
         return max(self.cycles(self.burst, 1) / self.burst, self.sustained)
 
+    @property
+    def pace(self) -> float:
+        """Cycles per word at which the memory keeps up."""
+        return max(self.word, self.sustained)
+
+    @property
+    def flat(self) -> tuple[float, ...]:
+        """As the compiled cores take it."""
+        return self.word, self.latency, self.reads, self.burst, self.sustained
+
     def moving(self, size: int) -> int:
         """Cycles in which a transfer reads so many bytes, in a long stream."""
         return ceil(ceil_div(size, BEAT_BYTES) * self.rate)
@@ -67,15 +77,6 @@ def sustained(memory: Memory) -> float:
     return (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words)
 
 
-def _flat(source: Source) -> tuple[float, ...]:
-    return source.word, source.latency, source.reads, source.burst, source.sustained
-
-
-def _pace(source: Source) -> float:
-    """Cycles per word at which a memory keeps up."""
-    return max(source.word, source.sustained)
-
-
 def _mean(sources: Sequence[Source]) -> Source:
     """One source for operands of several memories that are read alternately, as large as each other; itself if all are one."""
     first = sources[0]
@@ -87,7 +88,7 @@ def _mean(sources: Sequence[Source]) -> Source:
         latency=max(source.latency for source in sources),
         reads=min((source.reads for source in sources if source.reads), default=0),
         burst=min(source.burst for source in sources),
-        sustained=sum(_pace(source) for source in sources) / count,
+        sustained=sum(source.pace for source in sources) / count,
     )
 
 
@@ -130,23 +131,13 @@ class Sources(Struct, frozen=True, dict=True):
         """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
         timing = self.timing
         units = timing.drain_responses, self.slot_response, self.single, timing.kernel_start_cycles, timing.weights_ahead
-        stores = self.stores is not None, self.target.word, _pace(self.target)
-        return array("d", (*_flat(self.maps), *_flat(self.constants), self.shared, timing.shared_cap, *units, *stores))
-
-    @property
-    def pace(self) -> float:
-        """Cycles per word at which the feature maps' memory keeps up."""
-        return _pace(self.maps)
+        stores = self.stores is not None, self.target.word, self.target.pace
+        return array("d", (*self.maps.flat, *self.constants.flat, self.shared, timing.shared_cap, *units, *stores))
 
     @property
     def target(self) -> Source:
         """The memory that results are written to."""
         return self.maps if self.stores is None else self.stores
-
-    @property
-    def target_pace(self) -> float:
-        """Cycles per word at which that memory keeps up."""
-        return _pace(self.target)
 
     @property
     def single(self) -> bool:
@@ -156,11 +147,11 @@ class Sources(Struct, frozen=True, dict=True):
     def moving(self, read: float, written: float) -> float:
         """Cycles in which so many words of the feature maps pass their port, no faster than its memory keeps up."""
         if self.stores is not None:
-            return max(read * self.pace, written * _pace(self.stores))
+            return max(read * self.maps.pace, written * self.stores.pace)
         if self.timing.shared_cap:
-            return (read + written) * self.pace
+            return (read + written) * self.maps.pace
         # Each direction has its own cap: the path alone is common to both.
-        return max((read + written) * self.maps.word, max(read, written) * self.pace)
+        return max((read + written) * self.maps.word, max(read, written) * self.maps.pace)
 
     @classmethod
     def staged(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA) -> Sources:

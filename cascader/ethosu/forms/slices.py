@@ -11,9 +11,10 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from cascader.ethosu.forms.workbench import Workbench, fitted
+from cascader.ethosu.job.feature_maps import channels
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from npu_model.accelerator import Accelerator
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind
+from npu_model.program import BRICK, KernelOperation, OperationKind
 from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.weight_stream.weights import RECORD_BYTES
 
@@ -22,15 +23,6 @@ LARGEST = 96 * 1024
 
 ANY = 1 << 30
 """No bound on the number of pieces."""
-
-
-def _channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
-    """Channels ``first`` to ``last`` of a feature map of one tile, ``first`` a multiple of 16."""
-    size = feature_map.dtype.bytes
-    offset = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * size
-    base, *others = feature_map.tiles.bases
-    shape = Shape3D(feature_map.shape.height, feature_map.shape.width, last - first)
-    return replace(feature_map, shape=shape, tiles=replace(feature_map.tiles, bases=(base + offset, others[0], others[1], others[2])))
 
 
 def _count(operation: KernelOperation, largest: int) -> int:
@@ -62,7 +54,7 @@ def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
 
 def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
     """The operation for some output channels, its weights and scales still the whole layer's; None if its block does not fit."""
-    ofm = _channels(operation.ofm, first, last)
+    ofm = channels(operation.ofm, first, last)
     depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
     block = Shape3D(operation.block.height, operation.block.width, depth)
     return fitted(replace(operation, ofm=ofm, block=block), accelerator)

@@ -20,7 +20,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.moved_maps import Move
 from cascader.ethosu.forms.wide_copies import copy_cycles, is_copy
 from cascader.ethosu.job.transfers import copied_bytes, transfers
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part, part_of
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap
@@ -67,9 +67,6 @@ class Union(Struct, frozen=True):
     kept: str
     move: Move
 
-    def _name(self, name: str) -> str:
-        return self.kept if name == self.gone else name
-
     def part(self, part: Part) -> Part | None:
         """The part of a kernel on the tensors that are left; None if one of its maps has no like there."""
         kernel = part.payload
@@ -78,10 +75,7 @@ class Union(Struct, frozen=True):
         if None in moved.values():
             return None
         operation = kernel.on_maps(lambda name, feature_map: (moved[feature_map] or feature_map) if name == self.gone else feature_map)
-        ifm2 = None if kernel.ifm2 is None else self._name(kernel.ifm2)
-        payload = replace(kernel, operation=operation, ifm=self._name(kernel.ifm), ofm=self._name(kernel.ofm), ifm2=ifm2)
-        inputs = tuple(dict.fromkeys(map(self._name, part.inputs)))
-        return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
+        return part_of(part, replace(kernel, operation=operation).renamed({self.gone: self.kept}))
 
 
 def _unions(graph: CascaderGraph, copy: CopyKernel, bound: Collection[str]) -> Iterator[Union]:

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cascader.ethosu.cost.block_choice import choose_block, choose_blocks
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.job.constants import StreamEditor, repacked
-from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.network import EthosuPart, Network, part_of
 from cascader.graph.cascader_graph import Part, Tensor
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
@@ -118,8 +118,4 @@ class Workbench:
 def _parts(old: Part, kernels: Sequence[EthosuPart]) -> list[Part]:
     """The parts of some kernels in place of another one."""
     names = [old.name] if len(kernels) == 1 else [f"{old.name}/{number}" for number in range(len(kernels))]
-    inputs = [tuple(dict.fromkeys(tensor for tensor, _ in kernel.operands if tensor is not None)) for kernel in kernels]
-    return [
-        replace(old, name=name, inputs=read, outputs=(kernel.ofm,), payload=kernel)
-        for name, read, kernel in zip(names, inputs, kernels, strict=True)
-    ]
+    return [part_of(old, kernel, name) for name, kernel in zip(names, kernels, strict=True)]

@@ -1,4 +1,4 @@
-"""Feature maps in memory: moved, and as bytes that lie together."""
+"""Feature maps in memory: moved, some of their channels, and as bytes that lie together."""
 
 from __future__ import annotations
 
@@ -27,6 +27,12 @@ def placed(feature_map: FeatureMap, shape: Shape3D, tiles: Tiles) -> FeatureMap:
     """``feature_map`` of another shape in other tiles."""
     old = feature_map
     return FeatureMap(old.region, shape, old.dtype, old.layout, tiles, old.strides, old.zero_point)
+
+
+def channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
+    """Channels ``first`` to ``last`` (exclusive) of a map where they lie; in bricks the first one is that of a brick."""
+    by = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * feature_map.dtype.bytes
+    return replace(rebase(feature_map, by), shape=replace(feature_map.shape, depth=last - first))
 
 
 def dense_map(like: FeatureMap, shape: Shape3D, start: int = 0) -> FeatureMap:

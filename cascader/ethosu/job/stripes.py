@@ -43,6 +43,14 @@ _HOME = BufferPlace(0, 1, 1 << 62)
 """Where constant feature maps are, by their own addresses."""
 
 
+def _slot(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[int, int]:
+    """Where rows ``first`` to ``last`` (exclusive) of a map of one tile begin in ``place``, and how many of them come before they wrap."""
+    count, step = last - first, axis.step(feature_map)
+    slot = (feature_map.tiles.bases[0] + (first * step if first else 0)) % place.size
+    # The stride of a single row may be anything.
+    return slot, min(count, ceil_div(place.size - slot, step)) if count > 1 else count
+
+
 def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> FeatureMap:
     """Rows ``first`` to ``last`` (exclusive) of a feature map where they lie in ``place``; of one tile, which wraps once at most.
 
@@ -50,15 +58,10 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace,
     """
     if not feature_map.is_single_tile:
         return rebase(feature_map, place.address)
-    count, step = last - first, axis.step(feature_map)
-    start = feature_map.tiles.bases[0] + (first * step if first else 0)
-    slot = start % place.size
-    # The stride of a single row may be anything.
-    before_wrap = min(count, ceil_div(place.size - slot, step)) if count > 1 else count
-    second = place.address + (start + before_wrap * step) % place.size if count > before_wrap else 0
+    count, (slot, before_wrap) = last - first, _slot(feature_map, first, last, place, axis)
+    second = place.address + (slot + before_wrap * axis.step(feature_map)) % place.size if count > before_wrap else 0
     shape = axis.cut(feature_map.shape, count)
-    tiles = axis.tiles(shape, place.address + slot, before_wrap, second)
-    return placed(feature_map, shape, tiles)
+    return placed(feature_map, shape, axis.tiles(shape, place.address + slot, before_wrap, second))
 
 
 def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[Hashable, int]:
@@ -68,39 +71,29 @@ def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace
     """
     if not feature_map.is_single_tile:
         return None, 0
-    count, step = last - first, axis.step(feature_map)
-    slot = (feature_map.tiles.bases[0] + (first * step if first else 0)) % place.size
-    before_wrap = min(count, ceil_div(place.size - slot, step)) if count > 1 else count
+    count, (slot, before_wrap) = last - first, _slot(feature_map, first, last, place, axis)
     if count > before_wrap:
         return (count, before_wrap, slot, place.size), 0
     rest = slot if feature_map.region == CONSTANTS else slot % ALIGNMENT
     return (count, rest), slot - rest
 
 
-def _window(operation: KernelOperation, start: int, end: int, axis: Axis) -> tuple[int, int, int, int]:
-    """First and last (exclusive) IFM row of OFM rows ``start`` to ``end``, and the padding before and after them."""
-    window, rows = axis.window(operation), axis.extent(operation.ifm.shape)
+def _read(part: EthosuPart, operand: FeatureMap, start: int, end: int) -> tuple[int, int, int, int]:
+    """First and last (exclusive) row of an operand that OFM rows ``start`` to ``end`` need, and the padding before and after them.
+
+    An elementwise operand that is repeated along the rows is needed whole.
+    """
+    operation, axis = part.operation, part.axis
+    rows = axis.extent(operand.shape)
+    if operation.kind is OperationKind.ELEMENTWISE:
+        return (0, rows, 0, 0) if rows < axis.extent(operation.ofm.shape) else (start, end, 0, 0)
+    window = axis.window(operation)
     low = start * window.stride - window.pad
     high = (end - 1) * window.stride - window.pad + window.taps
     if operation.upscale is not Upscale.NONE:
         # A stripe begins with padding or with the first copy of an IFM row.
         return max(0, low // 2), min(rows, ceil_div(high, 2)), max(0, -low), max(0, high - 2 * rows)
     return max(0, low), min(rows, high), max(0, -low), max(0, high - rows)
-
-
-def _operand_rows(part: EthosuPart, operand: FeatureMap, start: int, end: int) -> tuple[int, int]:
-    """Rows of an elementwise operand; one that is repeated along the rows stays whole, a constant one stays where it is."""
-    rows = part.axis.extent(operand.shape)
-    repeated = rows < part.axis.extent(part.operation.ofm.shape)
-    return (0, rows) if repeated else (start, end)
-
-
-def _operand(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: BufferPlace) -> FeatureMap:
-    return _rows_of(operand, *_operand_rows(part, operand, start, end), place, part.axis)
-
-
-def _operand_form(part: EthosuPart, operand: FeatureMap, start: int, end: int, place: BufferPlace) -> tuple[Hashable, int]:
-    return _map_form(operand, *_operand_rows(part, operand, start, end), place, part.axis)
 
 
 class StripeForm(NamedTuple):
@@ -110,9 +103,11 @@ class StripeForm(NamedTuple):
     offsets: tuple[int, int, int]
 
 
-def _maps(
-    part: EthosuPart, places: Mapping[str, BufferPlace]
-) -> tuple[tuple[FeatureMap, BufferPlace], tuple[FeatureMap | None, BufferPlace], tuple[FeatureMap, BufferPlace]]:
+_Maps = tuple[tuple[FeatureMap, BufferPlace], tuple["FeatureMap | None", BufferPlace], tuple[FeatureMap, BufferPlace]]
+"""IFM, IFM2 and OFM, each with its tensor's place."""
+
+
+def _maps(part: EthosuPart, places: Mapping[str, BufferPlace]) -> _Maps:
     """IFM, IFM2 and OFM of the part's operation, each with its tensor's place."""
     operation, second = part.operation, part.operation.ifm2
 
@@ -123,44 +118,45 @@ def _maps(
     return (operation.ifm, place(operation.ifm, part.ifm)), (second, source2), (operation.ofm, places[part.ofm])
 
 
+def _is_uncut(part: EthosuPart, start: int, end: int, maps: _Maps) -> bool:
+    """Whether rows ``start`` to ``end`` are all of the part's OFM, and none of its maps wraps."""
+    all_rows = start == 0 and end == part.axis.extent(part.operation.ofm.shape)
+    return all_rows and not any(m and place.rolls(m) for m, place in maps)
+
+
 def form(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlace]) -> StripeForm:
     """The form of rows ``start`` to ``end`` (exclusive) of the part's OFM, wherever its tensors lie."""
-    operation, axis = part.operation, part.axis
-    maps = _maps(part, places)
-    (first, source), (second, source2), (ofm, target) = maps
-    if start == 0 and end == axis.extent(ofm.shape) and not any(m and p.rolls(m) for m, p in maps):
+    (first, source), (second, source2), (ofm, target) = maps = _maps(part, places)
+    if _is_uncut(part, start, end, maps):
         return StripeForm(None, (0, 0, 0))
     names = [name for name in (part.ifm, part.ofm, part.ifm2) if name is not None]
     if len(set(names)) < len(names):
         # Of two maps of one tensor both would lie at its offset.
         return StripeForm((start, end, *(size for one in (source, target, source2) for size in one[1:])), (0, 0, 0))
-    written, to = _map_form(ofm, start, end, target, axis)
-    if operation.kind is OperationKind.ELEMENTWISE:
-        read, at = _operand_form(part, first, start, end, source)
-        read2, at2 = _operand_form(part, second, start, end, source2) if second is not None else (None, 0)
-        return StripeForm((read, written, read2), (at, to, at2))
-    low, high, *padding = _window(operation, start, end, axis)
-    read, at = _map_form(first, low, high, source, axis)
-    return StripeForm((end - start, read, written, *padding), (at, to, 0))
+    low, high, *padding = _read(part, first, start, end)
+    read, at = _map_form(first, low, high, source, part.axis)
+    written, to = _map_form(ofm, start, end, target, part.axis)
+    read2, at2 = (None, 0) if second is None else _map_form(second, *_read(part, second, start, end)[:2], source2, part.axis)
+    return StripeForm((end - start, read, written, read2, *padding), (at, to, at2))
 
 
 def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlace]) -> KernelOperation:
     """Rows ``start`` to ``end`` (exclusive) of the part's OFM, on the places of its tensors."""
-    operation, axis = part.operation, part.axis
-    maps = _maps(part, places)
-    (first, source), (second, source2), (_, target) = maps
-    if start == 0 and end == axis.extent(operation.ofm.shape) and not any(m and p.rolls(m) for m, p in maps):
+    (first, source), (second, source2), (ofm, target) = maps = _maps(part, places)
+    if _is_uncut(part, start, end, maps):
         return whole(part, places)
-    ofm = _rows_of(operation.ofm, start, end, target, axis)
-    if operation.kind is OperationKind.ELEMENTWISE:
-        ifm2 = _operand(part, second, start, end, source2) if second is not None else None
-        return operation.having(ifm=_operand(part, first, start, end, source), ifm2=ifm2, ofm=ofm)
-    low, high, before, after = _window(operation, start, end, axis)
-    ifm = _rows_of(first, low, high, source, axis)
+    operation, axis = part.operation, part.axis
+    low, high, before, after = _read(part, first, start, end)
     kernel = operation.kernel
     if end - start == 1 and axis.window(operation).stride > LONGEST_STRIDE:
         kernel = axis.without_stride(kernel)
-    return operation.having(ifm=ifm, ofm=ofm, kernel=kernel, padding=axis.padding(operation.padding, before, after))
+    return operation.having(
+        ifm=_rows_of(first, low, high, source, axis),
+        ifm2=None if second is None else _rows_of(second, *_read(part, second, start, end)[:2], source2, axis),
+        ofm=_rows_of(ofm, start, end, target, axis),
+        kernel=kernel,
+        padding=axis.padding(operation.padding, before, after),
+    )
 
 
 def whole(part: EthosuPart, places: Mapping[str, BufferPlace]) -> KernelOperation:

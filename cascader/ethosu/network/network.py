@@ -27,6 +27,7 @@ __all__ = [
     "Port",
     "Segment",
     "ethosu_part",
+    "part_of",
     "tensor_maps",
     "tensor_reads",
     "tensor_writes",
@@ -113,6 +114,11 @@ class EthosuPart(Struct, frozen=True, tag="npu"):
         """The operation with what ``moved`` makes of each feature map and its tensor."""
         (_, ifm), (_, ofm), *second = ((name, moved(name, feature_map)) for name, feature_map in self.maps)
         return self.operation.having(ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
+
+    def renamed(self, names: Mapping[str, str]) -> EthosuPart:
+        """The kernel on the tensors that ``names`` has in place of its own."""
+        ifm2 = None if self.ifm2 is None else names.get(self.ifm2, self.ifm2)
+        return replace(self, ifm=names.get(self.ifm, self.ifm), ofm=names.get(self.ofm, self.ofm), ifm2=ifm2)
 
 
 class CpuPart(Struct, frozen=True, tag="cpu"):
@@ -212,6 +218,12 @@ class Network(Brief, frozen=True):
 def ethosu_part(part: Part) -> EthosuPart | None:
     """The part's kernel, None for a CPU part."""
     return part.payload if isinstance(part.payload, EthosuPart) else None
+
+
+def part_of(like: Part, kernel: EthosuPart, name: str = "") -> Part:
+    """The part that runs a kernel in the place of another part, under its name if it gets no ``name`` of its own."""
+    inputs = tuple(dict.fromkeys(tensor for tensor, _ in kernel.operands if tensor is not None))
+    return replace(like, name=name or like.name, inputs=inputs, outputs=(kernel.ofm,), payload=kernel)
 
 
 def tensor_reads(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:

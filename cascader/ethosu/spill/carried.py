@@ -12,7 +12,7 @@ from typing import NamedTuple
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, part_of
 from cascader.ethosu.network.overwriting import overwriting_parts
 from cascader.ethosu.network.rows import row_graph
 from cascader.graph.cascader_graph import Part, TensorKind
@@ -108,24 +108,11 @@ def _layer(part: Part) -> str:
     return part.payload.layer if isinstance(part.payload, EthosuPart) else ""
 
 
-def _reading(part: Part, old: str, new: str) -> Part:
-    """The part with another operand."""
-    kernel = part.payload
-    assert isinstance(kernel, EthosuPart)  # noqa: S101  # movable tensors are used by kernels alone
-    ifm, ifm2 = (new if name == old else name for name in (kernel.ifm, kernel.ifm2))
-    assert ifm is not None  # noqa: S101  # every kernel has a first operand
-    return replace(part, inputs=tuple(new if name == old else name for name in part.inputs), payload=replace(kernel, ifm=ifm, ifm2=ifm2))
-
-
 def _on(part: Part, old: str, new: str) -> Part:
     """The part with another tensor, wherever it reads or writes it."""
-    reading, kernel = _reading(part, old, new), part.payload
-    assert isinstance(kernel, EthosuPart)  # noqa: S101  # as above
-    if kernel.ofm != old:
-        return reading
-    payload = reading.payload
-    assert isinstance(payload, EthosuPart)  # noqa: S101  # as above
-    return replace(reading, outputs=(new,), payload=replace(payload, ofm=new))
+    kernel = part.payload
+    assert isinstance(kernel, EthosuPart)  # noqa: S101  # movable tensors are used by kernels alone
+    return part_of(part, kernel.renamed({old: new}))
 
 
 def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 0) -> Carried | None:
@@ -158,7 +145,7 @@ def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 
         if number >= at and home not in part.outputs:
             brings = [_part(f"{back}/back", _layer(part), home, back, operation, ahead)] if number == at else []
             own = made.get(part.name, [part])
-            made[part.name] = [*brings, *(_reading(one, tensor, back) if one is part else one for one in own)]
+            made[part.name] = [*brings, *(_on(one, tensor, back) if one is part else one for one in own)]
     brought = {**before.brought, back: cut.tensor}
     return Carried(network.with_parts(made, tensors), outside, brought, moved, (*before.cuts, cut), ahead)
 

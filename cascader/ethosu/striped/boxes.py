@@ -9,14 +9,14 @@ from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.kernel_maker import KernelMaker
-from cascader.ethosu.job.feature_maps import rebase
+from cascader.ethosu.job.feature_maps import channels
 from cascader.ethosu.job.stripes import BufferPlace, stripe
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.graph.intervals import Box, Interval
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import BRICK, ByteRange, FeatureMap, KernelOperation, Layout, OperationKind, Padding, PoolKind
+from npu_model.program import BRICK, ByteRange, KernelOperation, Layout, OperationKind, Padding, PoolKind
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import RECORD_BYTES
@@ -43,14 +43,6 @@ class Ranges(Struct, frozen=True):
 
 
 _BRICK_AXES = 5
-
-
-def _channels(feature_map: FeatureMap, span: Interval) -> FeatureMap:
-    """Some channels of a map, the first one of a brick where it lies in bricks."""
-    first, last = span
-    shape = replace(feature_map.shape, depth=last - first)
-    by = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * feature_map.dtype.bytes
-    return replace(rebase(feature_map, by), shape=shape)
 
 
 def _mixes(operation: KernelOperation) -> bool:
@@ -97,8 +89,8 @@ class BoxMaker(KernelMaker):
             raise InputError(
                 f"Part {name!r} begins at channel {span[0]}, inside a brick: cut channels at multiples of {BRICK}, or dense maps."
             )
-        ifm, ifm2 = (_channels(one, span) if one in follows else one for one in (operation.ifm, second))
-        cut = self.in_any_block(operation.having(ifm=ifm, ifm2=ifm2, ofm=_channels(operation.ofm, span)))
+        ifm, ifm2 = (channels(one, *span) if one in follows else one for one in (operation.ifm, second))
+        cut = self.in_any_block(operation.having(ifm=ifm, ifm2=ifm2, ofm=channels(operation.ofm, *span)))
         if cut is None or len(operation.weights) > 1 or len(operation.scales) > 1:
             raise InputError(f"Part {name!r} is not cut into channels {span[0]} to {span[1]}: keep them whole.")
         key = (name, span, WeightFormat.of(cut)) if cut.weights else (name, span)

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.job.staging import weight_ranges
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network
+from cascader.ethosu.network.network import ARENA, EthosuPart, Network, part_of
 from cascader.ethosu.network.operators import NHWC_AXES
 from cascader.ethosu.network.propagators import affine_graph, stored_tensors
 from cascader.ethosu.striped.boxes import BoxMaker, Ranges
@@ -163,16 +163,5 @@ class _Unroller:
         def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
             return feature_map if name not in own or feature_map.region != ARENA else own[name].moved(feature_map)
 
-        def renamed(name: str) -> str:
-            return own[name].name if name in own else name
-
-        payload = replace(
-            made,
-            operation=made.on_maps(moved),
-            ifm=renamed(made.ifm),
-            ofm=renamed(made.ofm),
-            ifm2=None if made.ifm2 is None else renamed(made.ifm2),
-            axis=self._axis(part.name, kernel),
-        )
-        inputs = tuple(dict.fromkeys(name for name, _ in payload.operands if name is not None))
-        yield replace(part, name=part.name + suffix, inputs=inputs, outputs=(payload.ofm,), payload=payload)
+        payload = replace(made, operation=made.on_maps(moved), axis=self._axis(part.name, kernel))
+        yield part_of(part, payload.renamed({name: one.name for name, one in own.items()}), part.name + suffix)

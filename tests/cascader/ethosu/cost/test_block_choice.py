@@ -61,7 +61,7 @@ def flow(operation: KernelOperation, work: tuple[DecoderWork, ...], device: Acce
     """Cycles of the whole kernel, block by block."""
     load = operation_load(operation, device, work, sources.maps.burst, sources.constants.burst)
     words = load.maps + (load.constants if sources.shared else 0)
-    return max(kernel_flow(load, sources).cycles, words * sources.pace)
+    return max(kernel_flow(load, sources).cycles, words * sources.maps.pace)
 
 
 def rows(*blocks: Shape3D) -> np.ndarray:
@@ -187,7 +187,7 @@ class Twin:
                 following = [ready for ready, _ in brought[1:]] + [self.brought(0, after, fetches=after_fetches)[0]]
                 output = ceil(output_rate(self.op, self.device) * size.height * size.width * size.depth)
                 stored = ceil_div(size.height * size.width * round_up(size.depth, 16) * self.op.ofm.dtype.bytes, 8)
-                moved = (stored + sum(words for _, words in brought)) * self.sources.pace
+                moved = (stored + sum(words for _, words in brought)) * self.sources.maps.pace
                 total += max(output, moved, sum(max(pair) for pair in zip(macs, following, strict=True)))
         last = size.height * size.width * size.depth
         return total + last * (float(output_rate(self.op, self.device)) + self.op.ofm.dtype.bytes / 8)

@@ -250,7 +250,7 @@ def flow_errors(name: str, *, staged: bool) -> tuple[float, ...]:
         (alone,) = replay(program(placed if staged else operation), SYSTEM, work={0: work} if work else {}).operations
         load = operation_load(operation, DEVICE, work, sources.maps.burst, sources.constants.burst)
         words = load.maps + (load.constants if sources.shared else 0)
-        cycles = max(kernel_flow(load, sources).cycles, words * sources.pace) + SYSTEM.ports[SYSTEM.port_of(ARENA)].write_latency
+        cycles = max(kernel_flow(load, sources).cycles, words * sources.maps.pace) + SYSTEM.ports[SYSTEM.port_of(ARENA)].write_latency
         if alone.finished - alone.issued >= SHORT:
             found.append(cycles / (alone.finished - alone.issued) - 1)
     return tuple(found)
