@@ -7,6 +7,7 @@ from functools import cache
 from itertools import pairwise
 
 import numpy as np
+from made_schedules import make_schedule
 from row_graphs import schedule_groups
 from scheduling import DEFAULT, network, schedule
 
@@ -18,7 +19,6 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule
 from cascader.graph.row_graph import RowGraph

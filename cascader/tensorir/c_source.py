@@ -18,11 +18,11 @@ from cascader.allocate.extents import fixed
 from cascader.allocate.moving import allocate
 from cascader.ethosu.job.schedule import Schedule, arena_extent
 from cascader.ethosu.network.network import Port
-from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.tensorir.apply import Applied
 from cascader.tensorir.compat import SRAM, bytes_of, item_size, load, rewrite, scope_of
 from cascader.tensorir.kernels import SCRATCH
 from cascader.tensorir.measured import allocated, in_sram, live_ranges, peak
+from cascader.tensorir.one_arena import in_one_arena
 from cascader.tensorir.schedule_tir import C_FUNCTION, schedule_module
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT

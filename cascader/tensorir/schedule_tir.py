@@ -23,12 +23,12 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_bytes, weight_ranges
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
-from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.plan.jobs import Job
 from cascader.tensorir.compat import SRAM, load
 from cascader.tensorir.kernel_body import StoredBuffer
 from cascader.tensorir.kernel_constants import ConstantPool
 from cascader.tensorir.kernels import SCRATCH, KernelNest, KernelWriter, NestOperand
+from cascader.tensorir.one_arena import in_one_arena
 from cascader.tensorir.writer import Writer
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import COPIES

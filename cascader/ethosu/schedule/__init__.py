@@ -1,1 +1,1 @@
-"""Schedules for the Ethos-U: as files, layer by layer and cascaded."""
+"""Schedules for the Ethos-U: of drafts, layer by layer, and as files."""

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import product
 
 import pytest
+from made_schedules import make_schedule
 from prefetching import prefetch
 from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
@@ -20,7 +21,6 @@ from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
 from cascader.ethosu.network.network import CONSTANTS, CpuPart
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.graph.row_graph import RowGraph
 from cascader.plan.buffers import Buffers, storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, first_read

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_schedules import make_schedule
 from msgspec.structs import replace
 from row_graphs import schedule_groups
 from scheduling import DEFAULT
@@ -23,7 +24,6 @@ from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import TensorKind

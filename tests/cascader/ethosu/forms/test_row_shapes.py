@@ -9,6 +9,7 @@ import pytest
 from cascades import expected, outputs
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_schedules import make_schedule
 from msgspec.structs import replace
 from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
@@ -19,7 +20,6 @@ from cascader.ethosu.forms.brick_tensors import NhwcForm, in_forms
 from cascader.ethosu.forms.row_shapes import in_row_shapes
 from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.buffers import Buffers, storages

@@ -7,6 +7,7 @@ from cascades import cuts, expected, outputs
 from cpu_networks import two_ends_network
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_schedules import make_schedule
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
@@ -16,15 +17,14 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import Wanted, home_bytes, homed_forms, in_arena, on_ports, wanted_home, with_homes
 from cascader.ethosu.network.network import CpuPart, Home, Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.schedule.one_arena import in_one_arena
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
 from cascader.frontends.vela.lift import lift
 from cascader.plan.buffers import buffers
 from cascader.plan.depth_first import DepthFirstScheduler, Group, group_table, stripe_jobs
+from cascader.tensorir.one_arena import in_one_arena
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import RegionRole

@@ -8,6 +8,7 @@ import pytest
 from cascades import expected, outputs, smallest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from made_schedules import make_schedule
 from scheduling import DEFAULT, network
 
 from cascader.allocate.moving import allocate
@@ -16,7 +17,6 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import Outer, on_ports
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
-from cascader.ethosu.schedule.cascaded import make_schedule
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
 from cascader.ethosu.spill.choice import Spiller

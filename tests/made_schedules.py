@@ -1,4 +1,4 @@
-"""Cascaded schedules: stripe jobs, buffers and copies, made a Schedule."""
+"""Schedules made of stripe jobs, buffers and copies that a test has chosen itself."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cascader.plan.depth_first import StripeJob
 from cascader.plan.jobs import Copy
 
 
-def make_schedule(  # noqa: PLR0913  # what a schedule is made of
+def make_schedule(  # what a schedule is made of
     network: Network,
     accelerator: str,
     graph: RowGraph,
