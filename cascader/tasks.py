@@ -12,8 +12,9 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles, Replayer
-from cascader.ethosu.network.homes import on_ports, outer_memory, spill_home, wanted_home, with_homes
+from cascader.ethosu.network.homes import on_ports, spill_home, with_homes
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
 from cascader.ethosu.search.task import Origin, Task

@@ -18,8 +18,9 @@ from msgspec.structs import replace
 from tabulate import tabulate
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
+from cascader.ethosu.network.homes import on_ports, with_homes
 from cascader.ethosu.network.network import EthosuPart, Network, Port, Segment
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Choice, Task
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind

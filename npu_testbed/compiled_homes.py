@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from cascader.ethosu.network.homes import INPUT, OUTPUT, wanted_home
+from cascader.ethosu.network.homes import INPUT, OUTPUT
 from cascader.ethosu.network.network import Home
+from cascader.ethosu.network.wanted_homes import wanted_home
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from math import lcm
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator
+from cascader.graph.row_graph import RowGraph, RowPart
+from cascader.graph.row_maps import RowMap, RowPropagator
 from cascader.plan.depth_first import Group, StripeJob
 
 PRESENT = (TensorKind.INPUT, TensorKind.VARIABLE)

@@ -11,7 +11,8 @@ from msgspec.structs import replace
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
+from cascader.graph.row_maps import RowMap, RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table, stripe_jobs
 from cascader.plan.liveness import LiveRows
 

@@ -7,7 +7,8 @@ from collections.abc import Iterable, Sequence
 import numpy as np
 import numpy.typing as npt
 
-from cascader.graph.row_graph import RowGraph, RowMap, RowPropagator
+from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_maps import RowMap, RowPropagator
 
 Numbers = npt.NDArray[np.int64]
 

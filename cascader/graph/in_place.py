@@ -7,7 +7,8 @@ sum needs row y of the input by then, whatever the groups and their stripes are.
 
 from __future__ import annotations
 
-from cascader.graph.row_graph import RowGraph, RowPropagator
+from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_maps import RowPropagator
 
 
 def _rows_behind(graph: RowGraph, writers: list[list[tuple[int, int]]], part: int, count: int, first: int) -> list[int]:

@@ -10,7 +10,8 @@ from collections.abc import Container, Iterable, Mapping, Sequence
 from math import lcm
 
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
-from cascader.graph.row_graph import RowPart, RowPropagator, RowTensor
+from cascader.graph.row_graph import RowPart, RowTensor
+from cascader.graph.row_maps import RowPropagator
 from cascader.graph.views import PartViews, View
 
 

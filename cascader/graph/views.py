@@ -8,7 +8,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cascader.graph.propagator import Propagator
-from cascader.graph.row_graph import RowMap
+from cascader.graph.row_maps import RowMap
 from npu_model.shapes import ceil_div
 
 

@@ -12,7 +12,8 @@ import numpy.typing as npt
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.flat_graph import flat_graph
-from cascader.graph.row_graph import RowGraph, RowMap, RowPropagator
+from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_maps import RowMap, RowPropagator
 from npu_model.native import native
 
 JobTable = npt.NDArray[np.int64]

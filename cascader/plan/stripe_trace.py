@@ -7,15 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
-from functools import reduce
 from math import prod
 
-import numpy as np
 from msgspec import Struct
 
 from cascader.graph.cascader_graph import CascaderGraph, TensorKind
-from cascader.graph.intervals import Box, clip, elements, hull, is_empty, lengths
+from cascader.graph.intervals import Box, elements, hull
 from cascader.graph.stripe_config import StripeConfig
+from cascader.plan.fills import covered, fills, longest, rolling_shape
 from cascader.plan.plan import BufferMode, StripeBuffer
 from npu_model.errors import InputError
 
@@ -123,11 +122,11 @@ class _Tracer:
         part = self.graph.parts[index]
         if part.output not in self.filled:
             wanted = self.needed.get(part.output, [_nothing(part.output, self.graph)] * len(self.stripes))
-            self.filled[part.output] = _fills(
+            self.filled[part.output] = fills(
                 wanted, BufferMode.ROLLING if part.output in self.group.kept else self.group.modes[part.output]
             )
         self.made[index] = [part.making(box) for box in self.filled[part.output]]
-        if part.output in self.group.kept and _covered(self.made[index]) < elements(part.whole):
+        if part.output in self.group.kept and covered(self.made[index]) < elements(part.whole):
             raise InputError(
                 f"Part {part.name!r} is not asked for all of tensor {part.output!r}, which is kept: let the group end with it."
             )
@@ -144,7 +143,7 @@ class _Tracer:
         output = self.graph.parts[self.group.last].output
         streamed = [name for name in sorted(self.group.external) if name in self.needed and name not in self.inside]
         for name in streamed:
-            self.filled[name] = _fills(self.needed[name], self.group.modes[name])
+            self.filled[name] = fills(self.needed[name], self.group.modes[name])
         self.filled[output] = self._written(output)
         own = [name for name in self.filled if name in self.inside or name in self.group.external]
         return StripeTrace(
@@ -178,101 +177,12 @@ class _Tracer:
         if name in self.inside:
             written = [hull(box, own) for box, own in zip(written, self._written(name), strict=True)]
         if mode is not BufferMode.ROLLING:
-            return StripeBuffer(name, mode, _longest(written), tensor.element_size, copies=2 if mode is BufferMode.DOUBLE else 1)
+            return StripeBuffer(name, mode, longest(written), tensor.element_size, copies=2 if mode is BufferMode.DOUBLE else 1)
         used = [hull(a, b) for a, b in zip(written, self.needed[name], strict=True)]
-        rolling = [_rolling(axis, used) for axis in range(len(tensor.shape))]
+        rolling = [rolling_shape(axis, used) for axis in range(len(tensor.shape))]
         axis = min(range(len(rolling)), key=lambda own: prod(rolling[own][0]))
         return StripeBuffer(name, mode, rolling[axis][0], tensor.element_size, axis, rolling[axis][1])
 
 
 def _nothing(name: str, graph: CascaderGraph) -> Box:
     return tuple((0, 0) for _ in graph.tensor(name).shape)
-
-
-def _fills(wanted: Sequence[Box], mode: BufferMode) -> list[Box]:
-    """The boxes of a tensor that are newly made, or copied, at each stripe."""
-    return _new_boxes(wanted) if mode is BufferMode.ROLLING else _changed_boxes(wanted)
-
-
-class _Grid:
-    """A grid of all borders of some boxes, so that every box is whole cells; ``have`` are those that were taken."""
-
-    def __init__(self, boxes: Sequence[Box]) -> None:
-        self.borders = [sorted({border for box in boxes for border in box[axis]}) for axis in range(len(boxes[0]))]
-        self._places = [{border: place for place, border in enumerate(own)} for own in self.borders]
-        self.have = np.zeros([max(1, len(own) - 1) for own in self.borders], dtype=bool)
-
-    def cells(self, box: Box) -> tuple[slice, ...]:
-        """The cells of a box."""
-        return tuple(slice(place[low], place[high]) for place, (low, high) in zip(self._places, box, strict=True))
-
-
-def _covered(boxes: Sequence[Box]) -> int:
-    """Elements of the union of boxes.
-
-    >>> _covered([((0, 3),), ((2, 5),), ((0, 1),)])
-    5
-    """
-    grid = _Grid(boxes)
-    for box in boxes:
-        grid.have[grid.cells(box)] = True
-    # An axis without any element has one empty cell.
-    sizes = [np.diff(own) if len(own) > 1 else np.zeros(1, dtype=np.int64) for own in grid.borders]
-    return int(reduce(np.multiply.outer, sizes)[grid.have].sum())
-
-
-def _changed_boxes(wanted: Sequence[Box]) -> list[Box]:
-    """Each stripe whole, or nothing if it lies inside the one that is held.
-
-    >>> _changed_boxes([((0, 3),), ((1, 3),), ((1, 4),)])
-    [((0, 3),), ((0, 0),), ((1, 4),)]
-    """
-    held: Box | None = None
-    found = []
-    for box in wanted:
-        if is_empty(box) or (held is not None and clip(box, held) == box):
-            found.append(tuple((0, 0) for _ in box))
-        else:
-            found.append(box)
-            held = box
-    return found
-
-
-def _new_boxes(wanted: Sequence[Box]) -> list[Box]:
-    """The hull of the elements of each stripe that no earlier stripe had.
-
-    >>> _new_boxes([((0, 3), (0, 2)), ((0, 3), (1, 4)), ((2, 5), (0, 4))])
-    [((0, 3), (0, 2)), ((0, 3), (2, 4)), ((3, 5), (0, 4))]
-    """
-    grid = _Grid(wanted)
-    found: list[Box] = []
-    for box in wanted:
-        cells = grid.cells(box)
-        new = np.argwhere(~grid.have[cells])
-        grid.have[cells] = True
-        if is_empty(box) or not len(new):
-            found.append(tuple((0, 0) for _ in box))
-            continue
-        ends = zip(grid.borders, cells, new.min(axis=0), new.max(axis=0) + 1, strict=True)
-        found.append(tuple((own[cell.start + first], own[cell.start + last]) for own, cell, first, last in ends))
-    return found
-
-
-def _longest(boxes: Sequence[Box]) -> tuple[int, ...]:
-    """The largest length of each axis."""
-    return tuple(max(own) for own in zip(*(lengths(box) for box in boxes), strict=True))
-
-
-def _rolling(axis: int, used: Sequence[Box]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and origin of a buffer that rolls along ``axis``: from the lowest index still used to the highest one used so far."""
-    everything = reduce(hull, used)
-    least: list[int] = []
-    for box in reversed(used):
-        low = everything[axis][1] if is_empty(box) else box[axis][0]
-        least.append(min(low, least[-1]) if least else low)
-    most = length = 0
-    for box, low in zip(used, reversed(least), strict=True):
-        most = most if is_empty(box) else max(most, box[axis][1])
-        length = max(length, most - low)
-    shape = tuple(length if own == axis else high - low for own, (low, high) in enumerate(everything))
-    return shape, tuple(low for low, _ in everything)

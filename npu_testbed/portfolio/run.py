@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from functools import partial
 from pathlib import Path
 
-from cascader.ethosu.network.homes import wanted_home
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
 from npu_model.errors import InputError

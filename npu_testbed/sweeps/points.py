@@ -9,7 +9,7 @@ from typing import Any
 from msgspec import Struct
 from msgspec.structs import asdict
 
-from cascader.ethosu.network.homes import wanted_home
+from cascader.ethosu.network.wanted_homes import wanted_home
 from npu_model.accelerator import accelerator, require_schedulable
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters

@@ -135,7 +135,7 @@ def _home_regions(network: Network, segment: Segment, rings: Mapping[str, Buffer
     """The regions beside the arena in which tensors of a segment live, in ascending order, as large as these need."""
     parts = [network.graph.parts[network.graph.index(name)] for name in segment.parts] if network.homes else []
     own = {tensor for part in parts for tensor in (*part.inputs, *part.outputs)}
-    own |= {port.tensor for port in (*segment.inputs, *segment.outputs)}
+    own |= {port.tensor for port in segment.ports}
     ends: dict[int, int] = {}
     for home in network.homes:
         if home.tensor in own:

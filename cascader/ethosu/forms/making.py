@@ -13,8 +13,8 @@ from cascader.ethosu.forms.passes import AGAIN, PASSES, PassTerms, made_again
 from cascader.ethosu.forms.sizes import fine_sizes
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.forms.table import BEGIN, FORMS, PLAIN, FormFacts, Recipe
-from cascader.ethosu.network.homes import Wanted
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.memory.system import MemorySystem

@@ -23,8 +23,8 @@ from cascader.ethosu.forms.table_slots import with_table_slots
 from cascader.ethosu.forms.trimmed import trimmed
 from cascader.ethosu.forms.turned import turned, turned_in_place
 from cascader.ethosu.forms.wide_copies import with_wide_copies
-from cascader.ethosu.network.homes import Wanted
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import CascadeOptions
 from npu_model.accelerator import Accelerator
 

@@ -17,9 +17,10 @@ from cascader.ethosu.forms.column_spans import ColumnSpan, may_be_cut, segment
 from cascader.ethosu.forms.layouts import dense_layouts
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
-from cascader.ethosu.network.homes import Wanted, homed_forms
+from cascader.ethosu.network.homes import homed_forms
 from cascader.ethosu.network.network import EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.plan.group_costs import JobTimes, KnownCosts

@@ -27,12 +27,6 @@ from npu_model.program import FeatureMap
 from npu_model.program.alignment import ALIGNMENT
 
 
-def _bound(network: Network) -> set[str]:
-    """The tensors in which the application, another NPU job or a CPU operator finds an array."""
-    ports = (*network.inputs, *network.outputs, *network.variables, *network.handed_on)
-    return {port.tensor for port in ports}
-
-
 class CopyKernel(Struct, frozen=True):
     """A part that copies tensor ``source`` to ``target``, by its kernel's maps."""
 
@@ -102,7 +96,7 @@ def without_copies(network: Network, *, shifted: bool = False) -> Network:
 
     ``shifted``: only those that leave all bytes side by side, not those that transpose a tensor or store it in another layout.
     """
-    bound = _bound(network)
+    bound = network.bound
     for name in network.kernels:
         copy = found_copy(network, name)
         if copy is not None and is_steady(network.graph, copy):

@@ -12,7 +12,8 @@ from collections.abc import Iterator
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator
+from cascader.graph.row_graph import RowGraph, RowPart
+from cascader.graph.row_maps import RowMap, RowPropagator
 
 
 def carriers(network: Network) -> Iterator[tuple[int, EthosuPart, bool]]:

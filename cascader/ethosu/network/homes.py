@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS, CpuPart, EthosuPart, Home, Network, Segment
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
@@ -25,61 +25,10 @@ INPUT, OUTPUT = "input", "output"
 """Names that stand for all inputs and for all outputs of a network."""
 
 
-class Wanted(Struct, frozen=True):
-    """A home that is asked for: the memory, behind a port, of ``what``: all inputs, all outputs, one of these, or a tensor."""
-
-    what: str
-    memory: str
-    port: int
-    writable: bool = True
-
-
-class Outer(Struct, frozen=True):
-    """An outer memory that takes tensors from the arena, by its name and its port."""
-
-    memory: str
-    port: int
-
-
 def home_addresses(network: Network) -> list[int]:
     """The address of each tensor in its home, by the tensors' numbers; 0 of those in the arena."""
     known = {home.tensor: home.address for home in network.homes}
     return [known.get(tensor.name, 0) for tensor in network.placed_tensors]
-
-
-def wanted_home(text: str, system: MemorySystem) -> Wanted:
-    """The home that ``WHAT=MEMORY`` asks for; the memory is one of the system's by its name, or the one behind axi0 or axi1.
-
-    InputError if the text is no such pair or the system has no such memory.
-    """
-    what, equals, name = (piece.strip() for piece in text.rpartition("="))
-    if not equals or not what or not name:
-        raise InputError(f"--home {shown(text)} is no home: write WHAT=MEMORY, such as input={system.ports[-1].name}.")
-    port = _port_of(name, system)
-    if port is None:
-        known = " or ".join(f"{memory.name} (axi{port})" for port, memory in enumerate(system.ports))
-        raise InputError(f"--home {shown(text)} names no memory of {system.name}: choose {known}.")
-    memory = system.ports[port]
-    return Wanted(what, memory.name, port, memory.writable)
-
-
-def _port_of(name: str, system: MemorySystem) -> int | None:
-    """The port of a memory by its name, or as axi0 or axi1; None if the system has no such memory."""
-    spellings = ((port, (memory.name.lower(), f"axi{port}")) for port, memory in enumerate(system.ports))
-    return next((port for port, names in spellings if name.strip().lower() in names), None)
-
-
-def outer_memory(name: str, system: MemorySystem) -> Outer:
-    """The memory to which a search may move tensors, by its name, or the one behind axi0 or axi1.
-
-    InputError if the system has no such memory, or it is the arena's, or one that the NPU cannot write.
-    """
-    port = _port_of(name, system)
-    fitting = [memory.name for port, memory in enumerate(system.ports) if memory.writable and port != system.port_of(ARENA)]
-    if port is None or system.ports[port].name not in fitting:
-        known = f"choose {fitting[0]}" if fitting else "this system has none beside the arena's: leave the option out"
-        raise InputError(f"--spill {shown(name)} names no memory of {system.name} that takes tensors from the arena: {known}.")
-    return Outer(system.ports[port].name, port)
 
 
 def with_homes(network: Network, wanted: Sequence[Wanted]) -> Network:
@@ -164,7 +113,7 @@ def _segments(network: Network, tensor: str) -> Iterator[Segment]:
     """The NPU jobs that use a tensor, or are handed it."""
     users = {part.name for part in (*network.graph.producers(tensor), *network.graph.consumers(tensor))}
     for segment in network.segments:
-        if users.intersection(segment.parts) or any(port.tensor == tensor for port in (*segment.inputs, *segment.outputs)):
+        if users.intersection(segment.parts) or any(port.tensor == tensor for port in segment.ports):
             yield segment
 
 
@@ -188,7 +137,7 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
                 f"Tensors {shown(owners[number])} and {shown(tensor)} would both be base pointer {number}, of different NPU operators: "
                 "leave one of them in the arena."
             )
-    following = FIRST_HOME + max((len(s.inputs) + len(s.outputs) for s in network.segments), default=0)
+    following = _behind_operators(network)
     shared: dict[str, tuple[int, int]] = {}
     found = [Home(tensor, number, memories[tensor].memory, memories[tensor].port) for tensor, number in numbers.items()]
     for tensor in rest:
@@ -196,12 +145,7 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
         number, address = shared.get(one.memory, (following + len(shared), 0))
         found.append(Home(tensor, number, one.memory, one.port, address))
         shared[one.memory] = number, address + round_up(network.graph.tensor(tensor).size, ALIGNMENT)
-    highest = max((home.region for home in found), default=0)
-    if highest >= REGIONS:
-        raise InputError(
-            f"The homes need base pointer {highest}: the NPU has 0 to {REGIONS - 1}, and operators hand on all inputs and outputs from "
-            f"{FIRST_HOME} on; leave some in the arena."
-        )
+    _require_pointer(max((home.region for home in found), default=0), "The homes need", "leave some in the arena")
     yield from sorted(found, key=lambda home: (home.region, home.address))
 
 
@@ -210,21 +154,30 @@ def spill_home(network: Network, memory: str, port: int) -> Home:
 
     InputError if the NPU has no base pointer for it.
     """
-    following = FIRST_HOME + max((len(segment.inputs) + len(segment.outputs) for segment in network.segments), default=0)
+    following = _behind_operators(network)
     others = {home.memory: home.region for home in network.homes if home.region >= following}
     region = others.get(memory, following + len(others))
+    _require_pointer(region, f"--spill {memory} needs", "leave the option out")
+    return Home("", region, memory, port)
+
+
+def _behind_operators(network: Network) -> int:
+    """The first base pointer that no NPU job has for an input or an output."""
+    return FIRST_HOME + max((len(segment.ports) for segment in network.segments), default=0)
+
+
+def _require_pointer(region: int, needs: str, remedy: str) -> None:
+    """InputError for a base pointer that the NPU does not have."""
     if region >= REGIONS:
         raise InputError(
-            f"--spill {memory} needs base pointer {region}: the NPU has 0 to {REGIONS - 1}, and operators hand on all inputs and outputs "
-            f"from {FIRST_HOME} on; leave the option out."
+            f"{needs} base pointer {region}: the NPU has 0 to {REGIONS - 1}, and operators hand on all inputs and outputs from "
+            f"{FIRST_HOME} on; {remedy}."
         )
-    return Home("", region, memory, port)
 
 
 def _place(segment: Segment, tensor: str) -> int | None:
     """The place of a tensor among the inputs and then the outputs of an NPU job; None if it is handed on by none."""
-    ports = (*segment.inputs, *segment.outputs)
-    return next((place for place, port in enumerate(ports) if port.tensor == tensor), None)
+    return next((place for place, port in enumerate(segment.ports) if port.tensor == tensor), None)
 
 
 def on_ports(system: MemorySystem, homes: Iterable[Home]) -> MemorySystem:

@@ -143,6 +143,11 @@ class Segment(Struct, frozen=True):
     inputs: tuple[Port, ...] = ()
     outputs: tuple[Port, ...] = ()
 
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """Inputs, then outputs: in this order an operator hands them to the NPU."""
+        return self.inputs + self.outputs
+
 
 class Network(Brief, frozen=True):
     """A network to be scheduled: its graph (payloads EthosuPart or CpuPart), segments in order, constants, and ports.
@@ -183,6 +188,16 @@ class Network(Brief, frozen=True):
     def placed_tensors(self) -> tuple[Tensor, ...]:
         """The tensors that have a place in the arena or in a home, all but constants; drafts and row graphs have them by their numbers."""
         return tuple(tensor for tensor in self.graph.tensors if tensor.kind is not TensorKind.CONSTANT)
+
+    @property
+    def ports(self) -> tuple[Port, ...]:
+        """The arrays that the application, other NPU jobs and CPU operators find: inputs, outputs, states, and what is handed on."""
+        return (*self.inputs, *self.outputs, *self.variables, *self.handed_on)
+
+    @property
+    def bound(self) -> frozenset[str]:
+        """The tensors that hold such arrays."""
+        return frozenset(port.tensor for port in self.ports)
 
     @property
     def handed_on(self) -> tuple[Port, ...]:

@@ -16,7 +16,8 @@ from cascader.ethosu.network.overwriting import overwritable_operands, overwriti
 from cascader.ethosu.network.views import part_views
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader
-from cascader.graph.row_graph import RowGraph, RowPropagator
+from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_maps import RowPropagator
 from cascader.graph.row_projection import RowProjection
 
 

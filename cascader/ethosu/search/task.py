@@ -15,8 +15,9 @@ from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replay
-from cascader.ethosu.network.homes import Wanted, homed_forms, in_arena
+from cascader.ethosu.network.homes import homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.proven import Proof

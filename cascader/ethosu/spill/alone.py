@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from cascader.ethosu.network.carried_rows import asking_also
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator
+from cascader.graph.row_graph import RowGraph, RowPart
+from cascader.graph.row_maps import RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from cascader.plan.group_bytes import group_bytes
 

@@ -72,7 +72,7 @@ class Carried(Struct, frozen=True):
 def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
     """The tensors that may leave the arena: made once, handed to nobody, and used by kernels alone; or of the ``inputs`` outside it."""
     graph = network.graph
-    bound = {port.tensor for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on)} - set(inputs)
+    bound = network.bound - set(inputs)
     bound |= {tensor for _, _, tensor in overwriting_parts(network)}
     bound |= {name for part in graph.parts if isinstance(part.payload, CpuPart) for name in (*part.inputs, *part.outputs)}
     kinds = (TensorKind.INTERMEDIATE,)

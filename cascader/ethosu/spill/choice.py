@@ -10,9 +10,10 @@ from collections.abc import Iterator, Sequence
 from functools import cache
 
 from cascader.ethosu.forms.recomputed import planned_limit
-from cascader.ethosu.network.homes import Outer, Wanted, with_homes
+from cascader.ethosu.network.homes import with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import Outer, Wanted
 from cascader.ethosu.spill.alone import Alone, GroupsAlone
 from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
 from cascader.plan.plans import PlanOptions

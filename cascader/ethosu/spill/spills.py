@@ -9,8 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.forms.recomputed import planned_bytes
-from cascader.ethosu.network.homes import Outer, Wanted
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import Outer, Wanted
 from cascader.ethosu.spill.carried import CarriedCut
 from cascader.ethosu.spill.choice import Spiller
 from npu_model.accelerator import Accelerator

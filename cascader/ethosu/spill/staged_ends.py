@@ -7,8 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from cascader.ethosu.network.homes import Wanted, with_homes
+from cascader.ethosu.network.homes import with_homes
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable, taken
 from cascader.graph.cascader_graph import TensorKind
 from npu_model.accelerator import Accelerator

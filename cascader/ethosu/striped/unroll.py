@@ -57,8 +57,7 @@ def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Acceler
     made = [tuple(unroller.group(plan.group)) for plan in plans]
     parts = tuple(part for group in made for part in group)
     used = {name for part in parts for name in (*part.inputs, *part.outputs)}
-    outside = {port.tensor for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on)}
-    tensors = (*(tensor for tensor in network.graph.tensors if tensor.name in used | outside), *unroller.tensors.values())
+    tensors = (*(tensor for tensor in network.graph.tensors if tensor.name in used | network.bound), *unroller.tensors.values())
     of: dict[str, list[str]] = {}
     for part in parts:
         of.setdefault(unroller.origin[part.name], []).append(part.name)

@@ -48,7 +48,7 @@ def check_schedule(schedule: Schedule) -> None:
 
 
 def _check_network(network: Network) -> None:
-    for port in (*network.inputs, *network.outputs, *network.variables, *network.handed_on):
+    for port in network.ports:
         _check_port(network, port)
     for port in network.variables:
         kept = network.graph.tensor(port.tensor)
@@ -70,7 +70,7 @@ def _check_elements(network: Network) -> None:
     """NPU jobs are handed integers."""
     on_cpu = {part.name for part in network.graph.parts if isinstance(part.payload, CpuPart)}
     for segment in network.segments:
-        for port in segment.inputs + segment.outputs:
+        for port in segment.ports:
             if port.dtype.floating and not on_cpu.intersection(segment.parts):
                 raise InputError(f"Port {port.name!r} has elements of type {port.dtype}: the NPU has integers.")
 

@@ -16,7 +16,8 @@ from scheduling import DEFAULT, network
 from cascader.draft.draft import BUFFER, COPY, GROUP, JOB, OUTSIDE, PLACE, Draft, lines, table
 from cascader.draft.replayed_moves import alike, block_of, copy_count, in_block
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
+from cascader.ethosu.network.homes import on_ports, with_homes
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.schedule.drafts import require_draft_of, schedule_of
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.documents import plain, typed

@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from row_graphs import chain, divided_graphs
 
 from cascader.draft.group_moves import Groups, neighbours
-from cascader.graph.row_graph import RowGraph, RowPropagator
+from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_maps import RowPropagator
 from cascader.plan.depth_first import Group
 
 pytestmark = pytest.mark.law

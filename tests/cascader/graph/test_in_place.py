@@ -9,7 +9,8 @@ from row_graphs import chain, divided_graphs, schedule_groups
 
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import is_last_reader
-from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
+from cascader.graph.row_maps import RowPropagator
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from cascader.graph.propagator import InputAxis, Propagator
-from cascader.graph.row_graph import RowMap, RowPropagator
+from cascader.graph.row_maps import RowMap, RowPropagator
 from cascader.graph.row_projection import RowProjection
 from cascader.graph.stored_axes import StoredAxes, StoredTensors, stored_axes
 from cascader.graph.views import Cut, OperandView, PartViews, View

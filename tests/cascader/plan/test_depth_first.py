@@ -15,7 +15,8 @@ from naive_rows import borders, needed_rows, rows_behind, rows_for, rows_read
 from row_graphs import chain, divided_graphs, most_rows, schedule_groups
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_graph import RowGraph, RowPart, RowPropagator, RowTensor
+from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
+from cascader.graph.row_maps import RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.liveness import live_rows
 

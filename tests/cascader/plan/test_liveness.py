@@ -10,7 +10,8 @@ from row_graphs import chain, divided_graphs, most_rows, schedule_groups
 
 from cascader.allocate.extents import live_bytes
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
+from cascader.graph.row_maps import RowMap, RowPropagator
 from cascader.plan.buffers import storages
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.liveness import live_rows

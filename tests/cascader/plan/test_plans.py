@@ -13,7 +13,8 @@ from naive_rows import KEPT, PRESENT, bytes_held, is_cropped, needed_rows, rows_
 from row_graphs import chain, divided_graphs, row_graphs, schedule_groups
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.row_graph import RowGraph, RowMap, RowPart, RowPropagator, RowTensor
+from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
+from cascader.graph.row_maps import RowMap, RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob
 from cascader.plan.group_bytes import group_bytes, group_live
 from cascader.plan.group_costs import JobTimes

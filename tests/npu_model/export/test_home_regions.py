@@ -12,7 +12,8 @@ from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.homes import Wanted, with_homes
+from cascader.ethosu.network.homes import with_homes
+from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.command_stream import build_payload, build_second, parse_payload

@@ -15,8 +15,8 @@ from cascader.ethosu.forms.column_spans import segment
 from cascader.ethosu.forms.recomputed import WORTHWHILE, planned_bytes, recomputed
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
-from cascader.ethosu.network.homes import wanted_home
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING

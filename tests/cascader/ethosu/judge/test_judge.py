@@ -25,8 +25,9 @@ from cascader.ethosu.judge import tables as module
 from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replayer, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
-from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
+from cascader.ethosu.network.homes import on_ports, with_homes
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator

@@ -14,9 +14,10 @@ from scheduling import DEFAULT, network
 from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.network.homes import Wanted, home_bytes, homed_forms, in_arena, on_ports, wanted_home, with_homes
+from cascader.ethosu.network.homes import home_bytes, homed_forms, in_arena, on_ports, with_homes
 from cascader.ethosu.network.network import CpuPart, Home, Network
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import Wanted, wanted_home
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.verify.check import check_schedule

@@ -9,8 +9,9 @@ from command_line import call, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cascader.ethosu.network.homes import wanted_home, with_homes
+from cascader.ethosu.network.homes import with_homes
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search import choice
 from cascader.ethosu.search.byte_bound import least_floor

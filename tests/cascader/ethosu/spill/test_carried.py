@@ -14,9 +14,10 @@ from scheduling import DEFAULT, network
 from cascader.allocate.moving import allocate
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.network.homes import Outer, on_ports
+from cascader.ethosu.network.homes import on_ports
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import Outer
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
 from cascader.ethosu.spill.choice import Spiller

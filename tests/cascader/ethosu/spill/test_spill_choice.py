@@ -10,8 +10,8 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.forms.recomputed import planned_bytes, planned_limit
 from cascader.ethosu.job.schedule import Provenance
-from cascader.ethosu.network.homes import Outer, wanted_home
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import Outer, wanted_home
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.spill.choice import Spiller

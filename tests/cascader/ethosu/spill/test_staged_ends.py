@@ -9,8 +9,9 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.homes import on_ports, wanted_home, with_homes
+from cascader.ethosu.network.homes import on_ports, with_homes
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.spill.staged_ends import staged_ends
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
