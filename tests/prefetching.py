@@ -1,12 +1,105 @@
-"""The timeline of some jobs with copies, from a fresh start, which several test files ask for."""
+"""Jobs with constants to copy, drawn; their timeline from a fresh start; and the same followed from one command to the next."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
+from hypothesis import strategies as st
+from moving_extents import extents
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cascader.allocate.extents import Extent
 from cascader.plan.group_costs import JobTimes
 from cascader.prefetch.free_space import Room
 from cascader.prefetch.timeline import Constants, Prefetcher, Shared, Timeline, nothing_shared
+
+JOBS = 8
+
+
+class Case(Struct, frozen=True):
+    """Jobs, the constants that they use, and the tensors at their addresses in an arena of ``size`` bytes."""
+
+    jobs: tuple[JobTimes, ...]
+    constants: tuple[Constants, ...]
+    tensors: tuple[Extent, ...]
+    addresses: tuple[int, ...]
+    size: int
+
+    @property
+    def room(self) -> Room:
+        return Room(self.tensors, self.addresses, len(self.jobs), self.size, alignment=1)
+
+    def by_part(self) -> dict[int, Constants]:
+        return {constants.part: constants for constants in self.constants}
+
+
+@st.composite
+def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
+    staged = draw(st.integers(1, 20))
+    direct = staged + draw(st.integers(0, 30))
+    home = draw(st.integers(0, direct)) if contended else 0
+    slowest = max(direct, home + 1) + draw(st.integers(0, 20)) if contended else direct
+    leads, tails = st.integers(0, staged), st.integers(0, 10)
+    return JobTimes(part, staged, direct, draw(leads), draw(tails), slowest, home, draw(leads), draw(tails))
+
+
+def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:
+    return st.integers(1, 30).map(lambda cycles: JobTimes(part, cycles, cycles, 0, 0, cycles, 0, 0, 0, cycles))
+
+
+@st.composite
+def cases(draw: st.DrawFn, *, contended: bool = False, parts: int = 5, most_transfers: int = 0) -> Case:
+    """Up to eight jobs of up to five parts in any order; most parts have constants, and some may be transfers."""
+    order = draw(st.lists(st.integers(0, parts - 1), min_size=1, max_size=JOBS))
+    transfers = draw(st.sets(st.integers(0, parts - 1), max_size=most_transfers))
+    jobs = tuple(draw(transfer_times(part) if part in transfers else job_times(part, contended=contended)) for part in order)
+    constants = []
+    for part in sorted(set(order) - transfers):
+        steps = [step for step, at in enumerate(order) if at == part]
+        earliest = draw(st.sampled_from([0, 0, steps[0], steps[0] // 2]))
+        if draw(st.integers(0, 4)):
+            size, transfer = draw(st.integers(1, 12)), draw(st.integers(1, 40))
+            constants.append(Constants(part, size, transfer, steps[0], steps[-1], earliest))
+    tensors = draw(extents(count=3, size=12, steps=len(order), least=0, within=len(order)))
+    addresses = [draw(st.integers(0, 16)) for _ in tensors]
+    return Case(jobs, tuple(draw(st.permutations(constants))), tuple(tensors), tuple(addresses), draw(st.integers(1, 30)))
+
+
+def with_ample_room(case: Case) -> Case:
+    return replace(case, tensors=(), addresses=(), size=1000)
+
+
+class Followed(Struct, frozen=True):
+    """When each job and each copy begins and ends, in cycles."""
+
+    jobs: tuple[tuple[int, int], ...]
+    copies: dict[int, tuple[int, int]]
+
+
+def follow(case: Case, timeline: Timeline) -> Followed:
+    """One command after the other: a copy blocks the command processor while another is on its way or its place is in use;
+    a job is handed over when the one before begins, and runs when that has ended and its constants are there."""
+    jobs: list[tuple[int, int]] = []
+    copies: dict[int, tuple[int, int]] = {}
+    processor = copier = 0
+    for step, job in enumerate(case.jobs):
+        for issue in timeline.issues:
+            if issue.step == step:
+                in_use_until = jobs[-1][1] if jobs and issue.start == step else 0
+                begin = max(processor, copier, in_use_until)
+                processor, copier = begin, begin + issue.constants.transfer
+                copies[issue.constants.part] = (begin, copier)
+        known = max(processor, copies.get(job.part, (0, 0))[1])
+        begin = max(known, jobs[-1][1] if jobs else 0, copier if job.copier else 0)
+        copier = begin + job.copier if job.copier else copier
+        last = case.jobs[step - 1] if step else None
+        tail = 0 if last is None else last.staged_tail if last.part in copies else last.tail
+        cycles, lead = (job.staged, job.staged_lead) if job.part in copies else (job.direct, job.lead)
+        # What the job before leaves time for is read before it ends, but not before the job is known of and its constants are there.
+        jobs.append((begin, begin + cycles - min(lead, tail, begin - known)))
+        processor = begin
+    return Followed(tuple(jobs), copies)
 
 
 def prefetch(jobs: Sequence[JobTimes], wanted: Collection[Constants], room: Room, shared: Shared = nothing_shared) -> Timeline:

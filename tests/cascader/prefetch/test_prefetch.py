@@ -3,112 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from fractions import Fraction
-from itertools import combinations, takewhile
+from itertools import takewhile
 
-import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from moving_extents import extent, extents
-from msgspec import Struct
-from msgspec.structs import replace
-from prefetching import prefetch
+from moving_extents import extent
+from prefetching import Case, cases, follow, job_times, prefetch, with_ample_room
 
-from cascader.allocate.extents import NO_EXTENTS, Extent
 from cascader.plan.group_costs import JobTimes
-from cascader.prefetch.copies import CopySearch, CostedJobs
 from cascader.prefetch.free_space import Room
-from cascader.prefetch.timeline import Constants, Prefetcher, Timeline, choose_copies
+from cascader.prefetch.timeline import Constants, Prefetcher
 
 pytestmark = pytest.mark.law
-
-JOBS = 8
-
-
-class Case(Struct, frozen=True):
-    """Jobs, the constants that they use, and the tensors at their addresses in an arena of ``size`` bytes."""
-
-    jobs: tuple[JobTimes, ...]
-    constants: tuple[Constants, ...]
-    tensors: tuple[Extent, ...]
-    addresses: tuple[int, ...]
-    size: int
-
-    @property
-    def room(self) -> Room:
-        return Room(self.tensors, self.addresses, len(self.jobs), self.size, alignment=1)
-
-    def by_part(self) -> dict[int, Constants]:
-        return {constants.part: constants for constants in self.constants}
-
-
-@st.composite
-def job_times(draw: st.DrawFn, part: int, *, contended: bool) -> JobTimes:
-    staged = draw(st.integers(1, 20))
-    direct = staged + draw(st.integers(0, 30))
-    home = draw(st.integers(0, direct)) if contended else 0
-    slowest = max(direct, home + 1) + draw(st.integers(0, 20)) if contended else direct
-    leads, tails = st.integers(0, staged), st.integers(0, 10)
-    return JobTimes(part, staged, direct, draw(leads), draw(tails), slowest, home, draw(leads), draw(tails))
-
-
-def transfer_times(part: int) -> st.SearchStrategy[JobTimes]:
-    return st.integers(1, 30).map(lambda cycles: JobTimes(part, cycles, cycles, 0, 0, cycles, 0, 0, 0, cycles))
-
-
-@st.composite
-def cases(draw: st.DrawFn, *, contended: bool = False, parts: int = 5, most_transfers: int = 0) -> Case:
-    """Up to eight jobs of up to five parts in any order; most parts have constants, and some may be transfers."""
-    order = draw(st.lists(st.integers(0, parts - 1), min_size=1, max_size=JOBS))
-    transfers = draw(st.sets(st.integers(0, parts - 1), max_size=most_transfers))
-    jobs = tuple(draw(transfer_times(part) if part in transfers else job_times(part, contended=contended)) for part in order)
-    constants = []
-    for part in sorted(set(order) - transfers):
-        steps = [step for step, at in enumerate(order) if at == part]
-        earliest = draw(st.sampled_from([0, 0, steps[0], steps[0] // 2]))
-        if draw(st.integers(0, 4)):
-            size, transfer = draw(st.integers(1, 12)), draw(st.integers(1, 40))
-            constants.append(Constants(part, size, transfer, steps[0], steps[-1], earliest))
-    tensors = draw(extents(count=3, size=12, steps=len(order), least=0, within=len(order)))
-    addresses = [draw(st.integers(0, 16)) for _ in tensors]
-    return Case(jobs, tuple(draw(st.permutations(constants))), tuple(tensors), tuple(addresses), draw(st.integers(1, 30)))
-
-
-def with_ample_room(case: Case) -> Case:
-    return replace(case, tensors=(), addresses=(), size=1000)
-
-
-class Followed(Struct, frozen=True):
-    """When each job and each copy begins and ends, in cycles."""
-
-    jobs: tuple[tuple[int, int], ...]
-    copies: dict[int, tuple[int, int]]
-
-
-def follow(case: Case, timeline: Timeline) -> Followed:
-    """One command after the other: a copy blocks the command processor while another is on its way or its place is in use;
-    a job is handed over when the one before begins, and runs when that has ended and its constants are there."""
-    jobs: list[tuple[int, int]] = []
-    copies: dict[int, tuple[int, int]] = {}
-    processor = copier = 0
-    for step, job in enumerate(case.jobs):
-        for issue in timeline.issues:
-            if issue.step == step:
-                in_use_until = jobs[-1][1] if jobs and issue.start == step else 0
-                begin = max(processor, copier, in_use_until)
-                processor, copier = begin, begin + issue.constants.transfer
-                copies[issue.constants.part] = (begin, copier)
-        known = max(processor, copies.get(job.part, (0, 0))[1])
-        begin = max(known, jobs[-1][1] if jobs else 0, copier if job.copier else 0)
-        copier = begin + job.copier if job.copier else copier
-        last = case.jobs[step - 1] if step else None
-        tail = 0 if last is None else last.staged_tail if last.part in copies else last.tail
-        cycles, lead = (job.staged, job.staged_lead) if job.part in copies else (job.direct, job.lead)
-        # What the job before leaves time for is read before it ends, but not before the job is known of and its constants are there.
-        jobs.append((begin, begin + cycles - min(lead, tail, begin - known)))
-        processor = begin
-    return Followed(tuple(jobs), copies)
 
 
 @settings(max_examples=120)
@@ -355,104 +262,3 @@ def test_a_timeline_does_not_depend_on_those_that_were_asked_for_before(case: Ca
     for wanted in data.draw(st.lists(st.lists(st.sampled_from(case.constants), unique=True), max_size=5)) if case.constants else ():
         fresh = prefetch(case.jobs, wanted, case.room, lambda step, before, now: step + 2 * before + now)
         assert prefetcher.timeline(wanted) == fresh
-
-
-def subsets(parts: Sequence[int]) -> list[frozenset[int]]:
-    return [frozenset(some) for count in range(len(parts) + 1) for some in combinations(parts, count)]
-
-
-@settings(max_examples=150)
-@given(cases(most_transfers=2, contended=True), st.data())
-def test_the_choice_of_copies_is_no_worse_than_its_starts_nor_than_one_copy_more_or_less(case: Case, data: st.DataObject) -> None:
-    constants = case.by_part()
-    every = subsets(sorted(constants))
-    starts = data.draw(st.lists(st.sampled_from(every), min_size=1, max_size=3))
-    prefetcher = Prefetcher(case.jobs, case.room)
-    start = min((prefetcher.timeline([constants[part] for part in parts]) for parts in starts), key=lambda timeline: timeline.cycles)
-    best = choose_copies(constants, start, prefetcher)
-
-    def cycles(parts: frozenset[int]) -> int:
-        return prefetch(case.jobs, [constants[part] for part in parts], case.room).cycles
-
-    assert best.cycles <= min(cycles(parts) for parts in starts)
-    assert best.cycles <= min((cycles(best.staged ^ {part}) for part in constants), default=best.cycles)
-    assert best is start or best.cycles < start.cycles
-
-
-def one_place_for_two() -> Case:
-    """Two constants that share the one byte there is: neither one copy more nor one less leads to the best choice, 17 cycles, not 20."""
-    jobs = (JobTimes(1, 1, 5, 0, 0, 5, 0, 0, 0), JobTimes(0, 1, 16, 0, 0, 16, 0, 0, 0))
-    return Case(jobs, (Constants(0, 1, 16, 1, 1, 0), Constants(1, 1, 3, 0, 0, 0)), (), (), 1)
-
-
-def test_the_choice_of_copies_is_mostly_the_best_of_all_sets() -> None:
-    """Measured of eight times 300 cases: 294 to 299 of each, and 1.0009 to 1.0046 times the best on average; one case 1.53 times."""
-    outcome: list[Fraction] = []
-
-    @settings(max_examples=300)
-    @given(cases(contended=True))
-    @example(one_place_for_two())
-    def compare(case: Case) -> None:
-        constants = case.by_part()
-        every = frozenset(constants)
-        prefetcher = Prefetcher(case.jobs, case.room)
-        starts = (prefetcher.timeline([constants[part] for part in parts]) for parts in (frozenset[int](), every))
-        found = choose_copies(constants, min(starts, key=lambda timeline: timeline.cycles), prefetcher).cycles
-        best = min(prefetch(case.jobs, [constants[part] for part in parts], case.room).cycles for parts in subsets(sorted(every)))
-        assert best <= found
-        outcome.append(Fraction(found, best))
-
-    compare()
-    assert sum(ratio == 1 for ratio in outcome) >= len(outcome) * 0.95
-    assert sum(outcome) <= len(outcome) * Fraction(101, 100)
-
-
-def test_copies_at_both_ends_by_turns_need_not_fit_between_others() -> None:
-    """Two of 44 to 53 bytes in 100: put as low as it goes, the second lies where the third, longer than the first, cannot pass it."""
-    sizes = (48, 45, 52, 44, 53, 46)
-    jobs = tuple(JobTimes(part, 100, 400, 0, 0, 500, 300, 0, 0) for part in range(len(sizes)))
-    constants = tuple(Constants(part, size, 90, part, part, 0) for part, size in enumerate(sizes))
-    room = Room((), (), len(jobs), 100, alignment=1)
-    low, ends = (Prefetcher(jobs, room, ends=ends).timeline(constants) for ends in (0, 1))
-    assert [issue.address for issue in ends.issues] == [0, 55, 0, 56, 0, 54]
-    assert ends.cycles < low.cycles
-
-
-@pytest.mark.parametrize(("ends", "expected"), [(0, [0, 10, 30]), (1, [0, 80, 10]), (2, [90, 0, 60])])
-def test_copies_by_turns_begin_with_either_end(ends: int, expected: list[int]) -> None:
-    jobs = tuple(JobTimes(part, 100, 400, 0, 0, 500, 300, 0, 0) for part in range(4))
-    constants = tuple(Constants(part, 10 * part, 10, part, part, 1) for part in range(1, 4))
-    timeline = Prefetcher(jobs, Room((), (), len(jobs), 100, alignment=1), ends=ends).timeline(constants)
-    assert [issue.address for issue in timeline.issues] == expected
-
-
-def test_a_patient_search_finds_places_that_are_just_large_enough() -> None:
-    """Two copies of 80,016 bytes fill an arena of 160,032, of which another search sees pieces of 80 bytes alone."""
-    size, jobs, kinds = 80_016, 3, np.zeros(3, dtype=np.int64)
-    times = np.array([JobTimes(0, 100_000, 400_000, 0, 0, 500_000, 300_000, 0, 0)[1:]], dtype=np.int64)
-    costed = CostedJobs(np.arange(jobs), kinds, times, kinds, np.zeros((1, 4), dtype=np.int64), None)
-    constants = np.array([[part, size, 90_000, part, part, 0] for part in (1, 2)], dtype=np.int64)
-    sets = [frozenset({1, 2})]
-
-    def cycles(*, patient: bool) -> int:
-        found = CopySearch(costed, constants, NO_EXTENTS, 2 * size).best((), sets, improve=True, ends=True, patient=patient)
-        assert found is not None
-        return found.cycles
-
-    assert cycles(patient=True) < cycles(patient=False)
-
-
-@given(cases(contended=True), st.integers(0, 2))
-def test_wherever_copies_are_put_they_keep_out_of_the_way_of_tensors_and_of_each_other(case: Case, ends: int) -> None:
-    timeline = Prefetcher(case.jobs, case.room, ends=ends).timeline(case.constants)
-    assert timeline == prefetch(case.jobs, case.constants, case.room) or ends
-    taken: dict[tuple[int, int], str] = {}
-    for tensor, address in zip(case.tensors, case.addresses, strict=True):
-        for step, (low, high) in enumerate(zip(tensor.low, tensor.high, strict=True), tensor.start):
-            taken |= {(step, byte): tensor.name for byte in range(address + int(low), address + int(high))}
-    for issue in timeline.issues:
-        for step in range(issue.start, issue.constants.last + 1):
-            bytes_taken = {(step, byte) for byte in range(issue.address, issue.address + issue.constants.size)}
-            assert not bytes_taken & taken.keys()
-            assert all(0 <= byte < case.size for _, byte in bytes_taken)
-            taken |= dict.fromkeys(bytes_taken, str(issue.constants.part))
