@@ -77,7 +77,7 @@ class _ByteCheck:
         buffer = self.buffers[port.tensor]
         if buffer.rows is not None:
             raise InputError(f"{who} needs all of tensor {port.tensor!r} but its buffer holds {buffer.rows} rows: give it a whole buffer.")
-        return self._inside(buffer, ByteAccess(port.tensor, 0, Span(buffer.address + port.offset, (1,), (0,), port.size, 0)), who)
+        return self._inside(buffer, ByteAccess(port.tensor, 0, Span.run(buffer.address + port.offset, port.size)), who)
 
     def _map(self, tensor: str, feature_map: FeatureMap, rows: Rows, who: str, axis: Axis) -> Iterator[ByteAccess]:
         """The accesses of some rows (along the axis) of a feature map, one or two per tile."""
@@ -135,7 +135,7 @@ class _ByteCheck:
                 raise InputError(
                     f"Tensor {tensor.name!r} is there from the start with {tensor.size} bytes but its buffer has {buffer.size}: enlarge it."
                 )
-            filled.append(ByteAccess(tensor.name, 0, Span(buffer.address, (1,), (0,), tensor.size, 0)))
+            filled.append(ByteAccess(tensor.name, 0, Span.run(buffer.address, tensor.size)))
             self._use(tensor.name, 0)
         for access in filled:
             self.arena.take(access)
@@ -150,13 +150,13 @@ class _ByteCheck:
         for tensor in self.graph.select(TensorKind.OUTPUT, TensorKind.VARIABLE):
             self._use(tensor.name, last)
         for tensor in self.graph.select(TensorKind.VARIABLE):
-            access = ByteAccess(tensor.name, 0, Span(self.buffers[tensor.name].address, (1,), (0,), tensor.size, 0))
+            access = ByteAccess(tensor.name, 0, Span.run(self.buffers[tensor.name].address, tensor.size))
             self._require(access, "The next inference", "keep the variable to the end")
 
     def copy(self, number: int, copy: Copy) -> None:
         """Issue a copy of weights."""
         size = self._copied(copy)
-        self.arena.take(ByteAccess(copy.part, None, Span(copy.address, (1,), (0,), size, 0)), number)
+        self.arena.take(ByteAccess(copy.part, None, Span.run(copy.address, size)), number)
         self.staged |= dict.fromkeys(copy.readers, (number, copy))
 
     def job(self, step: int, job: Job) -> None:
@@ -182,7 +182,7 @@ class _ByteCheck:
     def _require_weights(self, job: Job, who: str) -> None:
         if job.part in self.staged:
             number, copy = self.staged[job.part]
-            access = ByteAccess(copy.part, None, Span(copy.address, (1,), (0,), self._copied(copy), 0))
+            access = ByteAccess(copy.part, None, Span.run(copy.address, self._copied(copy)))
             self._require(access, who, "keep the copy's bytes free until the part's last job", number)
 
     def _accesses(self, job: Job, who: str) -> tuple[list[ByteAccess], list[ByteAccess], list[ByteAccess]]:

@@ -82,6 +82,11 @@ class Span(Struct, frozen=True, dict=True):
     width: int
     row: int
 
+    @staticmethod
+    def run(start: int, size: int) -> Span:
+        """Bytes in one piece, of no row."""
+        return Span(start, (1,), (0,), size, 0)
+
     @cached_property
     def end(self) -> int:
         """The first address behind the last byte."""

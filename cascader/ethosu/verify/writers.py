@@ -22,7 +22,7 @@ _Writers = NDArray[np.int32]
 
 
 def _ports(ports: Sequence[Port], tensor: str) -> Iterator[Span]:
-    return (Span(port.offset, (1,), (0,), port.size, 0) for port in ports if port.tensor == tensor)
+    return (Span.run(port.offset, port.size) for port in ports if port.tensor == tensor)
 
 
 def _read(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
