@@ -36,6 +36,9 @@ else:
     stripe_plans = later("npu_testbed.reports.stripe_plans")  # most schedules are of rows
 
 
+_AXES = "A stripe is images x rows x columns x channels; of five numbers images x rows x bricks x columns x channels of a brick."
+
+
 class ScheduleOutcome(Outcome, frozen=True):
     """A schedule with its replay, and what the search proved and found.
 
@@ -111,7 +114,7 @@ class ScheduleOutcome(Outcome, frozen=True):
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""
-        planned = [] if self.striped is None else [stripe_plans.groups_text(self.striped.graph, self.striped.plans)]
+        planned = [] if self.striped is None else [f"{stripe_plans.groups_text(self.striped.graph, self.striped.plans)}\n{_AXES}"]
         sections = ["\n".join(map(filled, self._said())), *planned, layers_text(self.simulation.replay, self.min_percent)]
         if self.cpu_operations:
             sections.append(cpu_operators_text(self.simulation.network, self.simulation.inference))

@@ -44,9 +44,9 @@ def groups_text(graph: CascaderGraph, plans: Sequence[StripePlan]) -> str:
     for plan in plans:
         parts = graph.parts[plan.group.first : plan.group.last + 1]
         names = parts[0].name if len(parts) == 1 else f"{parts[0].name} .. {parts[-1].name}"
-        held = [f"{one.tensor} {one.mode.value} {one.size:,}" for one in plan.buffers]
-        held += [f"constants of {graph.parts[index].name}" for index in plan.staged]
+        held = [f"{printable(one.tensor)} {one.mode.value} {one.size:,}" for one in plan.buffers]
+        held += [f"constants of {printable(graph.parts[index].name)}" for index in plan.staged]
         buffers = ", ".join(held) or "none"
         shape = " x ".join(map(str, plan.group.stripes.shape))
-        rows.append((printable(names), shape, str(plan.group.stripes.count), f"{plan.memory:,}", f"{plan.cycles:,}", printable(buffers)))
+        rows.append((printable(names), shape, str(plan.group.stripes.count), f"{plan.memory:,}", f"{plan.cycles:,}", buffers))
     return grid(("parts", "stripe", "stripes", "bytes", "cycles", "buffers"), rows, (True, True, False, False, False, True))
