@@ -12,7 +12,7 @@ from itertools import pairwise
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.network import EthosuPart, Network, part_of
 from cascader.graph.cascader_graph import Part, TensorKind
 
 _FAR = 4
@@ -60,10 +60,7 @@ def _again(part: Part, names: dict[str, str]) -> Part:
     """The part on other tensors."""
     kernel = part.payload
     assert isinstance(kernel, EthosuPart)  # noqa: S101  # whoever calls has looked
-    second = None if kernel.ifm2 is None else names.get(kernel.ifm2, kernel.ifm2)
-    payload = replace(kernel, ifm=names.get(kernel.ifm, kernel.ifm), ofm=names.get(kernel.ofm, kernel.ofm), ifm2=second)
-    inputs = tuple(names.get(name, name) for name in part.inputs)
-    return replace(part, inputs=inputs, outputs=(payload.ofm,), payload=payload)
+    return part_of(part, kernel.renamed(names))
 
 
 def _clusters(network: Network, tensor: str) -> list[list[int]]:
@@ -100,8 +97,7 @@ def _with_again(network: Network, tensor: str, makers: _Makers, clusters: Sequen
         for reader in readers:
             part = graph.parts[reader]
             changed[part.name] = [*(parts if reader == readers[0] else ()), _again(part, {tensor: names[tensor]})]
-    made = network.with_parts(changed, tuple(tensors))
-    return replace(made, macs_again=network.macs_again + made.macs - network.macs)
+    return network.with_parts(changed, tuple(tensors)).repeating(network)
 
 
 def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:

@@ -221,6 +221,10 @@ class Network(Brief, frozen=True):
         graph = CascaderGraph(parts, self.graph.tensors if tensors is None else tuple(tensors))
         return replace(self, graph=graph, segments=segments)
 
+    def repeating(self, before: Network) -> Network:
+        """The network, which makes parts of the one ``before`` again: what it multiplies and adds more than that is done again."""
+        return replace(self, macs_again=before.macs_again + self.macs - before.macs)
+
     def accesses(self) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]:
         """The kernels that use each tensor, with the feature maps by which they do."""
         found: dict[str, list[tuple[EthosuPart, FeatureMap]]] = {tensor.name: [] for tensor in self.graph.tensors}

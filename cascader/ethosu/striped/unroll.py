@@ -67,7 +67,6 @@ def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Acceler
         segments.append(replace(segment, parts=tuple(names)))
     built = replace(network, graph=CascaderGraph(parts, tensors), segments=tuple(segments))
     finished = unroller.maker.finished(built)
-    again = network.macs_again + finished.macs - network.macs
     kernels = finished.kernels
     staged = []
     for plan, own in zip(plans, made, strict=True):
@@ -77,7 +76,7 @@ def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Acceler
             if unroller.origin[part.name] in wanted and (ranges := weight_ranges(kernels[part.name].operation)):
                 readers.setdefault(ranges, []).append(part.name)
         staged.append(tuple(map(tuple, readers.values())))
-    return Unrolled(replace(finished, macs_again=again), tuple(map(len, made)), unroller.units, tuple(staged))
+    return Unrolled(finished.repeating(network), tuple(map(len, made)), unroller.units, tuple(staged))
 
 
 class _Unroller:
