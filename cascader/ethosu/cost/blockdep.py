@@ -184,11 +184,6 @@ def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOp
     return value
 
 
-def is_settled(value: int, blockdep: int, blocks: int) -> bool:
-    """Whether :func:`look_back` leaves ``value`` as it is whatever came before a kernel of so many blocks with that BLOCKDEP."""
-    return value == 0 or blockdep == 0 or blocks >= value
-
-
 def block_distance(previous: KernelOperation, operation: KernelOperation, accelerator: Accelerator) -> int:
     """The largest safe value (0 to 3) for ``operation`` as far as the kernel right before it tells.
 
