@@ -287,38 +287,104 @@ def decode_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> 
     return Control(ControlKind(command.value), parameter)
 
 
+_SHORTS = {register.value: register for register in Cmd0}
+_LONGS = {register.value: register for register in Cmd1}
+_BASES = {
+    register: (field, number)
+    for field, prefix in (("ifm", "IFM"), ("ifm2", "IFM2"), ("ofm", "OFM"))
+    for number, register in enumerate(MAP_REGISTERS[prefix].bases)
+}
+"""The operand, and the number of the tile, whose base a register holds."""
+
+
+class _Like:
+    """The last kernel operation, and the bases that were set since: one that differs in these alone is not read from the registers anew.
+
+    Vela's C++ core emits 65,790 of such kernels in a row for an ARG_MAX of 513 x 513 elements.
+    """
+
+    def __init__(self) -> None:
+        self._last: KernelOperation | None = None
+        self._command = (-1, -1)
+        self._bases: list[tuple[str, int, int]] = []
+
+    def set_short(self) -> None:
+        """A register that holds no base was set."""
+        self._last = None
+
+    def set_long(self, register: Cmd1, parameter: int, payload: int) -> None:
+        """A register that may hold a base was set."""
+        base = _BASES.get(register)
+        if base is None:
+            self._last = None
+        elif self._last is not None:
+            self._bases.append((*base, parameter << 32 | payload))
+
+    def operation(self, registers: RegisterFile, command: Cmd0, parameter: int) -> Operation:
+        """The operation that a command starts; see :func:`decode_operation`."""
+        if command not in _KINDS:
+            return decode_operation(registers, command, parameter)
+        last = self._last
+        if last is None or self._command != (command, parameter):
+            last = _kernel_operation(registers, command, parameter)
+        elif self._bases:
+            last = _moved(last, self._bases)
+        self._last, self._command = last, (command, parameter)
+        self._bases.clear()
+        return last
+
+
+def _moved(operation: KernelOperation, bases: list[tuple[str, int, int]]) -> KernelOperation:
+    """The operation with other bases: of an operand, of a tile, the new one. What it does not have stays so."""
+    maps: dict[str, FeatureMap] = {}
+    for field, number, base in bases:
+        fm = maps.get(field) or getattr(operation, field)
+        if fm is not None:
+            tiles = fm.tiles
+            placed = (*tiles.bases[:number], base, *tiles.bases[number + 1 :])
+            moved = Tiles(tiles.height0, tiles.height1, tiles.width0, placed)
+            maps[field] = FeatureMap(fm.region, fm.shape, fm.dtype, fm.layout, moved, fm.strides, fm.zero_point)
+    return operation.having(**maps)
+
+
 def decoded(words: tuple[int, ...]) -> Iterator[tuple[Operation, int]]:
     """The operations of a register command stream, one by one, each with the words that it took (its SETs and itself).
 
     Words after NPU_OP_STOP are not read. InputError, after the operations before it, on an unknown command or a register used before it
     is set.
     """
-    registers = RegisterFile()
+    registers, like = RegisterFile(), _Like()
     position = start = 0
     while position < len(words):
         word = words[position]
         # Bits 10-13 and 15 are zero in every command: left in the code, they make it an unknown one.
         code, parameter = word & 0xFFFF & ~PAYLOAD_BIT, word >> 16
-        try:
-            if word & PAYLOAD_BIT:
-                if position + 1 >= len(words):
-                    raise InputError(f"The command stream ends inside the two-word command at word {position}: the file is cut off.")
-                registers.set_long(Cmd1(code), parameter, words[position + 1])
-                position += 2
-                continue
-            command = Cmd0(code)
-        except ValueError as error:
-            if isinstance(error, InputError):
-                raise
-            raise InputError(f"Command {word:#010x} at word {position} is unknown: the file is damaged or for another NPU.") from None
-        position += 1
-        if command >= FIRST_SET:
-            registers.set_short(command, parameter)
+        if word & PAYLOAD_BIT:
+            if position + 1 >= len(words):
+                raise InputError(f"The command stream ends inside the two-word command at word {position}: the file is cut off.")
+            register = _LONGS.get(code)
+            if register is None:
+                raise _unknown(word, position)
+            registers.set_long(register, parameter, words[position + 1])
+            like.set_long(register, parameter, words[position + 1])
+            position += 2
             continue
-        yield decode_operation(registers, command, parameter), position - start
+        command = _SHORTS.get(code)
+        if command is None:
+            raise _unknown(word, position)
+        position += 1
+        if code >= FIRST_SET:
+            registers.set_short(command, parameter)
+            like.set_short()
+            continue
+        yield like.operation(registers, command, parameter), position - start
         start = position
         if command is Cmd0.STOP:
             return
+
+
+def _unknown(word: int, position: int) -> InputError:
+    return InputError(f"Command {word:#010x} at word {position} is unknown: the file is damaged or for another NPU.")
 
 
 def decode_words(words: tuple[int, ...]) -> tuple[tuple[Operation, ...], tuple[int, ...]]:

@@ -54,17 +54,25 @@ def _is_dense(feature_map: FeatureMap, box: Box) -> bool:
     return box.c0 == 0 and (box.c1 - box.c0) * feature_map.dtype.bytes == feature_map.strides.x
 
 
+def _is_in_one_tile(feature_map: FeatureMap, box: Box) -> bool:
+    tiles = feature_map.tiles
+    right = box.x0 >= tiles.width0
+    height = tiles.height1 if right else tiles.height0
+    return (right or box.x1 <= tiles.width0) and (box.y1 <= height or box.y0 >= height)
+
+
 def placement(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> tuple[int, ...]:
     """Facts of its place that the runs of ``box`` depend on: boxes equal in these, in shape and in channels have equal runs.
 
-    There are none in bricks. Where rows start on words, the fact is the place of the first pixel in its word; else it is the box's corner.
+    There are none in bricks. Where rows start on words, or the box is in one tile, the fact is the place of the first pixel in its word;
+    else it is the box's corner.
     """
     if feature_map.layout is Layout.NHCWB16:
         return ()
     tiles, strides = feature_map.tiles, feature_map.strides
-    if strides.y % word or tiles.width0 < feature_map.shape.width or any(base % word for base in tiles.bases):
-        return box.y0, box.x0
-    return (box.x0 * strides.x % word,)
+    if not (strides.y % word or tiles.width0 < feature_map.shape.width or any(base % word for base in tiles.bases)):
+        return (box.x0 * strides.x % word,)
+    return (feature_map.address(box.y0, box.x0, 0) % word,) if _is_in_one_tile(feature_map, box) else (box.y0, box.x0)
 
 
 def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs:

@@ -103,15 +103,30 @@ static void map_runs(Runs *runs, const Map *map, Box box, i64 piece, i64 dense, 
     }
 }
 
-/* Two numbers on which the runs of a box depend beside its shape. */
+static int is_in_one_tile(const Map *map, Box box)
+{
+    int right = box.x0 >= map->width0;
+    i64 height = right ? map->height1 : map->height0;
+    return (right || box.x1 <= map->width0) && (box.y1 <= height || box.y0 >= height);
+}
+
+/* Two numbers on which the runs of a box depend beside its shape; -1 stands before one that is the place in a word. */
 static void placement(const Map *map, Box box, i64 word, i64 *key)
 {
     key[0] = key[1] = 0;
     if (map->bricks) return;
     int odd = map->stride_y % word != 0 || map->width0 < map->width;
     for (int i = 0; i < 4; i++) odd |= map->bases[i] % word != 0;
-    key[0] = odd ? box.y0 : 0;
-    key[1] = odd ? box.x0 : box.x0 * map->stride_x % word;
+    if (!odd) {
+        key[1] = box.x0 * map->stride_x % word;
+    } else if (is_in_one_tile(map, box)) {
+        i64 address = address_of(map, box.y0, box.x0);
+        key[0] = -1;
+        key[1] = address - word * div_down(address, word);
+    } else {
+        key[0] = box.y0;
+        key[1] = box.x0;
+    }
 }
 
 /* ---- Traversal: npu_model/cost/traversal.py. */

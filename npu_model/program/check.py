@@ -154,8 +154,9 @@ def violations(program: Program, device: Accelerator) -> Iterator[str]:
         for binding in bindings:
             yield from (f"{word} {binding.name!r} {problem}" for problem in _binding(program, binding))
     for index, op in enumerate(program.operations):
-        name = op.mnemonic if isinstance(op, KernelOperation) else type(op).__name__
-        yield from (f"Operation {index} ({name}) {problem}" for problem in operation_violations(program, op, device))
+        for problem in operation_violations(program, op, device):
+            name = op.mnemonic if isinstance(op, KernelOperation) else type(op).__name__
+            yield f"Operation {index} ({name}) {problem}"
     last = program.operations[-1] if program.operations else None
     if not (isinstance(last, Control) and last.kind is ControlKind.STOP):
         yield f"The last of {len(program.operations)} operations is not NPU_OP_STOP, which must end the stream"

@@ -197,5 +197,10 @@ class FeatureMap(Struct, frozen=True):
             across, run = (columns - 1) * self.strides.x, self.shape.depth * self.dtype.bytes
         else:
             across, run = (ceil_div(self.shape.depth, BRICK) - 1) * self.strides.c, columns * BRICK * self.dtype.bytes
-        start = base + min(down, 0) + min(across, 0)
-        return ByteRange(self.region, start, base + max(down, 0) + max(across, 0) + run)
+        start = end = base
+        for step in (down, across):
+            if step < 0:
+                start += step
+            else:
+                end += step
+        return ByteRange(self.region, start, end + run)

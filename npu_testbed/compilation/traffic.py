@@ -9,10 +9,12 @@ from fractions import Fraction
 from msgspec import Struct
 
 from npu_model.accelerator import accelerator
-from npu_model.cost.block_jobs import BlockJob, Read, program_jobs
+from npu_model.cost.flat_work import MovedWords, moved_words
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Operation, Program, RegionRole
 from npu_model.shapes import ceil_div
+from npu_model.timing import DEFAULT_TIMING
+from npu_model.weight_stream.work import stream_work
 from sim import Beats, NetworkReplay
 
 KINDS = ("sram", "dram", "on_chip_flash", "off_chip_flash")
@@ -55,18 +57,12 @@ _Moved = Counter[tuple[int, str]]
 """Data beats by port and class."""
 
 
-def _of_kernel(op: KernelOperation, jobs: tuple[BlockJob, ...], system: MemorySystem) -> _Moved:
+def _of_kernel(op: KernelOperation, words: MovedWords, system: MemorySystem) -> _Moved:
     moved: _Moved = Counter()
-
-    def count(reads: tuple[Read, ...], what: str) -> None:
-        for read in reads:
-            moved[system.port_of(read.region), what] += sum(read.runs)
-
-    for job in jobs:
-        for step in job.steps:
-            count(step.fetches, "feature_map_read")
-            count(step.weights, "weight_read")
-        moved[system.port_of(op.ofm.region), "feature_map_write"] += sum(job.writes)
+    for what, found in (("feature_map_read", words.fetched), ("weight_read", words.weights)):
+        for region, count in found.items():
+            moved[system.port_of(region), what] += count
+    moved[system.port_of(op.ofm.region), "feature_map_write"] += words.written
     return moved
 
 
@@ -82,11 +78,11 @@ def _of_transfer(op: DmaOperation, program: Program, system: MemorySystem, word:
 
 
 def _moved(operations: Iterator[tuple[int, Operation]], program: Program, system: MemorySystem) -> _Moved:
-    device = accelerator(program.accelerator)
-    jobs, moved = program_jobs(program, device), _Moved()
+    device, moved = accelerator(program.accelerator), _Moved()
+    work = stream_work(program, device) if DEFAULT_TIMING.decodes_streams else {}
     for index, op in operations:
         if isinstance(op, KernelOperation):
-            moved.update(_of_kernel(op, jobs[index], system))
+            moved.update(_of_kernel(op, moved_words(op, device, DEFAULT_TIMING, work.get(index, ())), system))
         elif isinstance(op, DmaOperation):
             moved.update(_of_transfer(op, program, system, device.port_bytes_per_cycle))
     return moved

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from cascader.frontends.vela.debug_database import read_tables, source_operators
+from cascader.frontends.vela.debug_database import read_tables, source_operators, table
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import TfliteModel
 from sim.replay import OperationReplay
@@ -31,17 +31,14 @@ def vela_rows(database: str, model: TfliteModel) -> tuple[VelaRow, ...]:
     """The rows of Vela's table in its order; none if the database has no such table, as the Python core's has none."""
     tables = read_tables(database)
     layers = {key: model.tensors[one.outputs[0]].name for key, one in source_operators(tables, model).items() if one.outputs}
-    originals = {row.get("id", ""): row.get("operator", "") for row in tables.get("source", ())}
-    queued = {row.get("optimised_id", "") for row in tables.get("queue", ())}
-    grouped = {row.get("id", "") for row in tables.get("group", ())}
+    originals = table(tables, "source").column_by("id", "operator")
+    queued = {row[0] for row in table(tables, "queue").columns("optimised_id")}
+    grouped = {row[0] for row in table(tables, "group").columns("id")}
     found = []
-    for row in tables.get("perf", ()):
-        source, name, operator = row.get("source_id", ""), row.get("name", ""), row.get("operator", "")
-        fused = row.get("id", "") in grouped
-        on_npu = fused or row.get("optimised_id", "") in queued
-        found.append(
-            VelaRow(originals.get(source, operator), operator, "NPU" if on_npu else "CPU", name, layers.get(source, name) or name, fused)
-        )
+    for number, source, optimised, name, operator in table(tables, "perf").columns("id", "source_id", "optimised_id", "name", "operator"):
+        fused = number in grouped
+        target = "NPU" if fused or optimised in queued else "CPU"
+        found.append(VelaRow(originals.get(source, operator), operator, target, name, layers.get(source, name) or name, fused))
     return tuple(found)
 
 

@@ -30,8 +30,13 @@ def _is_pointwise(operation: KernelOperation) -> bool:
 def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
     """The rows of a map from the first to the last one (exclusive) that ``later`` does not mark whole."""
     height = feature_map.shape.height
-    open_rows = [row for row in range(height) if not later[byte_numbers(feature_map, (row, row + 1))].all()]
-    return (open_rows[0], open_rows[-1] + 1) if open_rows else (0, height)
+
+    def is_open(row: int) -> bool:
+        return not later[byte_numbers(feature_map, (row, row + 1))].all()
+
+    # Mostly the first and the last row are kept: a map may have 263,169 rows between them.
+    first = next(filter(is_open, range(height)), None)
+    return (0, height) if first is None else (first, 1 + next(filter(is_open, reversed(range(height)))))
 
 
 def _overwriting(network: Network, part: str, tensor: str) -> Sequence[str]:

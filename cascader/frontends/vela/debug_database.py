@@ -10,9 +10,9 @@ from __future__ import annotations
 import csv
 import io
 import re
-from collections.abc import Iterator, Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
+from typing import overload
 
 from msgspec.structs import replace
 
@@ -24,7 +24,7 @@ from npu_model.tflite.model import TfliteModel, TfliteOperator
 
 
 class Row(Mapping[str, str]):
-    """A row of a table, as column to text. Rows share their columns, and those of one table equal texts: a database may have 100,000."""
+    """A row of a table, as column to text. Rows share their columns, and those of one table equal texts: a table may have 66,000."""
 
     __slots__ = ("_places", "_values")
 
@@ -44,27 +44,107 @@ class Row(Mapping[str, str]):
         return len(self._places)
 
 
-Tables = Mapping[str, tuple[Row, ...]]
+class Table(Sequence[Row]):
+    """A table of the database, as CSV that begins with the names of its columns; what a row lacks of these is "".
+
+    It is read when it is asked for: one may have 33 MB, of which two columns are asked for. One that is no CSV has no rows, as names
+    are annotations.
+    """
+
+    __slots__ = ("_body", "_rows")
+
+    def __init__(self, body: str) -> None:
+        self._body = body
+        self._rows: tuple[Row, ...] | None = None
+
+    @property
+    def rows(self) -> tuple[Row, ...]:
+        """The rows, which are kept."""
+        if self._rows is None:
+            try:
+                self._rows = tuple(_rows(self._body))
+            except csv.Error:
+                self._rows = ()
+        return self._rows
+
+    @overload
+    def __getitem__(self, index: int) -> Row: ...
+    @overload
+    def __getitem__(self, index: slice) -> tuple[Row, ...]: ...
+    def __getitem__(self, index: int | slice) -> Row | tuple[Row, ...]:
+        return self.rows[index]
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __eq__(self, other: object) -> bool:
+        """Whether the other table has the same rows."""
+        return isinstance(other, Table) and (self._body == other._body or self.rows == other.rows)
+
+    __hash__ = None  # type: ignore[assignment]  # rows are mappings, which have none
+
+    def columns(self, *names: str) -> list[tuple[str, ...]]:
+        r"""The texts of some columns, row by row; "" of a column that there is none of.
+
+        >>> Table("id,name\n1,a\n2").columns("name", "id", "time")
+        [('a', '1', ''), ('', '2', '')]
+        """
+        try:
+            return list(_picked(self._body, names))
+        except csv.Error:
+            return []
+
+    def column_by(self, key: str, column: str) -> dict[str, str]:
+        """The texts of a column by those of another one, of which the last row with that text counts."""
+        return {row[0]: row[1] for row in self.columns(key, column)}
+
+
+_NO_TABLE = Table("")
+
+
+def _picked(body: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Some columns of each line, of which most have all."""
+    lines = csv.reader(io.StringIO(body))
+    columns = next(lines, [])
+    places = [columns.index(name) if name in columns else -1 for name in names]
+    for line in lines:
+        if line:
+            most = len(line)
+            yield tuple([line[place] if -1 < place < most else "" for place in places])
+
+
+Tables = Mapping[str, Table]
 """The tables by name."""
 
-_TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[(.*?)\]\]>', re.DOTALL)
+_TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[')
+_END = "]]>"
 
 
 @lru_cache(maxsize=1)
 def read_tables(text: str) -> Tables:
-    """The tables of a debug database by name; one that is no CSV is left out: names are annotations.
+    """The tables of a debug database by name.
 
     The last ones are kept: each check of a compilation looks into them. Nobody changes them.
     """
-    tables = {}
-    for found in _TABLE.finditer(text):
-        with suppress(csv.Error):
-            tables[found[1]] = tuple(_rows(found[2].strip()))
+    tables, position = {}, 0
+    while found := _TABLE.search(text, position):
+        end = text.find(_END, found.end())
+        if end < 0:
+            break
+        tables[found[1]] = Table(text[found.end() : end].strip())
+        position = end
     return tables
 
 
+def table(tables: Tables, name: str) -> Table:
+    """The table of that name; one without rows if there is none."""
+    return tables.get(name, _NO_TABLE)
+
+
 def _rows(body: str) -> Iterator[Row]:
-    """The rows of a table that begins with the names of its columns; what a row lacks of these is ""."""
     texts: dict[str, str] = {}
     lines = csv.reader(io.StringIO(body))
     columns = {name: place for place, name in enumerate(next(lines, ()))}
@@ -80,13 +160,12 @@ def source_operators(tables: Tables, model: TfliteModel) -> dict[str, TfliteOper
     return {name: model.operators[int(key)] for name, key in keys.items() if key.isdecimal() and int(key) < len(model.operators)}
 
 
-def kernel_rows(tables: Tables) -> tuple[dict[int, Row], ...]:
-    """For every command stream in order: the row of the ``queue`` table of each kernel command, by its byte offset."""
-    streams: dict[int, dict[int, Row]] = {}
-    for row in tables.get("queue", ()):
-        stream, offset = row.get("cmdstream_id", ""), row.get("offset", "")
+def by_command(tables: Tables, column: str) -> tuple[dict[int, str], ...]:
+    """For every command stream in order: a column of the ``queue`` table by the byte offset of each kernel command."""
+    streams: dict[int, dict[int, str]] = {}
+    for stream, offset, text in table(tables, "queue").columns("cmdstream_id", "offset", column):
         if stream.isdecimal() and offset.isdecimal():
-            streams.setdefault(int(stream), {})[int(offset)] = row
+            streams.setdefault(int(stream), {})[int(offset)] = text
     return tuple(streams[stream] for stream in sorted(streams))
 
 
@@ -97,13 +176,13 @@ def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
     """
     tables = read_tables(text)
     sources = {key: model.tensors[one.outputs[0]].name for key, one in source_operators(tables, model).items() if one.outputs}
-    optimised = {row.get("id", ""): sources.get(row.get("source_id", ""), "") for row in tables.get("optimised", ())}
-    scheduled = {row.get("id", ""): row.get("name", "") for row in tables.get("perf", ())}
-
-    def layer(row: Row) -> str:
-        return optimised.get(row.get("optimised_id", "")) or scheduled.get(row.get("scheduled_id", ""), "")
-
-    return tuple({offset: layer(row) for offset, row in rows.items()} for rows in kernel_rows(tables))
+    optimised = {name: sources.get(source, "") for name, source in table(tables, "optimised").columns("id", "source_id")}
+    scheduled = table(tables, "perf").column_by("id", "name")
+    known, own = by_command(tables, "optimised_id"), by_command(tables, "scheduled_id")
+    return tuple(
+        {offset: optimised.get(name, "") or scheduled.get(other[offset], "") for offset, name in names.items()}
+        for names, other in zip(known, own, strict=True)
+    )
 
 
 def name_operations(program: Program, layers: dict[int, str]) -> Program:

@@ -28,6 +28,14 @@ ARENA_LIMIT = 4 << 30
 _FEATURES = ("Grouping", "FWD", "Cascading", "WeightBuffering", "ReuseIFM")
 """The core's names of the features that are off where it legalises, in the order in which the command line hands them on."""
 
+NEEDED: dict[str, tuple[str, ...]] = {
+    "perf_debug": ("id", "time_index"),
+    "perf_debug_main": (),
+    "perf_debug_conn": (),
+    "perf_debug_wd": (),
+}
+"""The columns that are read of a network that was legalised, of tables that may have 33 MB; of others all are."""
+
 _LAUNCH = f"""{GUARD}
 import os, sys
 end_with_parent(os.getcwd())
@@ -60,12 +68,25 @@ figures = {{
 os.mkdir("out")
 with open("out/network_summary_direct.csv", "w", encoding="utf-8") as file:
     file.write(",".join(figures) + "\\n" + ",".join(map(repr, figures.values())))
+class Cells(dict):
+    def __missing__(self, value):
+        self[value] = text = value if value.isnumeric() else f'"{{value}}"'
+        return text
+
 if made.opt_database:
+    shown = {NEEDED!r} if sys.argv[2] == "needed" else {{}}
     with open("out/network_debug.xml", "w", encoding="utf-8") as file:
         for name, table in made.opt_database.tables.items():
-            rows = [",".join(value if value.isnumeric() else f'"{{value}}"' for value in row) for row in table.data]
-            heads = ",".join(f'"{{head}}"' for head in table.header)
-            file.write("\\n".join([f'<table name="{{name}}">', "<![CDATA[", heads, *rows, "]]>", "</table>", ""]))
+            heads, cells = table.header, Cells()
+            places = [place for place, head in enumerate(heads) if head in shown.get(name, heads)]
+            if not places:
+                continue
+            quoted = ",".join(f'"{{heads[place]}}"' for place in places)
+            file.write(f'<table name="{{name}}">\\n<![CDATA[\\n{{quoted}}\\n')
+            all_of = len(places) == len(heads)
+            for row in table.data:
+                file.write(",".join(map(cells.__getitem__, row if all_of else [row[place] for place in places])) + "\\n")
+            file.write("]]>\\n</table>\\n")
 with open("out/network_vela.tflite", "wb") as file:
     file.write(made.model)
 """
@@ -114,4 +135,4 @@ def direct_call(options: CompilerOptions) -> DirectCall | None:
     system = f"[architecture]\nmacs={device.macs_per_cycle}\ncores={device.cores}\n"
     system += f"[vela]\nsystem_config_name={names[0]}\nmemory_mode_name={names[1]}\n{configuration.read_text(encoding='utf-8')}"
     files = {"system.ini": system, "options.ini": _options(options)}
-    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin,), files)
+    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin, "needed" if options.legalise else "all"), files)

@@ -15,7 +15,7 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.frontends.vela.debug_database import kernel_rows, named_network, read_tables, source_operators
+from cascader.frontends.vela.debug_database import by_command, named_network, read_tables, source_operators, table
 from cascader.frontends.vela.result import VelaResult
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
@@ -53,13 +53,10 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
     """
     tables = read_tables(database)
     sources = {key for key, operator in source_operators(tables, model).items() if operator.code == FULLY_CONNECTED}
-    table, key = ("perf", "scheduled_id") if "perf" in tables else ("optimised", "optimised_id")
-    scheduled = {
-        row.get("id", "")
-        for row in tables.get(table, ())
-        if row.get("operator", "") in _SCHEDULED_AS and row.get("source_id", "") in sources
-    }
-    return tuple(frozenset(offset for offset, row in commands.items() if row.get(key, "") in scheduled) for commands in kernel_rows(tables))
+    name, key = ("perf", "scheduled_id") if "perf" in tables else ("optimised", "optimised_id")
+    rows = table(tables, name).columns("id", "operator", "source_id")
+    scheduled = {number for number, operator, source in rows if operator in _SCHEDULED_AS and source in sources}
+    return tuple(frozenset(offset for offset, number in one.items() if number in scheduled) for one in by_command(tables, key))
 
 
 def _rounded_once(operation: KernelOperation) -> KernelOperation:

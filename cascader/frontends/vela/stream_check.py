@@ -9,12 +9,12 @@ touch one tensor that is alive: what reaches further reads, or overwrites, anoth
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from functools import cache
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
 
 from msgspec import Struct
 
-from cascader.frontends.vela.debug_database import Row, Tables, kernel_rows, named_network, read_tables
+from cascader.frontends.vela.debug_database import Row, Tables, by_command, named_network, read_tables, table
 from cascader.frontends.vela.known_faults import known_fault
 from cascader.frontends.vela.result import VelaResult
 from npu_model.accelerator import accelerator
@@ -57,6 +57,21 @@ def allocations(tables: Tables) -> tuple[Allocation, ...]:
     return tuple(allocation for allocation in found if allocation is not None)
 
 
+class _Alive:
+    """The tensors that are alive at a time. A stream may have 66,000 times, between which few tensors come or go."""
+
+    def __init__(self, placed: Sequence[Allocation]) -> None:
+        self._changes = sorted({time for tensor in placed for time in (tensor.first, tensor.last + 1)})
+        self._tensors: list[list[Allocation]] = [
+            [],
+            *([tensor for tensor in placed if tensor.first <= time <= tensor.last] for time in self._changes),
+        ]
+
+    def at(self, time: int) -> list[Allocation]:
+        """The tensors that are alive at ``time``, in their order."""
+        return self._tensors[bisect_right(self._changes, time)]
+
+
 def _operands(op: KernelOperation) -> Iterator[tuple[str, ByteRange]]:
     for operand, fm in (("IFM", op.ifm), ("IFM2", op.ifm2), ("OFM", op.ofm)):
         if fm is not None and fm.region == ARENA:
@@ -68,23 +83,18 @@ def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[str]:
 
     A tensor is named in which the access begins. Kernels of which Vela gives no time are passed over.
     """
-    placed = allocations(tables)
-
-    @cache
-    def alive(time: int) -> list[Allocation]:
-        # A stream may have tens of thousands of kernels: these have few times, at each of which few tensors are alive.
-        return [tensor for tensor in placed if tensor.first <= time <= tensor.last]
-
-    times = {row.get("id", ""): row.get("time_index", "") for row in tables.get("perf_debug", ())}
-    for program, rows in zip(network.programs, kernel_rows(tables), strict=False):
+    alive = _Alive(allocations(tables))
+    times = table(tables, "perf_debug").column_by("id", "time_index")
+    for program, scheduled in zip(network.programs, by_command(tables, "scheduled_id"), strict=False):
         for (index, offset), op in zip(program.kernel_offsets.items(), program.kernels, strict=True):
-            known = times.get(rows[offset].get("scheduled_id", ""), "") if offset in rows else ""
+            known = times.get(scheduled.get(offset, ""), "") if offset in scheduled else ""
             if not known.isdecimal():
                 continue
+            tensors = alive.at(int(known))
             for operand, span in _operands(op):
-                if any(tensor.holds(span, int(known)) for tensor in alive(int(known))):
+                if any(tensor.holds(span, int(known)) for tensor in tensors):
                     continue
-                begins = next((tensor for tensor in alive(int(known)) if tensor.start <= span.start < tensor.end), None)
+                begins = next((tensor for tensor in tensors if tensor.start <= span.start < tensor.end), None)
                 theirs = f"but its tensor {begins.tensor!r} has {begins.start} to {begins.end}" if begins else "where no tensor lies"
                 where = f"layer {program.name(index)!r} ({op.mnemonic}, operation {index}) {'writes' if operand == 'OFM' else 'reads'}"
                 yield f"{where} bytes {span.start} to {span.end} of the arena as its {operand}, {theirs}"

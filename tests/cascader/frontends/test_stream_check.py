@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 from command_line import call, refusal
+from hypothesis import given
+from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes
 from sliced_networks import sliced
@@ -34,7 +36,7 @@ from cascader.frontends.vela import (
 )
 from cascader.frontends.vela.debug_database import read_tables
 from cascader.frontends.vela.lift import lift
-from cascader.frontends.vela.stream_check import allocations, stray_accesses
+from cascader.frontends.vela.stream_check import Allocation, allocations, stray_accesses
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
@@ -120,6 +122,14 @@ def test_a_layer_that_writes_beyond_its_tensor_is_named() -> None:
     wrong = changed(named_network(compiled()), "conv2d_1", lambda op: replace(op, ofm=taller(op.ofm, 24)))
     assert "layer 'conv2d_1'" in stream_fault(wrong, compiled().database)
     assert "writes bytes" in stream_fault(wrong, compiled().database)
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=6))
+def test_the_tensors_that_are_alive_at_a_time_are_those_whose_times_hold_it(spans: list[tuple[int, int]]) -> None:
+    placed = tuple(Allocation(str(number), 0, 16, first, last) for number, (first, last) in enumerate(spans))
+    alive = stream_check._Alive(placed)
+    for time in range(-1, 12):
+        assert alive.at(time) == [tensor for tensor in placed if tensor.first <= time <= tensor.last]
 
 
 def test_an_access_to_a_tensor_that_is_not_alive_is_a_fault() -> None:

@@ -13,8 +13,9 @@ from reference_data import shared_data
 
 from npu_model.accelerator import accelerator_names
 from npu_model.command_stream import build_payload, decode_words, encode_operations, parse_payload
+from npu_model.command_stream.decode import decode_operation
 from npu_model.command_stream.payload import build_second
-from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.command_stream.registers import FIRST_SET, PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,
@@ -113,6 +114,40 @@ def test_decoding_an_encoded_stream_gives_its_operations(operations: list[Operat
     words, counts = encode_operations(operations)
     assert decode_words(words) == (operations, counts)
     assert sum(counts) == len(words)
+
+
+def read_anew(words: tuple[int, ...]) -> list[Operation]:
+    """Each operation read from the registers as they are, whatever the one before it was."""
+    registers, found, position = RegisterFile(), [], 0
+    while position < len(words):
+        word = words[position]
+        code, parameter = word & 0x3FF, word >> 16
+        if word & PAYLOAD_BIT:
+            registers.set_long(Cmd1(code), parameter, words[position + 1])
+        elif code >= FIRST_SET:
+            registers.set_short(Cmd0(code), parameter)
+        else:
+            found.append(decode_operation(registers, Cmd0(code), parameter))
+        position += 2 if word & PAYLOAD_BIT else 1
+    return found
+
+
+MOVES = st.lists(st.tuples(st.sampled_from(["IFM", "IFM2", "OFM"]), st.integers(0, 3), st.integers(0, (1 << 40) - 1)), max_size=3)
+
+
+@settings(max_examples=150, deadline=None, derandomize=True)
+@given(operations=st.lists(OPERATIONS, min_size=1, max_size=3), moves=st.lists(MOVES, max_size=4), blockdep=st.booleans())
+def test_an_operation_with_other_bases_than_the_one_before_is_read_as_the_registers_say(
+    operations: list[Operation], moves: list[list[tuple[str, int, int]]], *, blockdep: bool
+) -> None:
+    words = [*encode_operations(operations)[0]]
+    again = words[-1]
+    for one in moves:
+        for prefix, tile, base in one:
+            words += [base >> 32 << 16 | PAYLOAD_BIT | Cmd1[f"{prefix}_BASE{tile}"], base & 0xFFFFFFFF]
+        words += [1 << 16 | Cmd0.BLOCKDEP] if blockdep and len(one) == 2 else []
+        words.append(again)
+    assert list(decode_words(tuple(words))[0]) == read_anew(tuple(words))
 
 
 def test_the_measured_streams_survive_decoding_and_encoding_but_for_the_order_of_sets() -> None:

@@ -36,8 +36,8 @@ def feature_maps(draw: DrawFn) -> FeatureMap:
         dense = replace(dense, strides=replace(dense.strides, x=pixel, y=row))
     if draw(st.booleans()):
         rows = draw(st.integers(1, shape.height))
-        bases = (dense.tiles.bases[0], 0, draw(st.integers(500, 600)) * align, 0)
-        dense = replace(dense, tiles=Tiles(rows, rows, shape.width, bases))
+        others = [draw(st.integers(500, 600)) * align for _ in range(3)]
+        dense = replace(dense, tiles=Tiles(rows, draw(st.integers(1, shape.height)), shape.width, (dense.tiles.bases[0], *others)))
     return dense
 
 
@@ -106,6 +106,37 @@ def test_boxes_of_one_shape_and_placement_have_equal_runs(mapped_box: tuple[Feat
             if placement(mapped, other) == placement(mapped, box):
                 assert read_runs(mapped, other) == read_runs(mapped, box)
                 assert write_runs(mapped, other) == write_runs(mapped, box)
+
+
+@st.composite
+def maps_of_four_tiles(draw: DrawFn) -> FeatureMap:
+    """Maps whose rows and columns wrap, of which a pixel's bytes follow the ones before it."""
+    shape = Shape3D(draw(st.integers(2, 6)), draw(st.integers(2, 6)), draw(st.sampled_from([1, 3, 8, 17])))
+    dense = feature_map(shape, 0, Layout.NHWC, DataType(8, signed=True))
+    height0, height1, width0 = (draw(st.integers(1, extent - 1)) for extent in (shape.height, shape.height, shape.width))
+    first, second, third, fourth = (draw(st.integers(0, 40)) + 1000 * tile for tile in range(4))
+    return replace(dense, tiles=Tiles(height0, height1, width0, (first, second, third, fourth)))
+
+
+@EXAMPLES
+@given(maps_of_four_tiles(), st.data())
+def test_boxes_of_one_placement_have_equal_runs_in_four_tiles_where_pixels_lie_apart(mapped: FeatureMap, data: st.DataObject) -> None:
+    # A dense row is one run whatever the columns' tiles, which no kernel has: some channels of each pixel are read here.
+    mapped = replace(mapped, strides=replace(mapped.strides, x=mapped.strides.x + 1))
+    box = data.draw(boxes(mapped.shape))
+    rows, columns, known = box.y1 - box.y0, box.x1 - box.x0, {}
+    for y in range(mapped.shape.height - rows + 1):
+        for x in range(mapped.shape.width - columns + 1):
+            other = Box(y, y + rows, x, x + columns, box.c0, box.c1)
+            runs = read_runs(mapped, other), write_runs(mapped, other)
+            assert known.setdefault(placement(mapped, other), runs) == runs
+
+
+def test_a_box_in_one_tile_is_placed_by_its_first_byte_and_one_in_two_by_its_corner() -> None:
+    mapped = feature_map(Shape3D(400, 1, 21), base=160, layout=Layout.NHWC)
+    assert len({placement(mapped, Box(y, y + 2, 0, 1, 0, 21)) for y in range(399)}) == BEAT_BYTES
+    wrapped = replace(mapped, tiles=Tiles(10, 400, 1, (160, 0, 0, 0)))
+    assert placement(wrapped, Box(9, 11, 0, 1, 0, 21)) == (9, 0)
 
 
 def test_rows_that_start_on_words_and_bricks_have_the_same_runs_wherever_they_lie() -> None:

@@ -7,7 +7,7 @@ from itertools import pairwise
 
 from msgspec import Struct
 
-from cascader.frontends.vela.debug_database import read_tables
+from cascader.frontends.vela.debug_database import Tables, read_tables
 from cascader.frontends.vela.result import VelaResult
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
@@ -114,7 +114,7 @@ def _describe(
     )
 
 
-def _first_kernels(tables: Mapping[str, tuple[Row, ...]], programs: tuple[Program, ...]) -> dict[str, KernelOperation]:
+def _first_kernels(tables: Tables, programs: tuple[Program, ...]) -> dict[str, KernelOperation]:
     """The first kernel operation of every scheduled operation, by its number."""
     kernels = {
         (stream, offset): kernel

@@ -35,6 +35,7 @@ from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.cost import shram
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.cost.flat_work import moved_words, words_of_jobs
 from npu_model.cost.shram import BlockQuery, ShramQuery
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -168,6 +169,23 @@ def test_blocks_of_real_layers_have_the_same_work_with_their_streams_and_without
         for known in (work, ()):
             expected = [plain(job) for job in like_jobs(op, DEVICE, work=known)]
             assert compiled_jobs(op, DEVICE, DEFAULT_TIMING, known) == expected
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow, HealthCheck.filter_too_much])
+@given(op=small_operations(), name=st.sampled_from(accelerator_names()), timing=TIMINGS)
+def test_words_that_move_are_added_up_the_same_of_flat_work_and_of_blocks(op: KernelOperation, name: str, timing: TimingParameters) -> None:
+    device = accelerator(name)
+    try:
+        expected = words_of_jobs(like_jobs(op, device, timing))
+    except (ValueError, KeyError, ZeroDivisionError):
+        assume(False)  # an operation that no rule of the device covers
+    assert moved_words(op, device, timing) == expected
+
+
+@pytest.mark.parametrize("name", NETWORKS)
+def test_words_that_layers_move_are_added_up_the_same(name: str) -> None:
+    for op, work in operations(name):
+        assert moved_words(op, DEVICE, work=work) == words_of_jobs(like_jobs(op, DEVICE, work=work))
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -1,0 +1,94 @@
+"""Words that the blocks of a kernel operation move, by region; read off the flat work that the compiled core makes, where there is one."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
+from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.native import native
+from npu_model.program import KernelOperation
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.weight_stream.mlw_work import DecoderWork
+
+_CORE = native("npu_model")
+
+
+class MovedWords(Struct, frozen=True):
+    """Data words that a kernel reads of feature maps and of weights, by region, and that it writes. Scales are not counted."""
+
+    fetched: dict[int, int]
+    weights: dict[int, int]
+    written: int
+
+
+def words_of_jobs(jobs: Sequence[BlockJob]) -> MovedWords:
+    """The words that some blocks move."""
+    fetched, weights = Counter[int](), Counter[int]()
+
+    def count(reads: tuple[Read, ...], found: Counter[int]) -> None:
+        for read in reads:
+            found[read.region] += sum(read.runs)
+
+    for job in jobs:
+        for step in job.steps:
+            count(step.fetches, fetched)
+            count(step.weights, weights)
+    return MovedWords(dict(fetched), dict(weights), sum(sum(job.writes) for job in jobs))
+
+
+class _FlatWork:
+    """The flat work of an operation's blocks, as `npu_model/native/block_work.c` writes it; what is at a place is added up once."""
+
+    def __init__(self, flat: Sequence[int]) -> None:
+        self._flat = flat
+        self._reads: dict[int, list[tuple[int, int]]] = {0: []}
+
+    def words(self) -> MovedWords:
+        """The words of all blocks: how often there is each column of blocks, times what it moves."""
+        places, depths, _, order, table = self._flat[:5]
+        fetched, weights, written = Counter[int](), Counter[int](), 0
+        for column, times in Counter(self._flat[order : order + places]).items():
+            for job in self._flat[table + column * depths : table + (column + 1) * depths]:
+                written += times * self._run_words(self._flat[job + 1])[0]
+                for at in range(job + 4, job + 4 + 3 * self._flat[job + 3], 3):
+                    fetches = self._flat[at]
+                    self._add(fetched, fetches if fetches >= 0 else -1 - fetches, times)
+                    self._add(weights, self._flat[at + 1], times)
+        return MovedWords(dict(fetched), dict(weights), written)
+
+    def _add(self, found: Counter[int], place: int, times: int) -> None:
+        """Add the reads at a place, in so many blocks."""
+        if place not in self._reads:
+            self._reads[place] = self._reads_at(place)
+        for region, words in self._reads[place]:
+            found[region] += times * words
+
+    def _reads_at(self, place: int) -> list[tuple[int, int]]:
+        """Region and words of each read."""
+        found, at = [], place + 1
+        for _ in range(self._flat[place]):
+            words, end = self._run_words(at + 2)  # behind its region and its phase
+            found.append((self._flat[at], words))
+            at = end
+        return found
+
+    def _run_words(self, place: int) -> tuple[int, int]:
+        """The words of the runs at a place, which are pairs of how often and how many, and the place behind them."""
+        end = place + 1 + 2 * self._flat[place]
+        pairs = self._flat[place + 1 : end]
+        return sum([times * words for times, words in zip(pairs[::2], pairs[1::2], strict=True)]), end
+
+
+def moved_words(
+    op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING, work: tuple[DecoderWork, ...] = ()
+) -> MovedWords:
+    """The words that an operation moves; ``work`` is the decoder's work for the weight stream of each core, none if unknown."""
+    if _CORE is None:
+        return words_of_jobs(like_jobs(op, accelerator, timing, work))
+    flat = _CORE.block_work(flat_operation(op, accelerator, timing, is_known=bool(work)), flat_decoding(work))
+    return _FlatWork(memoryview(flat).cast("q").tolist()).words()
