@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import CpuPart
-from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.effort import QUICK, STANDARD
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
@@ -26,12 +25,15 @@ from npu_testbed.versions import tool_versions
 if TYPE_CHECKING:
     import sim
     from cascader import tasks
+    from cascader.ethosu import options
+    from cascader.ethosu.options import CascadeOptions
     from cascader.ethosu.search.task import Task
     from cascader.tasks import ModelSource, TaskTerms
     from npu_testbed import te_task as te_tasks
 else:
     sim = later("sim")  # imported while Vela ran
     tasks = later("cascader.tasks")  # the same
+    options = later("cascader.ethosu.options")  # the same
     te_tasks = later("npu_testbed.te_task")  # TVM is for who gives Tensor Expressions
 
 _SEARCH = (
@@ -55,7 +57,7 @@ def _import_search() -> None:
 def search_options(rungs: int | None, recompute: Fraction | None) -> CascadeOptions:
     """The options of a search at so many memory limits of each form, and forms of ``recompute`` times the MACs at most (None: default)."""
     asked = {"rungs": rungs, "recompute": recompute}
-    return replace(CascadeOptions(), **{name: value for name, value in asked.items() if value is not None})
+    return replace(options.CascadeOptions(), **{name: value for name, value in asked.items() if value is not None})
 
 
 def as_source(model: Model) -> ModelSource:
