@@ -20,7 +20,7 @@ from typing import TypeVar
 from tabulate import tabulate
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.forms import variants
+from cascader.ethosu.forms import forms
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.task import Task
 from cascader.plan.plans import Planner
@@ -54,7 +54,8 @@ def measure(network: Network, task: Task) -> tuple[list[object], bool, float]:
 def report(source: str, device: str, bar: float) -> int:
     """Print a line per variant; the exit status."""
     task = load_task(source, device)
-    found = [measure(network, task) for network in variants(task.network, task.accelerator, task.system, task.options)]
+    made = forms(task.network, task.accelerator, task.system, task.options)
+    found = [measure(form.network, task) for form in made]
     headers = ["parts", "groups", "plans", "equal", "costs s", "Python s", "compiled s", "ratio"]
     sys.stdout.write(tabulate([columns for columns, _, _ in found], headers, disable_numparse=True, stralign="right") + "\n")
     return int(any(not equal or ratio < bar for _, equal, ratio in found))

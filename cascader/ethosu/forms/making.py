@@ -126,17 +126,6 @@ def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories
     return tuple(_each(MadeForm(form.name, made[form.name], form.smaller) for form in table if form.name in made))
 
 
-def variants(
-    network: Network,
-    accelerator: str,
-    system: MemorySystem,
-    options: CascadeOptions = DEFAULT_OPTIONS,
-    timing: TimingParameters = DEFAULT_TIMING,
-) -> tuple[Network, ...]:
-    """All forms of a network (see :func:`forms`)."""
-    return tuple(form.network for form in forms(network, accelerator, system, options, timing))
-
-
 def _each(found: Iterable[MadeForm]) -> Iterator[MadeForm]:
     """The forms without those that are equal to earlier ones."""
     seen: list[Network] = []

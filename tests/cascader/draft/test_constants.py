@@ -11,11 +11,11 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from form_variants import variants
 from scheduling import DEFAULT
 
 from cascader.draft import drafter, placement
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.forms import variants
 from cascader.frontends.vela import import_network
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER

@@ -11,13 +11,14 @@ from unittest.mock import patch
 
 import pytest
 from cascades import expected, outputs
+from form_variants import variants
 from msgspec.structs import fields, replace
 from scheduling import DEFAULT, network
 
 from cascader.draft.drafter import DraftOptions
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import sizes, variants
+from cascader.ethosu.forms import sizes
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.verify.check import check_schedule

@@ -5,13 +5,13 @@ from __future__ import annotations
 from itertools import pairwise, product
 
 import pytest
+from form_variants import variants
 from row_graphs import schedule_groups
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.cost.estimates import Estimates, shared_estimates
 from cascader.ethosu.cost.neighbours import Neighbours
 from cascader.ethosu.cost.stripe_cost import StripeCost
-from cascader.ethosu.forms.making import variants
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.plan.depth_first import DepthFirstScheduler, Group

@@ -10,13 +10,13 @@ from itertools import pairwise
 
 import pytest
 from cascades import cascade_of, outputs
+from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes, network
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.columns import column_counts, column_stripes
 from cascader.ethosu.forms.slices import sliced
 from cascader.ethosu.job.schedule import Schedule

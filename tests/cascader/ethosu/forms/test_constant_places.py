@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from form_variants import variants
+
 from cascader import frontier
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.constant_places import best_places, with_places
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.forms import variants
+from form_variants import variants
+
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.frontends.vela import import_network

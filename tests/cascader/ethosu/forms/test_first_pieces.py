@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import pytest
+from form_variants import variants
 from scheduling import DEFAULT
 
-from cascader.ethosu.forms import variants
 from cascader.frontends.vela import import_network
 from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import build

@@ -7,6 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 from cascades import cascade_of
+from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -15,7 +16,6 @@ from unit_networks import Tensor, unit_network
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.job.constants import StreamEditor, repacked
 from cascader.ethosu.job.schedule import Schedule

@@ -9,6 +9,7 @@ from itertools import pairwise, product
 import numpy as np
 import pytest
 from cascades import cascade_of, outputs
+from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scheduling import DEFAULT, network
@@ -16,7 +17,6 @@ from scheduling import DEFAULT, network
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms import variants
 from cascader.ethosu.forms.columns import column_counts
 from cascader.ethosu.forms.turned import turned, turned_in_place, with_turned
 from cascader.ethosu.job.constants import StreamEditor

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import accumulate
 
 import pytest
+from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -14,7 +15,6 @@ from msgspec.structs import replace
 from cascader.draft.group_moves import Groups
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import variants
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.proof.copy_room import ProofRoom

@@ -6,11 +6,11 @@ from functools import cache
 from itertools import chain, combinations
 
 import pytest
+from form_variants import variants
 
 from cascader.draft.group_moves import neighbours
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import variants
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import accumulate, islice, pairwise, product
 
 import pytest
+from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -15,7 +16,6 @@ from cascader.draft.drafter import DraftOptions
 from cascader.draft.group_moves import divisions
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import variants
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
