@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from cascader.ethosu.network.homes import INPUT, OUTPUT
 from cascader.ethosu.network.network import Home
@@ -28,6 +28,12 @@ def homes_of(network: CompiledNetwork, homes: tuple[str, ...], system: MemorySys
                 )
             found.append(Home(binding.name, binding.region, wanted.memory, wanted.port))
     return tuple(found)
+
+
+def unsaid_homes(network: CompiledNetwork, homes: Sequence[Home]) -> tuple[str, ...]:
+    """Names of the inputs and outputs with a region of their own of which no home is known: they are taken to be beside the arena."""
+    known = {home.tensor for home in homes}
+    return tuple(one.name for one in (*network.inputs, *network.outputs) if one.region >= FIRST_HOME and one.name not in known)
 
 
 def _bindings(network: CompiledNetwork, what: str) -> Iterator[Binding]:

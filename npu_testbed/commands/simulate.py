@@ -202,6 +202,8 @@ def _require_its_chip(arguments: argparse.Namespace, accelerator: str) -> None:
 def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
     """Replay Vela's schedule."""
     from npu_testbed.commands.choices import home_options
+    from npu_testbed.compiled_homes import homes_of, unsaid_homes
+    from npu_testbed.endings import say
     from npu_testbed.pipeline import VelaOptions, simulate_vela
     from npu_testbed.timing import load_timing
     from npu_testbed.views.program_map import program_map
@@ -214,6 +216,13 @@ def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
         simulation = simulate_vela(
             arguments.model, options, memory, listeners, show, arguments.engine, load_timing(arguments.timing), homes
         )
+        network = simulation.network
+        if unsaid := unsaid_homes(network, homes_of(network, homes, simulation.system)):
+            names = f"{', '.join(unsaid[:3])}{' and others' if len(unsaid) > 3 else ''}"
+            say(
+                "note",
+                f"a compiled file does not say where {names} lives: beside the arena, unless --home NAME=MEMORY says otherwise.",
+            )
         return simulation, lambda: program_map(simulation)
 
     return _answer(arguments, "vela", arguments.model, simulate, show)

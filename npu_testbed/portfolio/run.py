@@ -10,7 +10,7 @@ from pathlib import Path
 from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
-from npu_model.errors import InputError
+from npu_model.errors import InputError, did_you_mean
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.files import require_folder
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -31,7 +31,8 @@ def chosen(patterns: Sequence[str] = (), *, sample: bool = False) -> tuple[Portf
     drawn = dict.fromkeys(number for pattern in patterns if (number := drawn_number(pattern)) is not None)
     for pattern in patterns:
         if drawn_number(pattern) is None and not any(_fits(network, pattern) for network in NETWORKS):
-            raise InputError(f"No network or group of the portfolio is called {pattern!r}: --list names all {len(NETWORKS)}.")
+            near = did_you_mean(pattern, [name for network in NETWORKS for name in (network.name, network.group)])
+            raise InputError(f"No network or group of the portfolio is called {pattern!r}{near}: --list names all {len(NETWORKS)}.")
     found = [network for network in NETWORKS if not patterns or any(_fits(network, pattern) for pattern in patterns)]
     found += map(drawn_network, drawn)
     if sample and not any(network.sampled for network in found):

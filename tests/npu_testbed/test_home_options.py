@@ -213,3 +213,14 @@ def test_a_spill_goes_to_a_memory_that_takes_it(options: tuple[str, ...], says: 
     assert outcome.status == 2
     assert says in outcome.errors
     assert not list(tmp_path.iterdir())
+
+
+def test_a_replay_of_a_compiled_file_says_which_memory_is_taken_for_ends_of_which_no_home_is_given(tmp_path: Path) -> None:
+    plan, file = tmp_path / "plan.json", tmp_path / "net_vela.tflite"
+    call("schedule", NAME, "--home", "input=ext", "--effort", "quick", "--no-advice", "--jobs", "1", "-o", plan)
+    call("export", plan, "-o", file)
+    silent = call("simulate", "vela", file, "--no-advice", "--home", "input=ext")
+    told = call("simulate", "vela", file, "--no-advice")
+    assert silent.errors == ""
+    assert "note: a compiled file does not say where" in told.errors
+    assert told.output != silent.output

@@ -126,6 +126,7 @@ def test_what_is_wrong_is_one_error(ask: object, sentence: str) -> None:
         (("schedule", "tiny_conv", "-o", "x.json"), "'tiny_conv' is no file (did you mean zoo:tiny_conv?)"),
         (("schedule", "mnist", "-o", "x.json"), "'mnist' is no file (did you mean portfolio:mnist?)"),
         (("schedule", "other.tflite", "-o", "x.json"), "'other.tflite' cannot be read (no such file or directory): give the path"),
+        (("validate", "portfolio", "mnis"), "did you mean mnist?"),
         (("verify", MODEL), f"it names a network, and a file is needed, such as `npu-testbed schedule {MODEL} -o SCHEDULE.json` writes"),
         (("frontier", MODEL, "--effort", "quick"), "Unrecognized arguments: --effort quick (see"),
         (("simulate", "vela", MODEL, "--set", "ext.read_latnecy=3"), "did you mean read_latency?): write MEMORY.PARAMETER=VALUE with"),
