@@ -140,10 +140,9 @@ class _Chooser(Struct, frozen=True):
         return min((*changed, ordered[0]), key=self.best.rank)
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """Drafts that are the best for other costs, of the form of the fastest ones."""
-        if self.aim.smallest:
-            return ()
-        limit = self.aim.budget or max(ladder[-1] for ladder in self.explored.ladders)
+        """Drafts that are the best for other costs, of the form of the fastest ones; for the smallest aim in as few bytes as these."""
+        most = min(one.memory for one in found) if self.aim.smallest else self.aim.budget
+        limit = max(ladder[-1] for ladder in self.explored.ladders) if most is None else most
         more = started_otherwise(starting_places(found, limit), self.best.task.replay, self.executor, self.show)
         for one in more:
             self.best.take(one)

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
-from cascader import schedule
+from cascader import Settings, schedule
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import rooms
 from cascader.ethosu.job.schedule import Provenance
@@ -25,6 +25,7 @@ from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
 from cascader.ethosu.verify.check import check_schedule
 from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles
+from validation import portfolio
 from validation.zoo import build
 
 SYSTEM = MemoryOptions().memory_system()
@@ -96,6 +97,15 @@ def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:
     model = build("tiny_residual")
     some, more = (schedule(model, DEFAULT, SYSTEM, budget, quick_cycles).point.cycles for budget in (9_744, 10_816))
     assert more <= some
+
+
+def test_the_smallest_schedule_is_as_fast_as_the_fastest_in_as_many_bytes() -> None:
+    """Of 77,834 cycles without other starts, which the search for a budget of these 8,704 bytes had alone."""
+    model = portfolio.build("squeezenet")
+    smallest = schedule(model, DEFAULT, SYSTEM, None, quick_cycles, Settings(smallest=True)).point
+    fastest = schedule(model, DEFAULT, SYSTEM, smallest.memory, quick_cycles).point
+    assert smallest.memory == fastest.memory
+    assert smallest.cycles <= fastest.cycles < 77_834
 
 
 @pytest.mark.parametrize("limit", [6_000, 9_744, 12_000, 40_000])
