@@ -104,7 +104,7 @@ def load_task(
         return te_tasks.te_task(source, accelerator_config, system, terms(one_core=True), progress)
     model = load_model(source)
     progress(f"Compiling {model.name} with Vela as legaliser")
-    found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search)
+    found = legalised(model.data, accelerator(accelerator_config).name, ignore_ops, meanwhile=_import_search, progress=progress)
     if found.note:
         progress(found.note)
 

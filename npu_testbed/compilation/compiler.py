@@ -160,7 +160,7 @@ def _tried_vela(model: Model, options: CompileOptions, ends: EndPorts | None, pr
         return InputError("")
     progress(f"Compiling {model.name} with Vela")
     try:
-        return vela_peer(model, options, ends)
+        return vela_peer(model, options, ends, progress)
     except InputError as error:
         return error
 

@@ -14,6 +14,7 @@ from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import CompileOptions
 from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
 from npu_testbed.models import Model
+from npu_testbed.progress import Progress, silent
 from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
 from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
 from npu_testbed.versions import Tools
@@ -48,7 +49,7 @@ def simulation_of(
     return simulate_plan(name, VelaPlan(network, planner, sram_bytes(network), tools), system, timing=timing)
 
 
-def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = None) -> Peer:
+def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = None, progress: Progress = silent) -> Peer:
     """Compile a model with Vela by the options of a compilation, on the core that these ask for, and replay what it made.
 
     With ``ends`` its inputs and outputs are outside the arena, too, behind these ports.
@@ -71,7 +72,9 @@ def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = Non
         separate_io_regions=ends is not None,
     )
     result = compile_network(model.data, target)
+    progress(f"Checking the stream of Vela's {result.core} core")
     network = checked_network(result, model.data)
+    progress("Replaying Vela's schedule")
     # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
     system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
     system = system if ends is None else on_end_ports(system, network, ends)

@@ -101,13 +101,22 @@ def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) 
     return Legalised(result, stream, mend.mended_network(result, model, stream))
 
 
-def _by_python_core(model: bytes, options: CompilerOptions) -> Legalised:
+Progress = Callable[[str], object]
+"""Told what is being done now."""
+
+
+def _silent(_doing: str) -> None:
+    """Progress that nobody watches."""
+
+
+def _by_python_core(model: bytes, options: CompilerOptions, progress: Progress = _silent) -> Legalised:
     """The Python core's compilation; InputError if it cannot be taken: a wrong stream, or one that is no layer graph.
 
     It takes an extent that is not known for the one that stands in its place.
     """
     parsed = tosa.model_of(model)
     require_known_shapes(parsed, sorted({index for one in parsed.operators for index in one.outputs if index >= 0}))
+    progress(f"Compiling with Vela's {CORES[1]} core as legaliser")
     found = _checked(model, compile_network(model, replace(options, legacy=True)))
     found.network()
     return found
@@ -130,13 +139,13 @@ def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised |
     return None
 
 
-def _stand_in(model: bytes, options: CompilerOptions) -> Legalised:
+def _stand_in(model: bytes, options: CompilerOptions, progress: Progress) -> Legalised:
     """The compilation that replaces a wrong one of the C++ core, with what was done as its note; InputError of the Python core if none can.
 
     It is the Python core's, unless operators of several images are left to the CPU there that run on the NPU for one image each.
     """
     try:
-        found = _by_python_core(model, options)
+        found = _by_python_core(model, options, progress)
     except InputError:
         simpler = _by_simpler_operators(model, options)
         if simpler is None:
@@ -165,6 +174,7 @@ def legalised(
     cpu_operators: tuple[str, ...] = (),
     *,
     meanwhile: Callable[[], object] = nothing,
+    progress: Progress = _silent,
 ) -> Legalised:
     """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
@@ -181,9 +191,9 @@ def legalised(
 
     options = CompilerOptions(accelerator_name, legalise=True, cpu_operators=cpu_operators)
     try:
-        return _compiled(model, options, meanwhile_look)
+        return _compiled(model, options, meanwhile_look, progress)
     except _OtherModelError as held:
-        return _with(_compiled(held.model, options, nothing), held.constants)
+        return _with(_compiled(held.model, options, nothing, progress), held.constants)
 
 
 class _OtherModelError(Exception):
@@ -205,7 +215,7 @@ def _require_prepared(model: bytes) -> None:
             raise _OtherModelError(other, constants)
 
 
-def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], object]) -> Legalised:
+def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], object], progress: Progress) -> Legalised:
     """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
     try:
         result = compile_network(model, options, meanwhile=meanwhile)
@@ -216,10 +226,11 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
     except InputError as error:
         reason = str(error).rpartition(": ")[0] or str(error).rstrip(".")  # without the remedy
         try:
-            second = _stand_in(model, options)
+            second = _stand_in(model, options, progress)
         except InputError:
             raise error from None
         return replace(second, note=f"{reason}; {second.note}.")
+    progress(f"Checking the stream of Vela's {result.core} core")
     try:
         return _checked(model, result)
     except LimitError as error:  # what is right, but beyond us
@@ -229,7 +240,7 @@ def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], ob
         limit = None
         wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {str(error).rstrip('.')}"
     try:
-        second = _stand_in(model, options)
+        second = _stand_in(model, options, progress)
         return replace(second, note=f"{wrong}; {second.note}.")
     except InputError as error:
         if limit is not None:

@@ -310,7 +310,9 @@ def test_labels_of_64_bits_are_scheduled(tmp_path: Path) -> None:
     net = PortfolioBuilder("labels")
     model = tmp_path / "labels.tflite"
     model.write_bytes(net.finish([net.arg_max(net.conv2d(net.input((1, 6, 8, 8), "image"), 5), wide=True)]))
-    assert legalised(model.read_bytes()).core == CORES[1]
+    said: list[str] = []
+    assert legalised(model.read_bytes(), progress=said.append).core == CORES[1]
+    assert said == ["Checking the stream of Vela's C++ core", "Compiling with Vela's Python core as legaliser"]
     assert exact(str(model), tmp_path)
 
 
