@@ -174,7 +174,7 @@ def test_a_padded_average_that_truncates_goes_towards_zero() -> None:
 
 
 def test_an_upscaled_map_as_large_as_its_windows_is_padded_all_the_same() -> None:
-    """Of 5 5 7 7 behind a column of padding the windows see 5, 5 5, 5 7: the last column is not needed."""
+    """Windows see 5, 5 5, 5 7 of 5 5 7 7 behind a column of padding: the last column is not needed."""
     op = operation(
         OperationKind.POOL,
         feature_map(Shape3D(1, 2, 1), 0),

@@ -133,7 +133,7 @@ def test_strips_at_the_sides_are_made_by_the_tiles_at_the_sides_alone() -> None:
 
 @given(st.data())
 def test_columns_of_a_grid_are_those_whose_bytes_meet(data: st.DataObject) -> None:
-    """Of a map's columns exactly those are named that share bytes with some columns of the tensor, and the other way round."""
+    """Exactly those of a map's columns are named that share bytes with some columns of the tensor, and the other way round."""
     bricks, height = data.draw(st.booleans()), data.draw(st.integers(1, 3))
     dtype = DataType(data.draw(st.sampled_from([8, 16])), signed=True)
     unit = 16 * dtype.bytes if bricks else data.draw(st.integers(1, 4)) * dtype.bytes

@@ -42,7 +42,7 @@ def answer(budget: int, system: MemorySystem = USUAL) -> Point:
 @pytest.mark.parametrize(("change", "port"), CASES)
 @pytest.mark.parametrize("budget", BUDGETS)
 def test_a_better_memory_makes_no_schedule_slower_by_more_than_a_hundredth(change: str, port: int, budget: int) -> None:
-    """Of 1,000 replays of 25 schedules with one parameter better 9 are slower, at most by 0.51 % (`bench_monotone.py replays`)."""
+    """In 1,000 replays of 25 schedules with one parameter better 9 are slower, at most by 0.51 % (`bench_monotone.py replays`)."""
     point = answer(budget)
     assert quick_cycles(lower(point.schedule), with_better(change, port)) <= 1.01 * point.cycles
 

@@ -100,7 +100,7 @@ def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:
 
 
 def test_the_smallest_schedule_is_as_fast_as_the_fastest_in_as_many_bytes() -> None:
-    """Of 77,834 cycles without other starts, which the search for a budget of these 8,704 bytes had alone."""
+    """Without other starts 77,834 cycles, which the search for a budget of these 8,704 bytes had alone."""
     model = portfolio.build("squeezenet")
     smallest = schedule(model, DEFAULT, SYSTEM, None, quick_cycles, Settings(smallest=True)).point
     fastest = schedule(model, DEFAULT, SYSTEM, smallest.memory, quick_cycles).point
