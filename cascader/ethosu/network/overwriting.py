@@ -25,19 +25,39 @@ def overwritable_operands(part: Part) -> tuple[str, ...]:
     return tuple(name for name in names if all(m.same_places(ofm) for other, m in operands if other == name))
 
 
-def _used(part: Part, tensor: str, *, written: bool) -> list[Access]:
+def _used(part: Part, tensor: str, *, written: bool) -> tuple[Access, ...]:
     """The accesses with which the part reads a tensor (with ``written``: writes it)."""
     payload = ethosu_part(part)
     if payload is not None:
-        return [fm for name, fm in (tensor_writes(payload) if written else tensor_reads(payload)) if name == tensor]
+        return tuple(fm for name, fm in (tensor_writes(payload) if written else tensor_reads(payload)) if name == tensor)
     if isinstance(part.payload, CpuPart):
         ports = part.payload.outputs if written else part.payload.inputs
-        return [(port.offset, port.offset + port.size) for port in ports if port.tensor == tensor]
-    return []
+        return tuple((port.offset, port.offset + port.size) for port in ports if port.tensor == tensor)
+    return ()
 
 
-def _meet(some: list[Access], others: list[Access]) -> bool:
-    return any(overlap(one, two) for one in some for two in others)
+class _Meetings:
+    """Whether parts meet in a tensor; those of equal accesses are one kind, as 1,000 parts of a recurrent network have few kinds."""
+
+    def __init__(self) -> None:
+        self._kinds: dict[tuple[Access, ...], int] = {}
+        self._accesses: list[tuple[Access, ...]] = []
+        self._known: dict[tuple[int, int], bool] = {}
+
+    def kind(self, accesses: tuple[Access, ...]) -> int:
+        """The number of the kind of part that uses a tensor so."""
+        found = self._kinds.setdefault(accesses, len(self._accesses))
+        if found == len(self._accesses):
+            self._accesses.append(accesses)
+        return found
+
+    def meet(self, one: int, two: int) -> bool:
+        """Whether a part of one kind shares a byte with one of the other."""
+        known = self._known.get((one, two))
+        if known is None:
+            known = any(overlap(access, other) for access in self._accesses[one] for other in self._accesses[two])
+            self._known[one, two] = known
+        return known
 
 
 def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
@@ -58,19 +78,20 @@ def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
 
 
 def _pairs(network: Network, tensor: Tensor, *, variable: bool) -> Iterator[tuple[str, str, str]]:
-    graph = network.graph
-    writers, readers = graph.producers(tensor.name), graph.consumers(tensor.name)
-    writes = {part.name: _used(part, tensor.name, written=True) for part in writers}
-    reads = {part.name: _used(part, tensor.name, written=False) for part in readers}
-    at = {name: graph.index(name) for name in (*writes, *reads)}
-    used = [(name, at[name], others) for name, others in (*writes.items(), *reads.items())]
-    for second, marks in writes.items():
-        step = at[second]
-        for first, before, others in used:
-            if (before < step or (before == step and others is not marks)) and _meet(marks, others):
+    graph, meetings = network.graph, _Meetings()
+    writers, readers = (
+        [(part.name, graph.index(part.name), meetings.kind(_used(part, tensor.name, written=written))) for part in parts]
+        for parts, written in ((graph.producers(tensor.name), True), (graph.consumers(tensor.name), False))
+    )
+    for second, step, kind in writers:
+        for first, before, other in writers:
+            if before < step and meetings.meet(kind, other):
+                yield first, second, tensor.name
+        for first, before, other in readers:
+            if before <= step and meetings.meet(kind, other):
                 yield first, second, tensor.name
     if variable:
-        for first, marks in writes.items():
-            for second, others in reads.items():
-                if at[first] < at[second] and _meet(marks, others):
+        for first, before, kind in writers:
+            for second, step, other in readers:
+                if before < step and meetings.meet(kind, other):
                     yield first, second, tensor.name
