@@ -41,6 +41,16 @@ def _unet_cropped(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.conv2d(net.concat([crop, up]), 16, padding="VALID", activation="RELU"), 2, (1, 1))]
 
 
+def _scaled_by_its_pool(net: PortfolioBuilder) -> list[TensorHandle]:
+    """A small map enlarged, pooled whole and scaled by what the pool says: between the two it may be made again from the small one."""
+    x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, strides=(2, 2), activation="RELU")
+    x = net.conv2d(net.conv2d(net.conv2d(x, 32), 32, (5, 5), activation="RELU"), 8, (1, 1))
+    wide = net.conv2d(net.resize_nearest(x), 32, (1, 1), activation="RELU")
+    gate = net.conv2d(net.average_pool(wide), 8, (1, 1), activation="RELU")
+    gate = net.conv2d(net.conv2d(gate, 16, (1, 1), activation="RELU"), 32, (1, 1))
+    return [net.conv2d(net.multiply(wide, net.logistic(gate)), 2)]
+
+
 def _espcn(net: PortfolioBuilder) -> list[TensorHandle]:
     x = net.tanh(net.conv2d(net.input((1, 40, 40, 1), "image"), 32, (5, 5)))
     x = net.tanh(net.conv2d(x, 16))
@@ -109,5 +119,6 @@ NETWORKS = (
     _of("labels_int64", "a segmenter that ends in Keras' argmax, whose labels have 64 bits", _labels),
     _of("ssd_heads", "SSD heads: boxes and scores of three maps, reshaped and concatenated", _ssd, sampled=True),
     _of("anchors", "boxes beside their anchors, an output that is a constant", _anchors, sampled=True),
+    _of("scaled_by_its_pool", "an enlarged map scaled by what a pool over it says", _scaled_by_its_pool, sampled=True),
     _of("yolo_heads", "YOLO heads: leaky ReLU, upsampled map, two scales concatenated", _yolo),
 )

@@ -45,6 +45,15 @@ def _filter(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.add(x, head), 3)]
 
 
+def _narrow_sums(net: PortfolioBuilder) -> list[TensorHandle]:
+    """Sums of 4 channels on large maps, which run as sums of 16: the frame off the arena, tiles go through both shapes."""
+    x = net.conv2d(net.conv2d(net.input((1, 96, 192, 3), "camera"), 8, strides=(2, 2), activation="RELU6"), 4, (1, 1))
+    x = net.add(x, net.conv2d(net.depthwise(net.conv2d(x, 8, (1, 1), activation="RELU6"), activation="RELU6"), 4, (1, 1)))
+    x = net.conv2d(net.depthwise(net.conv2d(x, 24, (1, 1), activation="RELU6"), strides=(2, 2), activation="RELU6"), 8, (1, 1))
+    x = net.conv2d(net.depthwise(net.conv2d(x, 24, (1, 1), activation="RELU6"), strides=(2, 2), activation="RELU6"), 8, (1, 1))
+    return [net.conv2d(net.depthwise(x, strides=(2, 2), activation="RELU6"), 18, (1, 1))]
+
+
 def _of(name: str, idiom: str, draw: Draw, homes: tuple[str, ...], precision: str = "int8", *, sampled: bool = False) -> PortfolioNetwork:
     return PortfolioNetwork(name, GROUP, idiom, draw, precision, sampled=sampled, homes=homes)
 
@@ -59,6 +68,7 @@ NETWORKS = (
         for kind in ("int8", "uint8", "int16")
     ),
     _of("camera_in_second_sram", "a mobile network whose frame is in an SRAM behind AXI0", partial(_stem, 1), ("camera=axi0",)),
+    _of("narrow_sums", "a detector of few channels whose frame is in DRAM", _narrow_sums, _CAMERA, sampled=True),
     _of("filter_of_frames", "an image filter with both ends in DRAM", _filter, _BOTH, sampled=True),
     _of("filter_of_frames_int16", "the same in 16 bits", _filter, _BOTH, "int16"),
 )

@@ -100,6 +100,10 @@ class ColumnSpan(Struct, frozen=True):
             assert isinstance(part.payload, EthosuPart)  # noqa: S101  # a segment has no other parts
             yield part.name, part.payload
 
+    def reads(self, network: Network) -> set[str]:
+        """The tensors that the segment reads and does not write."""
+        return {name for _, kernel in self.kernels(network) for name, _ in kernel.operands if name} - {*self.results, *self.inside}
+
     def _made(self, kernel: EthosuPart, span: Span) -> Span:
         """The columns of a kernel's result that some columns of its tensor need; the upscaler begins with the first of two, or padding."""
         low, high = self.grids[kernel.ofm].columns(kernel.operation.ofm, span)

@@ -68,10 +68,16 @@ def _in_fine_pieces(number: int) -> Pass:
 
 def made_again(network: Network, terms: PassTerms) -> list[Network]:
     """The forms in tiles and with skips made again, that of fewest bytes first; pools stream in them where that holds fewer bytes."""
-    streamed = PASSES["streamed pools"](network, terms)
-    # Of equals the streamed one: behind tiles it may be the pool that holds most.
-    base = min((streamed, network), key=lambda form: planned_bytes(form, terms.homes))
-    return recomputed(base, terms.options.recompute, terms.device, terms.staged, terms.homes)
+    streamed, homes = PASSES["streamed pools"](network, terms), terms.homes
+    # Of equals the streamed one: behind tiles it may be the pool that holds most. Streamed it may hold more, until a skip is made again.
+    bases = (network,) if streamed is network else (streamed, network)
+    found = [recomputed(base, terms.options.recompute, terms.device, terms.staged, homes) for base in bases]
+    least = min(planned_bytes(base, homes) for base in bases)
+    return min(
+        (some for some in found if some and planned_bytes(some[0], homes) < least),
+        key=lambda some: planned_bytes(some[0], homes),
+        default=[],
+    )
 
 
 PASSES: dict[str, Pass] = {

@@ -13,15 +13,16 @@ from fractions import Fraction
 from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.column_spans import ColumnSpan, may_be_cut, segment
+from cascader.ethosu.forms.column_spans import ColumnSpan, segment
 from cascader.ethosu.forms.layouts import dense_layouts
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import homed_forms
-from cascader.ethosu.network.network import EthosuPart, Network
+from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import DEFAULT_OPTIONS
+from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.depth_first import DepthFirstScheduler
 from cascader.plan.group_costs import JobTimes, KnownCosts
 from cascader.plan.plans import Planner, PlanOptions
@@ -104,20 +105,23 @@ class _Tiler:
         inside, whole = cut.macs(self.network, count), cut.macs(self.network, 1)
         return None if inside is None or whole is None else self._macs - whole + inside
 
+    def _held(self, names: Iterable[str]) -> int:
+        """Bytes of some tensors in the arena."""
+        tensors = (self.network.graph.tensor(name) for name in names if name not in self._outside)
+        return sum(tensor.size for tensor in tensors if tensor.kind is not TensorKind.CONSTANT)
+
     def segments(self, least: int) -> Iterator[ColumnSpan]:
         """The segments worth a try, if plans of less than ``least`` bytes are looked for."""
         ends: dict[int, list[ColumnSpan]] = {}
         fewest = least
-        parts = self.network.graph.parts
-        # What cannot be cut is in every longer segment, too.
-        whole = (number for number, part in enumerate(parts) if not (isinstance(part.payload, EthosuPart) and may_be_cut(part.payload)))
-        for last in range(1, next(whole, len(parts))):
+        for last in range(1, len(self.network.graph.parts)):
             cut = segment(self.network, 0, last)
-            if cut is None or not cut.inside:
-                continue
-            again = self._again(cut, 2)
-            size = sum(self.network.graph.tensor(name).size for name in cut.results if name not in self._outside)
-            if again is not None and again <= self.most and size <= fewest:
+            if cut is None:
+                break  # what cannot be cut is in every longer segment, too
+            again, size = self._again(cut, 2), self._held(cut.results)
+            # When the second tile begins, all that is read is there, and about half of what is left.
+            there = self._held(cut.reads(self.network)) + size // 2
+            if cut.inside and again is not None and again <= self.most and size <= fewest and there < least:
                 ends[size] = [*ends.get(size, [])[:1], cut]
                 fewest = size
         for cuts in ends.values():

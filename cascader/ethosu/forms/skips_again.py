@@ -103,7 +103,8 @@ def _with_again(network: Network, tensor: str, makers: _Makers, clusters: Sequen
 def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:
     """``network`` with a tensor made again for its last readers, and for each that is far from those before; none if none is.
 
-    It is made from the nearest tensors that are half as large together, and from the network's inputs.
+    It is made from the nearest tensors that are half as large together, from still smaller ones that make these, and from the network's
+    inputs.
     """
     clusters = _clusters(network, tensor)
     handed = {port.tensor for port in (*network.outputs, *network.handed_on)}
@@ -111,13 +112,24 @@ def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:
         return
     ways = list(_makers(network, tensor))
     size = network.graph.tensor(tensor).size
-    near = [way for way in ways if way.size * _SMALLER <= size][:1]
+    near = _near(ways, size)
     whole = [way for way in ways[-1:] if way not in near and _from_inputs(network, way)]
     for way in (*near, *whole):
         for again in dict.fromkeys((len(clusters) - 1, 1)):
             made = _with_again(network, tensor, way, clusters[again:])
             if made is not None:
                 yield made
+
+
+def _near(ways: Sequence[_Makers], size: int) -> list[_Makers]:
+    """Of the ways to make a tensor of so many bytes the nearest from half as many, and the one up to which there are ever fewer."""
+    least = next((number for number, way in enumerate(ways) if way.size * _SMALLER <= size), None)
+    if least is None:
+        return []
+    first = ways[least]
+    while least + 1 < len(ways) and ways[least + 1].size < ways[least].size:
+        least += 1
+    return [first] if ways[least] is first else [first, ways[least]]
 
 
 def _from_inputs(network: Network, makers: _Makers) -> bool:

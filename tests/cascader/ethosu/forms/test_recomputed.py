@@ -14,6 +14,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import segment
 from cascader.ethosu.forms.recomputed import WORTHWHILE, planned_bytes, recomputed
 from cascader.ethosu.forms.skips_again import skips_again
+from cascader.ethosu.forms.streamed_pools import with_streamed_pools
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import wanted_home
@@ -22,6 +23,7 @@ from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
 from validation.zoo import TensorHandle
 
@@ -175,3 +177,27 @@ def test_a_skip_that_is_made_again_is_cut_into_tiles_too() -> None:
     best = min(recomputed(network, Fraction(3, 2), DEVICE, SOURCES), key=planned_bytes)
     assert planned_bytes(best) < planned_bytes(next(skips_again(network)))
     require_same_bytes(network, best, SYSTEM)
+
+
+def test_what_a_pool_scales_is_made_again_from_the_small_map_before_it() -> None:
+    """An enlarged map is pooled whole and scaled by that: alone no streamed pool holds fewer bytes, with the map made again a fifth."""
+    network = import_network(build("scaled_by_its_pool"), DEFAULT)
+    streamed = with_streamed_pools(network, DEVICE, SOURCES)
+    assert planned_bytes(streamed) >= planned_bytes(network)
+    (made,) = recomputed(streamed, Fraction(11, 10), DEVICE, SOURCES)
+    assert planned_bytes(made) < planned_bytes(network) / 5
+    assert [name.removesuffix("/again") for name in made.kernels if name.endswith("/again")] == ["resize_1", "conv2d_5"]
+    require_same_bytes(network, made, SYSTEM)
+
+
+def test_several_skips_are_made_again_in_one_form() -> None:
+    net = PortfolioBuilder("two")
+    first = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
+    second = x = net.conv2d(x, 16, (1, 1))
+    for at in range(12):
+        x = net.conv2d(net.add(x, second) if at == 6 else x, 16, activation="RELU")
+    network = import_network(net.finish([net.conv2d(net.add(x, first), 3)]), DEFAULT)
+    both = [made for one in skips_again(network) for made in skips_again(one) if planned_bytes(made) < planned_bytes(one)]
+    (chosen, *_) = recomputed(network, Fraction(3, 2), DEVICE, SOURCES)
+    assert planned_bytes(chosen) <= min(map(planned_bytes, both)) < min(map(planned_bytes, skips_again(network))) < planned_bytes(network)
+    require_same_bytes(network, both[0], SYSTEM)
