@@ -6,10 +6,16 @@ Plans know live bytes alone. Where addresses need more, groups that are a change
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import islice
 from typing import NamedTuple
 
 from cascader.draft.group_moves import Groups
 from cascader.draft.placement import Placement
+
+_PLACED = 64
+"""Groups whose addresses are searched for. SqueezeNet with its input off the arena needs 48: 110,768 bytes in place of 112,976."""
+_WIDTH = 40
+"""Groups of a round, those of fewest bytes, whose changes are tried in the next one."""
 
 
 class Packed(NamedTuple):
@@ -20,21 +26,28 @@ class Packed(NamedTuple):
 
 
 def packed_closer(start: Packed, least: int, placement: Placement, changes: Callable[[Groups], Iterator[Groups]], moves: int) -> Packed:
-    """The groups that pack into the fewest bytes, of those that a descent from a ``start`` on finds; ``least`` are enough.
+    """The groups that pack into the fewest bytes, of some that ``changes`` make of others, from a ``start`` on; ``least`` are enough.
 
-    Round by round all ``changes`` of the best groups so far are placed with so many ``moves``, but for those of as many live bytes as the
-    best reaches; a round that gains nothing is the last. Of several that need as few bytes the first is taken, the start before all.
+    Round by round all changes of the groups of the round before are placed with so many ``moves``, but for those of as many live bytes
+    as the best reaches. Of several that need as few bytes the first is taken, the start before all.
     """
     best, known = start, {start.groups}
-    while True:
-        base = best
-        for groups in changes(base.groups):
-            if groups in known or placement.live(groups) >= best.peak:
-                continue
-            known.add(groups)
-            peak = placement.searched(groups, moves)[0]
-            best = Packed(groups, peak) if peak < best.peak else best
-            if best.peak <= least:
-                return best
-        if best is base:
-            return best
+
+    def others() -> Iterator[Packed]:
+        """Other groups, round by round."""
+        nearby = [start.groups]
+        while nearby:
+            made = list[Packed]()
+            for groups in (one for base in nearby for one in changes(base)):
+                if groups not in known:
+                    known.add(groups)
+                    if placement.live(groups) < best.peak:
+                        made.append(Packed(groups, placement.searched(groups, moves)[0]))
+                        yield made[-1]
+            nearby = [one.groups for one in sorted(made, key=lambda one: one.peak)[:_WIDTH]]
+
+    for other in islice(others(), _PLACED):
+        best = other if other.peak < best.peak else best
+        if best.peak <= least:
+            break
+    return best
