@@ -157,6 +157,14 @@ def test_a_replay_that_knows_networks_alone_judges_as_well() -> None:
         assert ours.cycles(draft_of(plan)) + 1 == theirs.cycles(draft_of(plan))
 
 
+def test_where_the_tables_have_no_answer_the_lowering_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = schedules("tiny_residual")[0]
+    judge = Judge(plan.network, DEFAULT, REPLAY)
+    cycles = judge.cycles(draft_of(plan))
+    monkeypatch.setattr(Tables, "issued", lambda *_: None)
+    assert judge.cycles(draft_of(plan)) == cycles
+
+
 @needs_core
 @pytest.mark.parametrize("name", NETWORKS)
 def test_two_kernels_of_a_known_pair_are_coupled_as_the_pair_was(name: str) -> None:
