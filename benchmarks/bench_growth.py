@@ -68,7 +68,7 @@ def measure(network: Network, *, frontier: bool) -> tuple[float, float, int]:
     with workers(1) as executor:
         explored = explore(task, executor)
         planned = time.process_time()
-        request = EVERYTHING if frontier else LimitRequest(frontier=False, budgets=(budget,), near=budget)
+        request = EVERYTHING if frontier else LimitRequest(frontier=False, budgets=(budget,), fastest=True)
         drafts = search(explored, request, executor).drafts
         chosen = drafts if frontier else close([draft for draft in drafts if draft.memory <= budget])
         points = replayed(chosen, explored, task.replay, executor)

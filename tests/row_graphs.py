@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.in_place import is_last_reader
+from cascader.graph.in_place import LastReaders
 from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
 from cascader.graph.row_maps import RowMap, RowPropagator
 from cascader.plan.depth_first import DepthFirstScheduler, Group, StripeJob, group_table, stripe_jobs
@@ -205,7 +205,7 @@ class _Draft:
         for tensor, propagator in part.inputs if index in self.pointwise else ():
             facts = self.tensors[tensor]
             alike = (facts.rows, facts.row_bytes) == (output.rows, output.row_bytes) and not propagator.whole
-            alone = is_last_reader(graph, index, tensor) and sum(part.outputs[0] in p.outputs for p in self.parts) == 1
+            alone = LastReaders(graph).is_last(index, tensor) and sum(part.outputs[0] in p.outputs for p in self.parts) == 1
             if alike and alone and facts.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and output.kind is not TensorKind.VARIABLE:
                 return tensor
         return None

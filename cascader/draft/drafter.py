@@ -195,10 +195,13 @@ class Drafter:
         return max(1, min(self._options.polished * _PARTS // len(parts), self._options.rows // sum(part.rows for part in parts)))
 
     def promise(self, budget: int, part: Fraction) -> int | None:
-        """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits."""
+        """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits.
+
+        Before any change they are those of the proposals alone.
+        """
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         promised = [one.after(int(changes * part)) for one in self._improved(budget)]
-        plain = self._layer_by_layer(budget)
+        plain = self._layer_by_layer(budget) if part else None
         return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
     def climbed(self, budget: int, judge: Costs[Draft], target: int, most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:

@@ -56,6 +56,12 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
     return _STREAMS.of(content, (shape, layout, accelerator.name), lambda: _encoded(content, shape, layout, accelerator))
 
 
+def keep_weights(stream: bytes, weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> None:
+    """Keep what a stream of one core was coded from, so that whoever asks for its weights need not have it decoded."""
+    plain = np.ascontiguousarray(weights, np.int16)
+    _WEIGHTS.of(stream, (plain.shape, layout, accelerator.name), lambda: plain)
+
+
 def _terms(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> array[int]:
     """The terms of an order, as the core takes them: ``Order`` of order.h."""
     blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)

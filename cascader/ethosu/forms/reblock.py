@@ -143,7 +143,7 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
             return None
         key = *operation.weights, *operation.scales, WeightFormat.of(found)
         if key not in streams:
-            made = bench.with_weights(bench.with_scales_again(found), bench.weights(operation))
+            made = bench.with_whole_weights(bench.with_scales_again(found), bench.weights(operation))
             streams[key] = made.weights, made.scales
         weights, scales = streams[key]
         return replace(found, weights=weights, scales=scales)

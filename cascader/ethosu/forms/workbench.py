@@ -19,7 +19,7 @@ from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
 from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+from npu_model.weight_stream.weights import encode_weights, keep_weights, weights_from_stream
 
 Weights = npt.NDArray[np.integer]
 """Weights as (output channels, height, width, input channels), zero point subtracted."""
@@ -89,6 +89,12 @@ class Workbench:
     def with_weights(self, operation: KernelOperation, weights: Weights) -> KernelOperation:
         """The operation with ``weights`` in a stream of its own; its scales stay where they are."""
         return replace(operation, weights=(self.append(self.stream(operation, weights)),))
+
+    def with_whole_weights(self, operation: KernelOperation, weights: Weights) -> KernelOperation:
+        """As :meth:`with_weights`, for a layer that may be cut later, which asks for its weights again."""
+        stream = self.stream(operation, weights)
+        keep_weights(stream, weights, WeightFormat.of(operation), self.accelerator)
+        return replace(operation, weights=(self.append(stream),))
 
     def with_scales_again(self, operation: KernelOperation) -> KernelOperation:
         """The operation with a copy of its scales at the end, so that one transfer copies them and a stream behind them."""

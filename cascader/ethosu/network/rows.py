@@ -15,13 +15,13 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.overwriting import overwritable_operands, overwriting_parts
 from cascader.ethosu.network.views import part_views
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.in_place import is_last_reader
+from cascader.graph.in_place import LastReaders
 from cascader.graph.row_graph import RowGraph
 from cascader.graph.row_maps import RowPropagator
 from cascader.graph.row_projection import RowProjection
 
 
-def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
+def _may_be_overwritten(graph: RowGraph, lasts: LastReaders, part: int, operand: int) -> bool:
     """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
     (output,) = graph.parts[part].outputs
     new, old = graph.tensors[output], graph.tensors[operand]
@@ -29,7 +29,7 @@ def _may_be_overwritten(graph: RowGraph, part: int, operand: int) -> bool:
         return False
     alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.writers()[output] == [(part, 0)]
     kinds = old.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and new.kind is not TensorKind.VARIABLE
-    return alike and kinds and is_last_reader(graph, part, operand)
+    return alike and kinds and lasts.is_last(part, operand)
 
 
 def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
@@ -38,10 +38,10 @@ def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
     Of two it is the one that more parts read: that is there before, so that the result need not find room beside it. The other one's
     rows are made when the sum asks for them.
     """
-    parts, readers = [], graph.readers()
+    parts, readers, lasts = [], graph.readers(), LastReaders(graph)
     index = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
     for at, (part, facts) in enumerate(zip(network.graph.parts, graph.parts, strict=True)):
-        fitting = [index[name] for name in overwritable_operands(part) if _may_be_overwritten(graph, at, index[name])]
+        fitting = [index[name] for name in overwritable_operands(part) if _may_be_overwritten(graph, lasts, at, index[name])]
         chosen = max(fitting, key=lambda operand: len(readers[operand]), default=None)
         parts.append(replace(facts, in_place=chosen))
     return RowGraph(tuple(parts), graph.tensors)

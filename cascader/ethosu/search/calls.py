@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.forms.recomputed import planned_limit
 from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound
@@ -25,13 +26,13 @@ T = TypeVar("T")
 
 
 class Outline(Struct, frozen=True):
-    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of the cycles and the bytes of its schedules.
+    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of its schedules' bytes and, if asked for, cycles.
 
     More than ``most_bytes`` of arena serve none of them. ``floor`` are bytes that each takes, with the tensors that take them.
     """
 
     limits: tuple[int, ...]
-    bound: CycleBound
+    bound: CycleBound | None
     most_bytes: int
     floor: Floor
 
@@ -45,10 +46,16 @@ def rewritten(thunk: Thunk[T]) -> T:
     return thunk()
 
 
-def outline(form: Form) -> Outline:
-    """The outline of a form."""
+def planned_bytes(form: Form) -> int:
+    """Bytes that the plans of a form hold at least, or fewer, before it is planned."""
+    return planned_limit(form.network)
+
+
+def outline(form: Form, bounds: bool) -> Outline:  # noqa: FBT001  # as it is sent
+    """The outline of a form, with ``bounds`` of its cycles or without."""
     plans = form.cascader
-    bound = cycle_bound(form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing)
+    terms = form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing
+    bound = cycle_bound(*terms) if bounds else None
     return Outline(plans.limits(), bound, plans.most_bytes(), least_floor(plans.scheduler))
 
 

@@ -35,9 +35,6 @@ from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent,
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
 
-_UNBOUNDED = 1 << 60
-
-
 EVEN = Fraction(105, 100)
 """Largest multiple of the best draft's cycles (or bytes, if these count) at which another one is changed by replays, too.
 
@@ -49,11 +46,11 @@ class Aim(Struct, frozen=True):
     """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
-    every limit searched to its end, with the budget as one more limit. Without it only limits near the budget are searched; if nothing
+    every limit searched to its end, with the budget as one more limit. Without it only the budget is searched; if nothing
     that fits is found there, those of a frontier are searched, too. With a ``prover`` every schedule of a stated class is bounded or
     replayed besides, if the network is small. With a ``price`` every limit of a frontier is searched, and of what is replayed the
     cheapest is chosen: what was not expected to be fast or small in its bytes is not replayed, and blocks and copies are changed for
-    cycles alone. Without ``bounds`` nothing is said of the bytes that every schedule takes.
+    cycles alone. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes.
     """
 
     budget: int | None = None
@@ -91,6 +88,11 @@ class _Chooser(Struct, frozen=True):
     def _budgets(self) -> tuple[int, ...]:
         return () if self.aim.budget is None else (self.aim.budget,)
 
+    @property
+    def _room(self) -> int:
+        """The budget, or bytes of which no schedule needs more."""
+        return self.explored.most_bytes if self.aim.budget is None else self.aim.budget
+
     def smallest(self) -> list[Draft]:
         """The drafts of least bytes."""
         drafts = self._found(LimitRequest(frontier=False, smallest=True)).drafts
@@ -99,9 +101,8 @@ class _Chooser(Struct, frozen=True):
         return [draft for draft in drafts if draft.memory == least]
 
     def near(self) -> Sequence[Draft]:
-        """The drafts found near the budget that are worth a replay."""
-        request = LimitRequest(frontier=False, budgets=self._budgets, near=self.aim.budget or _UNBOUNDED)
-        return close(self._fitting(self._found(request).drafts))
+        """The drafts found for the budget that are worth a replay."""
+        return close(self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True)).drafts))
 
     def everywhere(self) -> Sequence[Draft]:
         """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay."""
@@ -141,9 +142,8 @@ class _Chooser(Struct, frozen=True):
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """Drafts that are the best for other costs, of the form of the fastest ones; for the smallest aim in as few bytes as these."""
-        most = min(one.memory for one in found) if self.aim.smallest else self.aim.budget
-        limit = max(ladder[-1] for ladder in self.explored.ladders) if most is None else most
-        more = started_otherwise(starting_places(found, limit), self.best.task.replay, self.executor, self.show)
+        room = min(one.memory for one in found) if self.aim.smallest else self._room
+        more = started_otherwise(starting_places(found, room), self.best.task.replay, self.executor, self.show)
         for one in more:
             self.best.take(one)
         return more
@@ -196,10 +196,10 @@ def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: C
         options = replace(options, recompute=Fraction(1))
     every = replace(task, options=replace(options, few_forms=False))
     if aim.smallest or not options.few_forms:
-        return explore(every, executor, show, meanwhile)
-    explored = explore(replace(task, options=options), executor, show, meanwhile)
+        return explore(every, executor, show, meanwhile, bounds=aim.bounds)
+    explored = explore(replace(task, options=options), executor, show, meanwhile, bounds=aim.bounds)
     fits = aim.budget is None or aim.budget >= explored.least_live_bytes * ROOM
-    return explored if fits else explore(every, executor, show)
+    return explored if fits else explore(every, executor, show, bounds=aim.bounds)
 
 
 def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, limits: Limits = DEFAULT_LIMITS) -> Choice:
@@ -214,7 +214,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     explored = _explored(task.within(aim.budget, smallest=aim.smallest), aim, executor, show, best.begin)
     require_room(aim.budget, explored.floor)
     aim = replace(aim, budget=explored.useful(aim.budget))
-    best.least_cycles = explored.least_cycles(aim.budget)
+    best.least_cycles = explored.least_cycles(aim.budget) if aim.bounds else None
     chooser = _Chooser(explored, aim, best, executor, show, limits)
     drafts = chooser.chosen()
     known = [best.replayed[draft] for draft in drafts if draft in best.replayed]

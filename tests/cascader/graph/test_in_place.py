@@ -8,7 +8,7 @@ from naive_rows import first_writes, lives
 from row_graphs import chain, divided_graphs, schedule_groups
 
 from cascader.graph.cascader_graph import TensorKind
-from cascader.graph.in_place import is_last_reader
+from cascader.graph.in_place import LastReaders
 from cascader.graph.row_graph import RowGraph, RowPart, RowTensor
 from cascader.graph.row_maps import RowPropagator
 from cascader.plan.buffers import storages
@@ -42,20 +42,20 @@ def test_a_row_is_overwritten_only_by_the_last_job_that_reads_it(divided: tuple[
 
 @pytest.mark.parametrize("windows", [(SAME,), (SAME, WINDOW, SAME), (WINDOW, WINDOW), (WINDOW, SAME, WINDOW)])
 def test_a_sum_is_the_last_to_read_what_its_block_began_with(windows: tuple[RowPropagator, ...]) -> None:
-    assert is_last_reader(block(*windows), len(windows), 0)
+    assert LastReaders(block(*windows)).is_last(len(windows), 0)
 
 
 def test_a_window_of_three_rows_just_before_the_sum_needs_the_row_above_again() -> None:
-    assert not is_last_reader(block(WINDOW), 1, 0)
-    assert not is_last_reader(block(WINDOW, SAME), 2, 0)
+    assert not LastReaders(block(WINDOW)).is_last(1, 0)
+    assert not LastReaders(block(WINDOW, SAME)).is_last(2, 0)
 
 
 def test_a_part_behind_the_sum_or_beside_the_block_is_not_done() -> None:
     graph = block(SAME)
     behind = RowPart("behind", ((0, WINDOW),), (3,), 8)
     tensors = (*graph.tensors, RowTensor("t3", TensorKind.OUTPUT, 8, 1))
-    assert not is_last_reader(RowGraph((*graph.parts, behind), tensors), 1, 0)
-    assert not is_last_reader(RowGraph((graph.parts[0], behind, graph.parts[1]), tensors), 2, 0)
+    assert not LastReaders(RowGraph((*graph.parts, behind), tensors)).is_last(1, 0)
+    assert not LastReaders(RowGraph((graph.parts[0], behind, graph.parts[1]), tensors)).is_last(2, 0)
 
 
 def test_the_sums_of_a_chain_of_blocks_lie_where_its_input_has_lain() -> None:
