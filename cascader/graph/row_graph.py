@@ -115,15 +115,19 @@ class RowPart(Struct, frozen=True):
         return max(0, min(self.rows, 1 if self.atomic and end > 0 else end))
 
 
+Writers = list[list[tuple[int, int]]]
+"""By tensor the parts that write it, with its number among their outputs."""
+
+
 class RowGraph(Struct, frozen=True):
     """Parts in order of execution and their tensors."""
 
     parts: tuple[RowPart, ...]
     tensors: tuple[RowTensor, ...]
 
-    def writers(self) -> list[list[tuple[int, int]]]:
+    def writers(self) -> Writers:
         """The parts that write each tensor, with its number among their outputs."""
-        found: list[list[tuple[int, int]]] = [[] for _ in self.tensors]
+        found: Writers = [[] for _ in self.tensors]
         for index, part in enumerate(self.parts):
             for output, tensor in enumerate(part.outputs):
                 found[tensor].append((index, output))

@@ -16,18 +16,18 @@ from cascader.ethosu.network.overwriting import overwritable_operands, overwriti
 from cascader.ethosu.network.views import part_views
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import LastReaders
-from cascader.graph.row_graph import RowGraph
+from cascader.graph.row_graph import RowGraph, Writers
 from cascader.graph.row_maps import RowPropagator
 from cascader.graph.row_projection import RowProjection
 
 
-def _may_be_overwritten(graph: RowGraph, lasts: LastReaders, part: int, operand: int) -> bool:
+def _may_be_overwritten(graph: RowGraph, writers: Writers, lasts: LastReaders, part: int, operand: int) -> bool:
     """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
     (output,) = graph.parts[part].outputs
     new, old = graph.tensors[output], graph.tensors[operand]
     if not (new.row_bytes and old.row_bytes):
         return False
-    alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and graph.writers()[output] == [(part, 0)]
+    alike = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and writers[output] == [(part, 0)]
     kinds = old.kind in (TensorKind.INPUT, TensorKind.INTERMEDIATE) and new.kind is not TensorKind.VARIABLE
     return alike and kinds and lasts.is_last(part, operand)
 
@@ -38,10 +38,11 @@ def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
     Of two it is the one that more parts read: that is there before, so that the result need not find room beside it. The other one's
     rows are made when the sum asks for them.
     """
-    parts, readers, lasts = [], graph.readers(), LastReaders(graph)
+    parts, writers, readers, lasts = [], graph.writers(), graph.readers(), LastReaders(graph)
     index = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
     for at, (part, facts) in enumerate(zip(network.graph.parts, graph.parts, strict=True)):
-        fitting = [index[name] for name in overwritable_operands(part) if _may_be_overwritten(graph, lasts, at, index[name])]
+        operands = [index[name] for name in overwritable_operands(part)]
+        fitting = [operand for operand in operands if _may_be_overwritten(graph, writers, lasts, at, operand)]
         chosen = max(fitting, key=lambda operand: len(readers[operand]), default=None)
         parts.append(replace(facts, in_place=chosen))
     return RowGraph(tuple(parts), graph.tensors)
