@@ -14,7 +14,7 @@ from delegates import block, pte, raw_network, stream
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.compiled.c_array import c_arrays
-from npu_model.compiled.executorch import MAGIC, RUNTIME, read_executorch
+from npu_model.compiled.executorch import ARENA, MAGIC, RUNTIME, _tensors, read_executorch
 from npu_model.compiled.network import CpuOperator, Program, read_compiled
 from npu_model.errors import InputError
 from validation.zoo import build
@@ -146,3 +146,15 @@ def test_a_source_of_any_text_is_looked_at_in_linear_time(piece: bytes) -> None:
     start = time.process_time()
     list(c_arrays(piece * 100_000))
     assert time.process_time() - start < 5
+
+
+@pytest.mark.parametrize("size", [1, 2, 4])
+def test_tensors_of_a_delegate_have_elements_of_one_two_or_four_bytes(size: int) -> None:
+    (found,) = _tensors(struct.pack("<iiiiiiiiii", 1, 1, 1, 1, 4, 4, 8, size, 64, ARENA), "input", 0)
+    assert (found.dtype.bits, found.shape, found.address) == (8 * size, (1, 4, 4, 8), 64)
+
+
+@pytest.mark.parametrize(("size", "offset", "extent"), [(3, 64, 4), (0, 64, 4), (8, 64, 4), (1, -16, 4), (1, 64, 0)])
+def test_other_tensors_of_a_delegate_are_refused(size: int, offset: int, extent: int) -> None:
+    with pytest.raises(InputError, match=f"elements of {size} bytes at {offset} of region"):
+        _tensors(struct.pack("<iiiiiiiiii", 1, 1, 1, 1, extent, 4, 8, size, offset, ARENA), "input", 0)
