@@ -122,7 +122,7 @@ def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:
 
 
 def _near(ways: Sequence[_Makers], size: int) -> list[_Makers]:
-    """Of the ways to make a tensor of so many bytes the nearest from half as many, and the one up to which there are ever fewer."""
+    """The nearest way to make a tensor of so many bytes from half as many, and the one up to which they grow ever fewer."""
     least = next((number for number, way in enumerate(ways) if way.size * _SMALLER <= size), None)
     if least is None:
         return []
