@@ -44,7 +44,7 @@ class Row(Mapping[str, str]):
         return len(self._places)
 
 
-class Table(Sequence[Row]):
+class DatabaseTable(Sequence[Row]):
     """A table of the database, as CSV that begins with the names of its columns; what a row lacks of these is "".
 
     It is read when it is asked for: one may have 33 MB, of which two columns are asked for. One that is no CSV has no rows, as names
@@ -82,14 +82,14 @@ class Table(Sequence[Row]):
 
     def __eq__(self, other: object) -> bool:
         """Whether the other table has the same rows."""
-        return isinstance(other, Table) and (self._body == other._body or self.rows == other.rows)
+        return isinstance(other, DatabaseTable) and (self._body == other._body or self.rows == other.rows)
 
     __hash__ = None  # type: ignore[assignment]  # rows are mappings, which have none
 
     def columns(self, *names: str) -> list[tuple[str, ...]]:
         r"""The texts of some columns, row by row; "" of a column that there is none of.
 
-        >>> Table("id,name\n1,a\n2").columns("name", "id", "time")
+        >>> DatabaseTable("id,name\n1,a\n2").columns("name", "id", "time")
         [('a', '1', ''), ('', '2', '')]
         """
         try:
@@ -102,7 +102,7 @@ class Table(Sequence[Row]):
         return {row[0]: row[1] for row in self.columns(key, column)}
 
 
-_NO_TABLE = Table("")
+_NO_TABLE = DatabaseTable("")
 
 
 def _picked(body: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
@@ -116,7 +116,7 @@ def _picked(body: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
             yield tuple([line[place] if -1 < place < most else "" for place in places])
 
 
-Tables = Mapping[str, Table]
+Tables = Mapping[str, DatabaseTable]
 """The tables by name."""
 
 _TABLE = re.compile(r'<table name=["\'](\w+)["\']>\s*<!\[CDATA\[')
@@ -134,12 +134,12 @@ def read_tables(text: str) -> Tables:
         end = text.find(_END, found.end())
         if end < 0:
             break
-        tables[found[1]] = Table(text[found.end() : end].strip())
+        tables[found[1]] = DatabaseTable(text[found.end() : end].strip())
         position = end
     return tables
 
 
-def table(tables: Tables, name: str) -> Table:
+def table(tables: Tables, name: str) -> DatabaseTable:
     """The table of that name; one without rows if there is none."""
     return tables.get(name, _NO_TABLE)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cascader.frontends.vela.debug_database import Table, by_command, read_tables, table
+from cascader.frontends.vela.debug_database import DatabaseTable, by_command, read_tables, table
 
 CELLS = st.text(st.sampled_from('ab,"\n '), max_size=4)
 NAMES = ("id", "name", "operator")
@@ -19,7 +19,7 @@ NAMES = ("id", "name", "operator")
 def test_columns_are_those_of_the_rows(lines: list[list[str]], names: list[str]) -> None:
     text = io.StringIO()
     csv.writer(text, lineterminator="\n").writerows([NAMES, *lines])
-    found = Table(text.getvalue())
+    found = DatabaseTable(text.getvalue())
     assert found.columns(*names) == [tuple(row.get(name, "") for name in names) for row in found]
     assert len(found) == len([line for line in lines if line])
 
