@@ -52,7 +52,8 @@ def load() -> Tvm:
         tvm = importlib.import_module("tvm")
     except ImportError as error:
         raise InputError(
-            "Apache TVM is not installed, which Tensor Expressions and TensorIR need: give the extra, pip install 'npu-testbed[tensorir]'."
+            "Apache TVM is not installed, which Tensor Expressions and TensorIR need: "
+            "install the extra 'tensorir' (pip install 'npu-testbed[tensorir]')."
         ) from error
     version = str(tvm.__version__)
     if tuple(int(number) for number in version.split(".")[:2]) not in SUPPORTED:

@@ -87,9 +87,9 @@ def test_settings_change_the_memory_that_they_name_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("ext.read_latency", "no choice"),
-        ("ext.colour=1", "no choice"),
-        ("ext.read_latency=", "no choice"),
+        ("ext.read_latency", "is no parameter with a value"),
+        ("ext.colour=1", "is no parameter with a value"),
+        ("ext.read_latency=", "is no parameter with a value"),
         ("flash.read_latency=1", "does not have: it has 'sram' and 'ext'"),
         ("ext.read_latency=x", "give a number"),
         ("ext.read_latency=1e999999999", "give a number"),

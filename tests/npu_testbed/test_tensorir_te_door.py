@@ -165,7 +165,7 @@ def test_without_tvm_the_door_says_so_in_one_sentence_and_writes_nothing(graph: 
     words = ["schedule", f"{graph}:make_graph", "-o", str(out), "--json"]
     done = subprocess.run([sys.executable, "-c", WITHOUT_TVM, *words], capture_output=True, text=True, check=False)
     assert done.returncode == 2
-    assert "install the extra, for example pip install 'npu-testbed[tensorir]'" in done.stderr
+    assert "install the extra 'tensorir' (pip install 'npu-testbed[tensorir]')." in done.stderr
     assert done.stderr.count("\n") == 1
     assert not out.exists()
 

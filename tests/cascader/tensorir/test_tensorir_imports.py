@@ -37,7 +37,7 @@ def test_importing_the_package_does_not_import_tvm() -> None:
 
 def test_without_tvm_one_sentence_names_the_extra(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tvm", None)
-    with pytest.raises(InputError, match=r"install the extra, for example pip install 'npu-testbed\[tensorir\]'\.$"):
+    with pytest.raises(InputError, match=r"install the extra 'tensorir' \(pip install 'npu-testbed\[tensorir\]'\)\.$"):
         load.__wrapped__()
 
 

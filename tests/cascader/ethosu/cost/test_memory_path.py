@@ -84,7 +84,7 @@ def test_staged_constants_share_the_arenas_port_with_feature_maps_that_go_in_hal
     """The default system: 32 cycles, 8 transactions of 64 bytes, 4000 words in 4000 cycles."""
     staged = Sources.staged(SYSTEM)
     assert staged == Sources(Source(1.0, 32, 8, 4, 1.0), Source(1.0, 32, 8, 8, 1.0), shared=True)
-    assert staged.pace == 1
+    assert staged.maps.pace == 1
 
 
 def test_constants_at_home_have_a_port_of_their_own() -> None:
@@ -102,4 +102,4 @@ def test_constants_at_home_behind_the_arenas_port_share_it() -> None:
 @pytest.mark.parametrize(("word", "pulse", "pace"), [(2, None, 2), (1, GATE, 500 / 56), (10, GATE, 10)])
 def test_feature_maps_move_at_the_pace_of_data_path_or_gate(word: int, pulse: Pulse | None, pace: float) -> None:
     arena = Memory("arena", 32, 32, 1, cycles_per_word=Fraction(word), pulse=pulse)
-    assert Sources.staged(memories(arena)).pace == pytest.approx(pace)
+    assert Sources.staged(memories(arena)).maps.pace == pytest.approx(pace)
