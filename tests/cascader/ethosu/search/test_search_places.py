@@ -36,25 +36,13 @@ LIMITS = (100, 200, 300)
 ONE, TWO = "one form", "another form"
 
 
-def left(promised: list[int | None], times: Fraction = Fraction(11, 10), most: int = 6) -> list[tuple[Any, int]]:
+def left(promised: list[int | None], times: Fraction = Fraction(11, 10)) -> list[tuple[Any, int]]:
     places: list[Any] = [(form, limit) for form in (ONE, TWO) for limit in LIMITS]
-    return list(hopeful(places, promised, times, most))
+    return list(hopeful(places, promised, times))
 
 
 def test_a_place_is_left_where_as_few_bytes_promise_much_fewer_cycles() -> None:
     assert left([50, 40, 30, 56, 43, 34]) == [(ONE, 100), (ONE, 200), (ONE, 300), (TWO, 200)]
-
-
-@pytest.mark.parametrize("most", [1, 2, 3, 4])
-def test_so_many_places_stay_at_one_limit_of_those_that_promise_alike(most: int) -> None:
-    places: list[Any] = [(number, 300) for number in range(4)]
-    stay = [limit for limit, _ in hopeful(places, [1004, 1001, 1003, 1002], Fraction(11, 10), most)]
-    assert stay == sorted([1, 3, 2, 0][:most])
-
-
-def test_places_that_promise_the_same_stay_together() -> None:
-    places: list[Any] = [(number, 300) for number in range(4)]
-    assert list(hopeful(places, [1000, 1000, 1000, 1001], Fraction(11, 10), 2)) == places[:3]
 
 
 def test_where_nothing_is_promised_a_longer_search_is_worth_it_only_if_nothing_is_promised_at_all() -> None:
