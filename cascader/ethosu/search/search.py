@@ -201,8 +201,10 @@ def _worth_a_change(explored: Explored, places: Sequence[tuple[Form, int]], exec
     known = _promised(places, Fraction(0), executor, show)
     least = min((cycles for cycles in known if cycles is not None), default=None)
     usual = {id(form) for form in explored.forms[: explored.usual]}
+    if least is None:
+        return list(places)
     pairs = zip(places, known, strict=True)
-    return [place for place, cycles in pairs if least is None or id(place[0]) in usual or (cycles is not None and cycles <= AT_FIRST * least)]
+    return [place for place, cycles in pairs if id(place[0]) in usual or (cycles is not None and cycles <= AT_FIRST * least)]
 
 
 def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], times: Fraction) -> Iterator[tuple[Form, int]]:
