@@ -57,7 +57,7 @@ def test_examples_that_need_no_extra_run_without_one(words: tuple[str, ...]) -> 
 @pytest.mark.parametrize(
     ("words", "sentence"),
     [
-        (("examples.generic_device",), "pip install 'npu-testbed[tensorir]'."),
+        (("examples.generic_device",), "pip install 'npu-testbed[tensorir]')."),
         (("examples.from_keras", "kws.tflite"), "pip install tensorflow."),
         (("examples.stripe_plans", "zoo:none"), "no network 'none'"),
         (("examples.own_replay", "zoo:tiny_conv", "16"), "16"),

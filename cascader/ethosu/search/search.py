@@ -56,9 +56,9 @@ class Explored(Struct, frozen=True):
     """The forms in which a network is searched, each with its ladder of memory limits (bytes)."""
 
     forms: tuple[Form, ...]
-    """The forms, those that are there for their bytes last."""
+    """The forms, those that are there for their bytes alone last."""
     usual: int
-    """How many of them are not there for their bytes."""
+    """Number of those that come first, which are there for their cycles, too."""
     ladders: tuple[tuple[int, ...], ...]
     bounds: tuple[CycleBound, ...]
     """For each form a lower bound of the cycles that its schedules take; none if they were not asked for."""
