@@ -93,7 +93,7 @@ class _Kind(Struct, frozen=True):
 
 _KINDS: dict[object, _Kind] = {
     calls.outline: _Kind(_form_key, plain, lambda given, *_: typed(calls.Outline, given)),
-    calls.planned_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
+    calls.least_of_plans: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
     calls.least_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
     calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
     calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),

@@ -46,7 +46,7 @@ def rewritten(thunk: Thunk[T]) -> T:
     return thunk()
 
 
-def planned_bytes(form: Form) -> int:
+def least_of_plans(form: Form) -> int:
     """Bytes that the plans of a form hold at least, or fewer, before it is planned."""
     return planned_limit(form.network)
 
