@@ -1,4 +1,4 @@
-"""Hooks of mkdocs: pages that are not in docs/ join the site, and every package gets a page of its API."""
+"""Hooks of mkdocs: pages that are not in docs/ join the site, every package gets a page of its API, and old addresses lead to new ones."""
 
 from __future__ import annotations
 
@@ -41,6 +41,27 @@ def _api_page(package: str) -> str:
     for name in modules(package):
         parts += [f"::: {name}", "    options:", "      show_submodules: false", ""]
     return "\n".join(parts)
+
+
+def redirects(index: str) -> dict[str, str]:
+    r"""Return the new page of each old one, by the last table of docs/index.md.
+
+    >>> redirects("| old page | now |\n| --- | --- |\n| `a.md`, `b/c.md` | [New](new.md) |\n")
+    {'a.md': 'new.md', 'b/c.md': 'new.md'}
+    """
+    rows = re.findall(r"^\| (.*?) \| \[.*?\]\((\S+)\) \|$", index.rpartition("| old page |")[2], re.MULTILINE)
+    return {old: new for olds, new in rows for old in re.findall(r"`(\S+\.md)`", olds)}
+
+
+def on_post_build(config: Any) -> None:
+    """Write a page at each old address that sends its reader to the new one."""
+    for old, new in redirects((ROOT / "docs" / "index.md").read_text(encoding="utf-8")).items():
+        path = Path(config["site_dir"], old).with_suffix(".html")
+        target = "../" * old.count("/") + new.replace(".md", ".html")
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            f'<!doctype html>\n<meta http-equiv="refresh" content="0; url={target}">\n<a href="{target}">{target}</a>\n', encoding="utf-8"
+        )
 
 
 def notebook_page(path: Path) -> str:

@@ -4,7 +4,7 @@
 
 The image lies in an external memory behind AXI1; the NPU convolves what the DMA has copied into SRAM, behind AXI0, and the
 DMA copies the result back. A DMA transfer of the Ethos-U55 is one run of bytes, so that a tile costs a transfer per row,
-while a band of whole rows costs one. docs/tiled-convolution.md has the figures.
+while a band of whole rows costs one. docs/stripe-plans.md has the figures.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ def true_page() -> str:
             file, kind, body = match["file"], match["kind"], match["body"]
             if kind == "console":
                 body = _printed(body)
-            elif kind == "csv":
+            elif kind == "csv" and body.startswith("model,NPU_ACTIVE,") and file:
                 body = _table(folder, body)
             elif kind == "text" and file:
                 body = print_out(folder, file)

@@ -1,4 +1,4 @@
-/* npu_driver.c: see npu_driver.h. Register offsets are those of docs/device.md. */
+/* npu_driver.c: see npu_driver.h. Register offsets are those of docs/firmware.md. */
 #include "npu_driver.h"
 
 enum {

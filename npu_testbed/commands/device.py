@@ -79,7 +79,7 @@ def _add_serve(ways: Any) -> None:
     parser: Parser = ways.add_parser(
         "serve",
         help="serve a device to another process through standard input and output",
-        description="Serve a device over standard input and output: the C library starts this command. docs/device.md has the protocol.",
+        description="Serve a device over standard input and output: the C library starts this command. docs/firmware.md has the protocol.",
         epilog=example("npu-testbed device serve --accelerator-config ethos-u55-256 --timing-adapter off"),
     )
     add_accelerator_option(parser, "ethos-u55-128")

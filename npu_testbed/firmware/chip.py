@@ -90,14 +90,14 @@ class _Table:
 
     def __init__(self, where: str, values: Any) -> None:
         if not isinstance(values, dict):
-            raise InputError(f"{where} of the chip is no table: see docs/device.md for the keys.")
+            raise InputError(f"{where} of the chip is no table: see docs/firmware.md for the keys.")
         self._where, self._values, self._asked = where, values, set[str]()
 
     def _get(self, key: str, default: Any) -> Any:
         self._asked.add(key)
         found = self._values.get(key, default)
         if found is None:
-            raise InputError(f"{self._where} of the chip has no {key!r}: it is needed; see docs/device.md.")
+            raise InputError(f"{self._where} of the chip has no {key!r}: it is needed; see docs/firmware.md.")
         return found
 
     def number(self, key: str, low: int, high: int, default: int | None = None) -> int:
@@ -227,7 +227,7 @@ def _require_apart(chip: FirmwareChip) -> None:
 
 def parse_chip(name: str, text: str) -> FirmwareChip:
     """A chip from its TOML; InputError names the key, the value and what is allowed."""
-    document = parse_toml(text, f"The chip {name!r}", "write key = value lines; see docs/device.md")
+    document = parse_toml(text, f"The chip {name!r}", "write key = value lines; see docs/firmware.md")
     unknown = sorted(set(document) - {"name", "core", "npu", "uart", "memory"})
     if unknown:
         raise InputError(f"The chip has the key {shown(unknown[0])}: name, core, npu, uart and memory are known; remove it.")
@@ -240,7 +240,7 @@ def parse_chip(name: str, text: str) -> FirmwareChip:
     )
     for what, blocks in (("[npu]", chip.npus), ("[[memory]]", chip.memories)):
         if not blocks:
-            raise InputError(f"The chip has no {what}: at least one is needed; see docs/device.md.")
+            raise InputError(f"The chip has no {what}: at least one is needed; see docs/firmware.md.")
     _require_apart(chip)
     return chip
 

@@ -1,6 +1,6 @@
 """A device for another process: requests come in through one pipe, what the NPU needs and the answers go out through another.
 
-Every message is 16 bytes, little endian: kind and value of 32 bits each, an argument of 64; bytes may follow. docs/device.md has the
+Every message is 16 bytes, little endian: kind and value of 32 bits each, an argument of 64; bytes may follow. docs/firmware.md has the
 list. While a request is served the device asks for memory, so that the other side's memory is all that it works on.
 """
 
@@ -67,7 +67,7 @@ class RemoteBus:
     def _answer(self, kind: int) -> int:
         found, value, _ = self._pipes.receive()
         if found != kind:
-            raise InputError(f"Message {found} came where {kind} answers the device: see the protocol in docs/device.md.")
+            raise InputError(f"Message {found} came where {kind} answers the device: see the protocol in docs/firmware.md.")
         return value
 
     def read(self, address: int, length: int) -> bytes:
@@ -103,7 +103,7 @@ def _serve(device: Device, kind: int, value: int, argument: int) -> int:
     elif kind == WAIT:
         device.wait(min(argument, _MOST_CYCLES))
     else:
-        raise InputError(f"Message {kind} is no request: {READ} to {CLOSE} are; see the protocol in docs/device.md.")
+        raise InputError(f"Message {kind} is no request: {READ} to {CLOSE} are; see the protocol in docs/firmware.md.")
     return 0
 
 

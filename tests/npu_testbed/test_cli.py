@@ -339,10 +339,10 @@ def test_options_are_not_abbreviated() -> None:
 
 
 def test_the_timeline_of_the_page_is_what_is_drawn_now() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "replay.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "simulator.md").read_text(encoding="utf-8")
     shown = page.rpartition("ends with\n\n```\n")[2].removesuffix("```\n")
     outcome = call("simulate", "vela", "zoo:tiny_conv", "--timeline", "2000:4000", "--no-advice")
-    assert outcome.output.endswith(shown), "put what is drawn now into docs/replay.md"
+    assert outcome.output.endswith(shown), "put what is drawn now into docs/simulator.md"
 
 
 @pytest.mark.parametrize("window", ["5:5", "9:3", "3", "a:", "1:2:3", "-1:4", "9" * 50 + ":", "²:"])

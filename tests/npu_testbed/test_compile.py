@@ -215,7 +215,7 @@ def test_files_are_named_after_the_network(model: str, name: str) -> None:
     assert network_name(model) == name
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "compile.md"
+PAGE = Path(__file__).parents[2] / "docs" / "replace-vela.md"
 
 
 def blocks(language: str) -> list[str]:
@@ -225,7 +225,7 @@ def blocks(language: str) -> list[str]:
 def test_the_page_shows_what_is_printed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     command, _, shown = blocks("console")[0].removeprefix("$ npu-testbed ").partition("\n")
-    assert call(*command.split()).output == shown, "put what is printed now into docs/compile.md"
+    assert call(*command.split()).output == shown, "put what is printed now into docs/replace-vela.md"
 
 
 @pytest.mark.skipif(shutil.which("cmake") is None, reason="CMake is not installed")

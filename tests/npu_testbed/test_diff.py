@@ -274,7 +274,7 @@ def test_options_that_would_be_ignored_are_refused(plan: Path) -> None:
     assert "one document is printed" in refusal("check", plan, "--json", "--markdown")
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "diff.md"
+PAGE = Path(__file__).parents[2] / "docs" / "gate.md"
 
 
 def shown() -> list[tuple[str, str]]:
@@ -289,7 +289,7 @@ def test_the_page_shows_what_is_printed(number: int, tmp_path: Path, monkeypatch
     monkeypatch.chdir(tmp_path)
     (tmp_path / "baseline.json").write_text(call("check", "zoo:tiny_residual", "--json").output)
     command, output = shown()[number]
-    assert call(*command.split()).output == output, "put what is printed now into docs/diff.md"
+    assert call(*command.split()).output == output, "put what is printed now into docs/gate.md"
 
 
 def test_a_baseline_is_written_anew_and_is_what_a_check_prints(plan: Path, tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The queries of docs/trace.md say what the replay counted; run in SQLite on the tables that Perfetto's documentation describes."""
+"""The queries of docs/tools.md say what the replay counted; run in SQLite on the tables that Perfetto's documentation describes."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_testbed.views.program_map import program_map
 from sim.views.stalls import stall_report
 from sim.views.trace import TraceRecorder, trace_json
 
-PAGE = Path(__file__).parents[2] / "docs" / "trace.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tools.md"
 TABLES = """
 CREATE TABLE slice (id INTEGER, ts INTEGER, dur INTEGER, track_id INTEGER, category TEXT, name TEXT, arg_set_id INTEGER);
 CREATE TABLE thread_track (id INTEGER, utid INTEGER);

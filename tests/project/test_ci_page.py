@@ -21,7 +21,7 @@ yaml = pytest.importorskip("yaml", reason="PyYAML is not installed")
 
 
 def workflows() -> dict[str, Any]:
-    page = (ROOT / "docs" / "ci.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "gate.md").read_text(encoding="utf-8")
     found = re.findall(r"^<!-- workflow: (\w+) -->\n```yaml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     return {name: yaml.safe_load(text) for name, text in found}
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from npu_model.programmer_registers import registers
 
-PAGE = Path(__file__).parents[2] / "docs" / "device.md"
+PAGE = Path(__file__).parents[2] / "docs" / "firmware.md"
 
 
 def table() -> str:

@@ -6,6 +6,8 @@ import os
 import re
 import shlex
 from importlib.util import module_from_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
 
 import pytest
 from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, write_files
@@ -13,9 +15,12 @@ from doc_pages import DOCS, commands, folder_of_its_own, is_shown, printed, writ
 from npu_testbed.cli import build_parser
 from sim import Unit
 
-QUICK = ("cpu.md", "energy.md", "measured.md", "report.md", "tutorial.md")
-LONG = ("sweep.md",)
+QUICK = ("board.md", "gate.md", "tutorial.md", "why-slow.md")
+LONG = ("which-chip.md",)
 """Pages whose commands take minutes."""
+
+ROOT = DOCS.parent
+LINKING = (*sorted(DOCS.rglob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")))
 
 EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
 
@@ -80,12 +85,44 @@ def test_every_page_is_in_the_navigation_of_the_site() -> None:
     assert [page for page in pages if f" {page}\n" not in navigation] == []
 
 
-def test_examples_in_docstrings_are_code_on_the_site() -> None:
-    pytest.importorskip("griffe", reason="griffe is not installed: it comes with mkdocstrings")
-    spec = spec_from_file_location("site_docstrings", DOCS / "site_docstrings.py")
+def hook(name: str) -> ModuleType:
+    """A module of docs/, which is no package."""
+    spec = spec_from_file_location(name, DOCS / f"{name}.py")
     assert spec is not None
     assert spec.loader is not None
     module = module_from_spec(spec)
     spec.loader.exec_module(module)
-    text = module.readable("See :func:`a.b`.\n\n>>> f(1)\n[1]\n\nMore.")
+    return module
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors that the headings of a page give, as GitHub and the site make them."""
+    titles = re.findall(
+        r"^#+ (.*)$", re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE), re.MULTILINE
+    )
+    return {re.sub(r"[^\w -]", "", title.lower()).strip().replace(" ", "-") for title in titles}
+
+
+@pytest.mark.parametrize("page", LINKING, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_every_link_of_a_page_leads_to_a_file_and_to_a_heading_of_it(page: Path) -> None:
+    text = re.sub(r"^```.*?^```", "", page.read_text(encoding="utf-8"), flags=re.DOTALL | re.MULTILINE)
+    for target, anchor in re.findall(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]+))?\)", text):
+        path = (page.parent / target).resolve() if target else page
+        assert path.exists(), f"{page}: {target}"
+        assert not anchor or anchor in anchors(path), f"{page}: {target}#{anchor}"
+
+
+def test_every_old_page_is_gone_and_leads_to_a_page_that_is_there(tmp_path: Path) -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    pages = hook("site_pages")
+    found = pages.redirects((DOCS / "index.md").read_text(encoding="utf-8"))
+    assert len(found) > 25
+    assert {old: new for old, new in found.items() if (DOCS / old).exists() or not (DOCS / new).exists()} == {}
+    pages.on_post_build({"site_dir": str(tmp_path)})
+    assert 'url=../gate.html"' in (tmp_path / "stories" / "ci-and-boards.html").read_text(encoding="utf-8")
+
+
+def test_examples_in_docstrings_are_code_on_the_site() -> None:
+    pytest.importorskip("griffe", reason="griffe is not installed: it comes with mkdocstrings")
+    text = hook("site_docstrings").readable("See :func:`a.b`.\n\n>>> f(1)\n[1]\n\nMore.")
     assert text == "See `a.b`.\n\n\n```python\n>>> f(1)\n[1]\n```\n\nMore."

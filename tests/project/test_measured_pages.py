@@ -10,7 +10,7 @@ import portfolio_page
 import pytest
 
 ROOT = Path(__file__).parents[2]
-MEASURED = ("memory.md", "performance.md", "portfolio.md", "proof.md", "robust.md", "sweep.md", "tensorir.md")
+MEASURED = ("memory.md", "performance.md", "portfolio.md", "tensorir.md")
 """Pages with figures that neither `tox` nor an environment of it measures again."""
 
 FIRST_LINE = re.compile(r"# [^\n]+\n\nFigures of (\d{4}-\d\d-\d\d), commit ([0-9a-f]{7,40})\.\n")

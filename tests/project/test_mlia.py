@@ -102,7 +102,7 @@ def test_mlia_answers_with_the_cascaders_schedule_on_a_chip(tmp_path: Path) -> N
 
 @pytest.mark.usefixtures("mlia")
 def test_the_profile_of_the_page_is_read_with_its_options(tmp_path: Path) -> None:
-    page = (ROOT / "docs" / "mlia.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "tools.md").read_text(encoding="utf-8")
     text = re.search(r"<!-- file: board.toml -->\n```toml\n(.*?)^```", page, re.DOTALL | re.MULTILINE)
     assert text
     (tmp_path / "board.toml").write_text(text[1], encoding="utf-8")

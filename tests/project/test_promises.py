@@ -12,7 +12,8 @@ ROOT = Path(__file__).parents[2]
 
 
 def rows() -> list[list[str]]:
-    lines = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8").splitlines()
+    text = (ROOT / "docs" / "promises.md").read_text(encoding="utf-8")
+    lines = text.partition("\n## ")[0].splitlines()
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines if line.startswith("| ")][2:]
 
 

@@ -136,7 +136,7 @@ def test_the_shipped_profile_was_fitted_to_the_published_points_and_says_so() ->
 
 
 def test_the_page_shows_the_shipped_profile_and_names_every_parameter_and_column() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "calibration.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "board.md").read_text(encoding="utf-8")
     for table in fit_tables(reference_profile())[:3]:
         for line in table.markdown().splitlines():
             assert not line.startswith("|") or line in page

@@ -181,7 +181,7 @@ def test_the_accuracy_page_names_the_networks_that_bear_a_rule_and_calls_what_on
 
 
 def test_the_scorecard_page_shows_the_bars_of_today() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "scorecard.md").read_text(encoding="utf-8").splitlines()
+    page = (Path(__file__).parents[2] / "docs" / "promises.md").read_text(encoding="utf-8").splitlines()
     shown = [line.removeprefix("fvp").split() for line in page if line.startswith("fvp ")]
     today = [f"{bar.what} {share(bar.limit)} {share(bar.value)} {bar.count} {bar.verdict}".split() for bar in card().bars]
     assert shown == today, "write it anew with: npu-testbed validate all zoo:ds_cnn zoo:resnet8"

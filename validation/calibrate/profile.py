@@ -241,5 +241,5 @@ def _undecided(table: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def reference_profile() -> CalibrationProfile:
-    """The fit to the published FVP points, for the record: its values are not the defaults (docs/calibration.md says why)."""
+    """The fit to the published FVP points, for the record: its values are not the defaults (docs/board.md says why)."""
     return from_toml((resources.files("validation.calibrate") / REFERENCE).read_text(encoding="utf-8"))

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-/* Messages: docs/device.md, "The protocol". */
+/* Messages: docs/firmware.md, "The protocol". */
 enum { READ = 1, WRITE = 2, ADVANCE = 3, WAIT = 4, CLOSE = 5 };
 enum { FETCH = 16, STORE = 17, INTERRUPT = 18, DONE = 19, REFUSED = 20 };
 enum { DATA = 32, STORED = 33 };

@@ -1,6 +1,6 @@
 /* npu_device.h: an Ethos-U55 for programs on a host, behind its registers.
  *
- * The device is npu-testbed in a process of its own; this library starts it and talks to it (the protocol is in docs/device.md).
+ * The device is npu-testbed in a process of its own; this library starts it and talks to it (the protocol is in docs/firmware.md).
  * The bus is three functions: npu_device_read and npu_device_write for the register file, a callback for the interrupt line. The NPU's
  * memory is the program's own: map it to the addresses that the NPU shall see it at. POSIX only. One thread at a time for a device.
  */
