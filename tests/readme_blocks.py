@@ -1,6 +1,6 @@
-"""The measured parts of README.md: made by running what they quote, and held to what the README has.
+"""Measures what README.md quotes, and compares it with what the README has.
 
-``tox -e measured`` checks them, and the notebook of the tutorial; ``tox -e measured -- --write`` writes both anew.
+``tox -e measured`` checks it, and the notebook of the tutorial; ``tox -e measured -- --write`` writes both anew.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 import tempfile
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from statistics import geometric_mean
 
 from command_line import call
 
@@ -20,6 +21,11 @@ from validation.fvp.scores import SHARES
 
 ROOT = Path(__file__).parents[1]
 README = ROOT / "README.md"
+MEMORY = ROOT / "docs" / "memory.md"
+PICTURE = ROOT / "docs" / "frontier.svg"
+SHOWN = ("vww_mnv1_0.25_96_i8", "mobilenet_v2_1.0_224_i8", "squeezenet1.1_384_i8", "deeplabv3_mnv3_256_i8")
+"""The networks in the README's table of memory."""
+
 LAYERS_SHOWN = 1
 """Rows of the per-layer table that the README shows before it is cut."""
 
@@ -32,10 +38,18 @@ def main_line() -> str:
 
 
 def command_lines() -> list[list[str]]:
-    """The arguments of every ``npu-testbed`` command in the README's code blocks."""
-    blocks = re.findall(r"^```sh\n(.*?)^```", README.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    commands = [part.split() for block in blocks for line in block.splitlines() for part in line.split("&&")]
+    """The arguments of every ``npu-testbed`` command in the README's code blocks, sentences and tables."""
+    text = README.read_text(encoding="utf-8")
+    blocks = re.findall(r"^```sh\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
+    lines = [line for block in blocks for line in block.splitlines()] + re.findall(r"`(npu-testbed [a-z].*?)`", text)
+    commands = [part.split() for line in lines for part in line.split("&&")]
     return [words[1:] for words in commands if words and words[0].endswith("npu-testbed")]
+
+
+def table_commands() -> list[list[str]]:
+    """The arguments of the commands in the README's table of what to run, in their order."""
+    table = README.read_text(encoding="utf-8").partition("| I want to |")[2].partition("\n\n")[0]
+    return [command.split()[1:] for command in re.findall(r"`(npu-testbed .*?)`", table)]
 
 
 def _called(commands: Iterable[list[str]]) -> list[str]:
@@ -79,16 +93,23 @@ def layer_by_layer() -> str:
     return f"Layer by layer (`--no-cascade`) the network takes {found['cycles']:,} cycles in {found['arena_bytes']:,} bytes."
 
 
-def questions() -> str:
-    """Output of the three questions' commands: the ends of the frontier, our lines of the comparison, the verdicts."""
-    lines = [line for line in command_lines() if "portfolio:mnist" in line]
-    frontier, compared, _, verified = (output.splitlines() for output in _called(lines))
-    rule = next(index for index, line in enumerate(frontier) if line.startswith("---"))
-    end = frontier.index("", rule)
-    ours = next(index for index, line in enumerate(compared) if line.startswith("ours"))
-    head = next(index for index, line in enumerate(verified) if line.startswith("output"))
-    points = [*frontier[rule - 1 : rule + 2], f"... {end - rule - 3} more ...", frontier[end - 1]]
-    return _fenced([*points, "", *compared[ours : ours + 6], "", *(line for line in verified[head:] if "mended" not in line)])
+def memory() -> str:
+    """Four rows of the table in docs/memory.md, as sentences, and the means of all its rows."""
+    lines = MEMORY.read_text(encoding="utf-8").partition("| network | Vela Size: bytes / cycles |")[2].partition("\n\n")[0].splitlines()
+    rows = {cells[0]: cells[1:] for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:])}
+    assert len(rows) == 14
+    sizes = {name: int(cells[0].split(" / ")[0].replace(",", "")) for name, cells in rows.items()}
+    needed = {name: int(cells[2].split(" ")[0].replace(",", "")) for name, cells in rows.items()}
+    shares = {name: float(cells[5].partition("(")[2].rstrip(")")) for name, cells in rows.items()}
+    shown = [
+        "| network | Vela Size needs | we need, no slower than Vela Size | our cycles relative to Vela Performance, in its arena |",
+        "| --- | --: | --: | --: |",
+    ]
+    for name in SHOWN:
+        share = needed[name] / sizes[name]
+        shown.append(f"| {name} | {sizes[name]:,} bytes | {needed[name]:,} bytes ({share:.0%}) | {shares[name]:.0%} |")
+    saved = geometric_mean(needed[name] / sizes[name] for name in rows)
+    return "\n".join([*shown, f"| all {len(rows)}, geometric mean | 100% | {saved:.1%} | {geometric_mean(shares.values()):.1%} |"])
 
 
 def accuracy(card: Scorecard) -> str:
@@ -115,12 +136,12 @@ BLOCKS: dict[str, Callable[[], str]] = {
     "main": main_output,
     "layer by layer": layer_by_layer,
     "accuracy": lambda: accuracy(scorecard()),
-    "questions": questions,
+    "memory": memory,
 }
 
 
 def _pattern(name: str) -> re.Pattern[str]:
-    return re.compile(rf"(<!-- measured: {name} -->\n)((?:(?!<!--).)*)(\n<!-- end -->)", re.DOTALL)
+    return re.compile(rf"(<!-- measured: {name} -->\n)((?:(?!<!--).)*?)(\n?<!-- end -->)", re.DOTALL)
 
 
 def quoted(name: str) -> str:
@@ -128,6 +149,17 @@ def quoted(name: str) -> str:
     match = _pattern(name).search(README.read_text(encoding="utf-8"))
     assert match is not None, f"README.md has no part {name}"
     return match[2]
+
+
+def picture() -> str:
+    """The README's picture, drawn anew by the command that stands above it."""
+    (words,) = [words for words in command_lines() if "--with-vela" in words]
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "frontier.svg")
+        assert words[-1] == PICTURE.relative_to(ROOT).as_posix()
+        outcome = call(*words[:-1], path)
+        assert outcome.status == 0, outcome
+        return path.read_text(encoding="utf-8")
 
 
 def main(words: Sequence[str]) -> int:
@@ -138,11 +170,14 @@ def main(words: Sequence[str]) -> int:
         if measured != quoted(name):
             sys.stdout.write(f"README.md has as {name}\n{quoted(name)}\nand measured is\n{measured}\n")
         text = _pattern(name).sub(lambda match, measured=measured: f"{match[1]}{measured}{match[3]}", text)
+    drawn = picture()
     if list(words) == ["--write"]:
         README.write_text(text, encoding="utf-8")
+        PICTURE.write_text(drawn, encoding="utf-8")
         return 0
-    sys.stdout.write(f"{len(BLOCKS)} parts of README.md {'are measured' if text == before else 'are not all measured'} so today\n")
-    return 0 if text == before else 1
+    same = text == before and drawn == PICTURE.read_text(encoding="utf-8")
+    sys.stdout.write(f"{len(BLOCKS)} parts of README.md and its picture are {'' if same else 'not all '}as measured today\n")
+    return 0 if same else 1
 
 
 if __name__ == "__main__":
