@@ -274,24 +274,6 @@ def test_options_that_would_be_ignored_are_refused(plan: Path) -> None:
     assert "one document is printed" in refusal("check", plan, "--json", "--markdown")
 
 
-PAGE = Path(__file__).parents[2] / "docs" / "gate.md"
-
-
-def shown() -> list[tuple[str, str]]:
-    """The commands of the page and what it shows of each."""
-    blocks = re.findall(r"^```console\n\$ npu-testbed (.*?)\n(.*?)^```", PAGE.read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE)
-    assert len(blocks) == 3
-    return blocks
-
-
-@pytest.mark.parametrize("number", range(3))
-def test_the_page_shows_what_is_printed(number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "baseline.json").write_text(call("check", "zoo:tiny_residual", "--json").output)
-    command, output = shown()[number]
-    assert call(*command.split()).output == output, "put what is printed now into docs/gate.md"
-
-
 def test_a_baseline_is_written_anew_and_is_what_a_check_prints(plan: Path, tmp_path: Path) -> None:
     path, picture = tmp_path / "kept.json", tmp_path / "arena.svg"
     first = call("check", plan, "--against", path, "--update", "--sram-map", picture)
