@@ -16,7 +16,7 @@ from validation.fvp.scorecard import scorecard
 from validation.fvp.scores import worst_error
 from validation.litert.judge import litert_installed
 from validation.silicon.programs import vela_api
-from validation.silicon.records import odd_runs, runs
+from validation.silicon.records import counted_runs
 from validation.silicon.scores import READS_OFF, STEADY, counters_missed, differences, reads_off
 from validation.tables import Table, share
 from validation.vela.estimate import deviations
@@ -92,7 +92,7 @@ def silicon_promises(progress: Progress) -> list[Promise]:
     except InputError as error:
         return [Promise("silicon", counters, "0", str(error), 0, None)]
     missed, found = counters_missed(), differences()
-    promises = [_none("silicon", counters, len(missed), len(runs()) + len(odd_runs()))]
+    promises = [_none("silicon", counters, len(missed), len(counted_runs()))]
     reads = sum(abs(off) > READS_OFF for off in reads_off())
     promises.append(_none("silicon", f"runs more than {READS_OFF} AXI0 read transactions off", reads, len(reads_off())))
     for where, least, known in ((f"from {STEADY} input channels on", STEADY, ""), ("of all runs", 0, _JITTER)):

@@ -22,8 +22,14 @@ CONSTANTS_AT = 1024
 """Where biases and then weights are copied to in the arena: a multiple of 64 bytes. Not stated, and of no consequence but for the borders
 of transactions, whose counts decide for this order."""
 
-INPUT_BEHIND = 48
-"""Bytes behind a multiple of 64, and behind as many as the outputs are, at which the input lies: what the counts of transactions decide."""
+
+def input_address(inputs: int, outputs: int) -> int:
+    """Where the input lies, modulo 64 bytes: as many bytes as there are inputs and outputs.
+
+    Not published. Whether a read of 32 bytes lies across a multiple of 64 decides the count of transactions, and all 627 counts follow
+    this sum.
+    """
+    return (inputs + outputs) % 64
 
 
 @cache
@@ -65,7 +71,7 @@ def program(inputs: int, outputs: int) -> Program:
 def _program(api: Any, inputs: int, outputs: int) -> Program:
     device = api.NpuAccelerator.Ethos_U55_256
     kernel = api.NpuConv2DOperation()
-    before = (outputs + INPUT_BEHIND) % 64
+    before = input_address(inputs, outputs)
     kernel.ifm, kernel.ofm, kernel.kernel = _map(api, INPUT, inputs, before), _map(api, ARENA, outputs), api.NpuKernel(1, 1)
     kernel.padding, kernel.block_traversal = api.NpuPadding(0, 0, 0, 0), api.NpuBlockTraversal.DEPTH_FIRST
     # The search for blocks wants constants, of whatever length.

@@ -1,4 +1,4 @@
-"""The published counters: an Alif Ensemble E7 (Ethos-U55, 256 MACs), 561 fully connected kernels.
+"""The published counters: an Alif Ensemble E7 (Ethos-U55, 256 MACs), 627 fully connected kernels.
 
 Figures of the project chrli0609/SNN_Ethos_U55 (commit e213a82, eval_results/csv/only_weight_dma_and_fc_matmul).
 """
@@ -43,3 +43,14 @@ def runs() -> tuple[SiliconRun, ...]:
 def odd_runs() -> tuple[SiliconRun, ...]:
     """272 further runs, of which the counters are judged: odd multiples of 16 inputs, even ones of outputs."""
     return _read("fully_connected_odd.csv")
+
+
+@cache
+def even_runs() -> tuple[SiliconRun, ...]:
+    """66 further runs, of which the counters are judged: even multiples of 16 inputs."""
+    return _read("fully_connected_even.csv")
+
+
+def counted_runs() -> tuple[SiliconRun, ...]:
+    """All 627 runs, of which the counters are judged."""
+    return (*runs(), *odd_runs(), *even_runs())

@@ -18,7 +18,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import quick_replay
 from sim.engine.transactions import read_transactions
 from validation.silicon.programs import program
-from validation.silicon.records import ACCELERATOR, SiliconRun, odd_runs, runs
+from validation.silicon.records import ACCELERATOR, SiliconRun, counted_runs, runs
 
 APART = 128
 """Output channels between two runs whose difference counts: what is the same in both drops out, and less is lost in the jitter."""
@@ -113,20 +113,21 @@ def slopes() -> dict[int, Fraction]:
 
 
 @cache
-def reads_off() -> tuple[int, ...]:
-    """Read transactions on AXI0 of every run less silicon's: all regions and the commands are behind that port."""
+def reads_off(measured: tuple[SiliconRun, ...] | None = None) -> tuple[int, ...]:
+    """Read transactions on AXI0 of the ``measured`` runs (by default of all) less silicon's.
+
+    All regions and the commands are behind that port.
+    """
     memory = Memory("any", 0, 0, shared=False)
     system, device = MemorySystem("silicon", 1, (memory, memory), (0,) * 8, 0), accelerator(ACCELERATOR)
-    measured = (*runs(), *odd_runs())
-    return tuple(
-        read_transactions(program(run.inputs, run.outputs), device, system, DEFAULT_TIMING)[0] - run.axi0_reads for run in measured
-    )
+    counted = counted_runs() if measured is None else measured
+    return tuple(read_transactions(program(run.inputs, run.outputs), device, system, DEFAULT_TIMING)[0] - run.axi0_reads for run in counted)
 
 
 def counters_missed() -> tuple[SiliconRun, ...]:
     """Runs in which our MAC_ACTIVE or MAC_DPU_ACTIVE is not silicon's."""
     missed, device = [], accelerator(ACCELERATOR)
-    for run in (*runs(), *odd_runs()):
+    for run in counted_runs():
         (kernel,) = program(run.inputs, run.outputs).kernels
         activity = mac_activity(kernel, device)
         if (activity.active, activity.dot_products) != (run.mac_active, run.mac_dpu_active):
