@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cascader.ethosu.job.schedule import Schedule
 from npu_model.front import later
 
 if TYPE_CHECKING:
     import sim
     from cascader.ethosu.codegen import lowering
     from cascader.ethosu.job import staging
-    from cascader.ethosu.job.schedule import Schedule
     from cascader.ethosu.network import network
     from cascader.ethosu.search.task import Point, Price, Task
     from npu_model import accelerator as accelerators

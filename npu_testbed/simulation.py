@@ -77,19 +77,32 @@ def replayed(
 
 
 class VelaOptions(Struct, frozen=True):
-    """Options of Vela's own schedule, by its names; None where not given."""
+    """Options of Vela's own schedule, by its names; None where not given.
+
+    With a ``chip`` (its name) the accelerator is the chip's: the NPU that a file must be for which is compiled already.
+    """
 
     accelerator: str | None = None
     optimise: str | None = None
     arena_cache_size: int | None = None
     separate_io_regions: bool | None = None
+    chip: str | None = None
 
     @property
     def given(self) -> tuple[str, ...]:
         """The options that were given, as the command line spells them."""
-        values = {"--accelerator-config": self.accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
+        accelerator = None if self.chip is not None else self.accelerator
+        values = {"--accelerator-config": accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
         separate = ("--separate-io-regions",) if self.separate_io_regions else ()
         return (*(option for option, value in values.items() if value is not None), *separate)
+
+    def require_npu(self, name: str, device: str) -> None:
+        """InputError if the chip has another NPU than the ``device`` that the file ``name`` is for."""
+        if self.chip is not None and self.accelerator != device:
+            raise InputError(
+                f"{name} is for {device} and --chip {self.chip} has an {self.accelerator}: compile the network for that chip, or drop "
+                "--chip."
+            )
 
 
 NO_VELA_OPTIONS = VelaOptions()
@@ -219,6 +232,7 @@ def simulate_vela(
         _require_nothing_given(model.name, options)
         _require_right(model.name, network)
         device = network.programs[0].accelerator
+        options.require_npu(model.name, device)
     else:
         device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
     memory = memory_of(device, memory)

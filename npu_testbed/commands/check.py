@@ -198,16 +198,19 @@ def _replayed(arguments: argparse.Namespace, show: Progress) -> Simulation:
     from npu_testbed.compilation.compiler import DEFAULT_ACCELERATOR, CompileOptions, compile_model
     from npu_testbed.differences.sides import Side, is_scheduled, replay_side
     from npu_testbed.scheduling import DEFAULT_EFFORT, DEFAULT_OPTIMISE
+    from npu_testbed.simulation import VelaOptions
     from npu_testbed.timing import load_timing
 
     memory = memory_options(arguments)
     timing = None if arguments.timing is None else load_timing(arguments.timing)
     if is_scheduled(arguments.file):
-        given = [f"--{name.replace('_', '-')}" for name in _COMPILING if getattr(arguments, name) is not None]
+        of_chip = () if arguments.chip is None else ("accelerator_config",)
+        given = [f"--{name.replace('_', '-')}" for name in _COMPILING if name not in of_chip and getattr(arguments, name) is not None]
         given += ["--home"] if arguments.homes else []
         if given:
             raise InputError(f"{arguments.file} is scheduled already, so that {' and '.join(given)} cannot change it: leave them out.")
-        return replay_side(Side(arguments.file, memory=memory, timing=timing), show)
+        npu = VelaOptions(arguments.accelerator_config if of_chip else None, chip=arguments.chip)
+        return replay_side(Side(arguments.file, npu, memory, timing), show)
     options = CompileOptions(
         accelerator=arguments.accelerator_config or DEFAULT_ACCELERATOR,
         arena_cache_size=arguments.arena_cache_size,

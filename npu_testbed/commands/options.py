@@ -88,7 +88,9 @@ class Parser(argparse.ArgumentParser):
             for option in _CHIP_HAS:
                 if getattr(given, option[2:].replace("-", "_")) is not None:
                     raise InputError(f"{option} was given together with --chip {chip.name}, which has a memory system: drop one of them.")
-            self.set_defaults(**{name: value for name, value in chip.defaults.items() if value is not None})
+            kept = {action.dest for action in self._actions if isinstance(action, argparse._AppendAction)}  # noqa: SLF001  # no public name
+            values = {name: value for name, value in chip.defaults.items() if value is not None}
+            self.set_defaults(**{name: [value] if name in kept else value for name, value in values.items()})
 
     def error(self, message: str) -> Any:
         """Raise InputError in place of argparse's exit, so that every error leaves by one door."""

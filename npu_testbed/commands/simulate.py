@@ -168,7 +168,7 @@ def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutc
     """Replay a schedule: a file, or one that is at hand."""
     from msgspec.structs import replace
 
-    from npu_testbed.pipeline import read_schedule, simulate_schedule
+    from npu_testbed.pipeline import VelaOptions, read_schedule, simulate_schedule
     from npu_testbed.streaming import stream_of, streamed_input
     from npu_testbed.timing import load_timing
     from npu_testbed.views.arena_map import arena_map
@@ -178,7 +178,7 @@ def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutc
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:
         show(f"Reading {arguments.schedule}")
         plan = read_schedule(arguments.schedule)
-        _require_its_chip(arguments, plan.accelerator)
+        VelaOptions(getattr(arguments, "accelerator_config", None), chip=arguments.chip).require_npu("The schedule", plan.accelerator)
         timing = None if arguments.timing is None else load_timing(arguments.timing)
         simulation = simulate_schedule(plan, memory, listeners, show, arguments.engine, timing)
         return simulation, lambda: arena_map(plan, simulation.replay)
@@ -188,15 +188,6 @@ def answer_schedule(arguments: argparse.Namespace, show: Progress) -> ReplayOutc
         return outcome
     replayed = outcome.simulation
     return replace(outcome, stream=streamed_input(read_schedule(arguments.schedule), *stream, replayed.system, replayed.timing))
-
-
-def _require_its_chip(arguments: argparse.Namespace, accelerator: str) -> None:
-    """InputError for a chip whose NPU is another than the one that a schedule was made for."""
-    if arguments.chip is not None and arguments.accelerator_config != accelerator:
-        raise InputError(
-            f"--chip {arguments.chip} has an {arguments.accelerator_config} and the schedule is for {accelerator}: "
-            "schedule the network for that chip."
-        )
 
 
 def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
@@ -209,7 +200,7 @@ def answer_vela(arguments: argparse.Namespace, show: Progress) -> ReplayOutcome:
     from npu_testbed.views.program_map import program_map
 
     separate = arguments.separate_io_regions or None
-    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size, separate)
+    options = VelaOptions(arguments.accelerator_config, arguments.optimise, arguments.arena_cache_size, separate, arguments.chip)
     homes = home_options(arguments)
 
     def simulate(memory: MemoryOptions, listeners: Sequence[Listener]) -> tuple[Simulation, Callable[[], ArenaMap]]:

@@ -49,7 +49,9 @@ def replay_side(side: Side, progress: Progress = silent) -> Simulation:
     if side.options.given:
         name = Path(side.source).name
         raise InputError(f"{name} is scheduled already, so that {' and '.join(side.options.given)} cannot change it: leave them out.")
-    return simulate_schedule(read_schedule(side.source), side.memory, progress=progress, timing=side.timing)
+    plan = read_schedule(side.source)
+    side.options.require_npu(Path(side.source).name, plan.accelerator)
+    return simulate_schedule(plan, side.memory, progress=progress, timing=side.timing)
 
 
 def pair(name: str, text: str | None) -> tuple[str | None, str | None]:

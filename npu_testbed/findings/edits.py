@@ -9,6 +9,7 @@ from msgspec.structs import replace
 from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, DmaWait, Operation, Program
+from npu_model.program.check import MAX_WAIT
 from npu_testbed.simulation import Simulation
 from sim import quick_cycles
 
@@ -51,8 +52,13 @@ def _waits(operations: Sequence[Operation], change: Callable[[int, int], int], a
     later = 0
     for op in operations[at:]:
         later += isinstance(op, DmaOperation)
-        found.append(DmaWait(change(op.outstanding, later)) if isinstance(op, DmaWait) else op)
+        found.append(_wait(change(op.outstanding, later)) if isinstance(op, DmaWait) else op)
     return found
+
+
+def _wait(outstanding: int) -> DmaWait:
+    """A wait that leaves so many transfers outstanding, or the most that a command can say: it then waits for more of them."""
+    return DmaWait(min(outstanding, MAX_WAIT))
 
 
 def without_transfer(program: Program, index: int) -> Program:
@@ -64,13 +70,15 @@ def without_transfer(program: Program, index: int) -> Program:
 def with_transfers(program: Program, transfers: Sequence[DmaOperation], at: int, wait: int, name: str) -> Program:
     """The Program with transfers issued before operation ``at``, and a wait for them before operation ``wait``.
 
-    The waits behind leave as many transfers outstanding as they do now, and do not wait for the new ones.
+    Later waits leave as many transfers outstanding as they do now, and do not wait for the new ones; if a command cannot say as many,
+    they wait for more.
     """
     count = len(transfers)
     operations = _waits(program.operations, lambda outstanding, later: outstanding + (count if outstanding >= later else 0), at)
     later = sum(isinstance(op, DmaOperation) for op in operations[at:wait])
-    new = [*operations[:at], *transfers, *operations[at:wait], DmaWait(later), *operations[wait:]]
-    *added, last = encode_operations((*transfers, DmaWait(later)))[1]
+    own = _wait(later)
+    new = [*operations[:at], *transfers, *operations[at:wait], own, *operations[wait:]]
+    *added, last = encode_operations((*transfers, own))[1]
     words = [*program.words[:at], *added, *program.words[at:wait], last, *program.words[wait:]]
     names = program.names and (*program.names[:at], *[name] * count, *program.names[at:wait], name, *program.names[wait:])
     return replace(program, operations=tuple(new), words=tuple(words), names=names)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
+
+from npu_model.errors import InputError
+from npu_testbed.endings import say
 from npu_testbed.findings.bricks import bricks
 from npu_testbed.findings.finding import Finding, largest, with_needs
 from npu_testbed.findings.memories import memories
@@ -10,7 +14,9 @@ from npu_testbed.findings.weights import weights
 from npu_testbed.progress import Progress, silent
 from npu_testbed.simulation import Simulation
 
-KINDS = (moves, weights, memories, bricks)
+Kind = Callable[[Simulation], Iterator[Finding]]
+
+KINDS: tuple[Kind, ...] = (moves, weights, memories, bricks)
 """Each asks one kind of question of a replay, with replays of its own; some dozen together."""
 
 
@@ -20,5 +26,15 @@ def findings(simulation: Simulation, progress: Progress = silent, budget: int | 
     A change that needs more SRAM than was planned says how much, and how far that is beyond a ``budget`` (bytes).
     """
     progress(f"Asking what would make {simulation.model} faster")
-    found = largest(found for kind in KINDS for found in kind(simulation))
+    found = largest(found for kind in KINDS for found in _of(kind, simulation))
     return tuple(with_needs(one, simulation.planned_bytes, budget) for one in found)
+
+
+def _of(kind: Kind, simulation: Simulation) -> list[Finding]:
+    """The findings of one kind; none, with a note, if a question of this kind cannot be asked: the answer does not depend on it."""
+    try:
+        return list(kind(simulation))
+    except Exception as error:  # noqa: BLE001  # advice that fails must not end a command that has its answer
+        reason = str(error) if isinstance(error, InputError) else f"a mistake in npu-testbed ({type(error).__name__})"
+        say("note", f"advice on {kind.__name__} is left out: {reason}")
+        return []

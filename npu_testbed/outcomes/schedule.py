@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
+from cascader.ethosu.striped.choice import StripedPoint
 from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
@@ -30,7 +31,6 @@ from npu_testbed.views.sram_map import sram_map_svg
 from validation.layout import filled
 
 if TYPE_CHECKING:
-    from cascader.ethosu.striped.choice import StripedPoint
     from npu_testbed.reports import stripe_plans
 else:
     stripe_plans = later("npu_testbed.reports.stripe_plans")  # most schedules are of rows

@@ -111,6 +111,31 @@ def test_a_schedule_is_not_replayed_on_a_chip_with_another_npu(tmp_path: Path) -
     assert call("simulate", "schedule", tmp_path / "made.json", "--chip", "alif-e7-he").status == 0
 
 
+@pytest.fixture(scope="module")
+def own_chip(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("chip")
+    (folder / "own.ini").write_text(INI)
+    (folder / "own.toml").write_text(OWN)
+    return folder / "own.toml"
+
+
+@pytest.mark.parametrize("name", [*chip_names(), "own"])
+def test_a_chip_compiles_and_only_files_of_its_npu_are_held_to_it(name: str, own_chip: Path, tmp_path: Path) -> None:
+    chip = own_chip if name == "own" else name
+    other = next(one for one in chip_names() if load_chip(one).accelerator != load_chip(str(chip)).accelerator)
+    compiled = tmp_path / "tiny_conv_vela.tflite"
+    assert call("compile", MODEL, "--chip", chip, "--output-dir", tmp_path).status == 0
+    assert call("schedule", MODEL, "--no-cascade", "--chip", chip, "-o", tmp_path / "made.json").status == 0
+    for file in (compiled, tmp_path / "made.json"):
+        mine, given = call("check", file, "--chip", chip, "--json"), call("check", file, "--chip", chip, "--max-cycles", 1)
+        assert (mine.status, given.status) == (0, 1)
+        assert load_chip(str(chip)).accelerator in mine.output
+        assert f"--chip {other} has an {load_chip(other).accelerator}" in refusal("check", file, "--chip", other, "--json")
+        assert "cannot change it" in refusal("check", file, "--accelerator-config", "ethos-u55-128", "--json")
+    assert call("simulate", "vela", compiled, "--chip", chip).status == 0
+    assert f"--chip {other} has an" in refusal("simulate", "vela", compiled, "--chip", other)
+
+
 GOOD = {"title": "t", "accelerator": "ethos-u55-32", "system_config": "S", "source": "s", "unknown": "u"}
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
 import pytest
@@ -16,12 +16,13 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, legalised, named_network
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, Layout, Program
 from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.findings import Finding, findings
+from npu_testbed.findings import Finding, find, findings
 from npu_testbed.findings.bricks import bricks
 from npu_testbed.findings.edits import with_transfers, without, without_transfer
 from npu_testbed.findings.finding import LEAST, MOST, largest
@@ -214,6 +215,34 @@ def test_waits_ask_the_same_of_the_other_transfers() -> None:
     assert [op for op in more.operations if isinstance(op, (DmaOperation, DmaWait))] == [a, c, b, DmaWait(2), DmaWait(1), DmaWait(0)]
     assert without_transfer(more, 1).operations[:4] == (a, kernel, b, DmaWait(1))
     assert len(without(base, {0, 3}).words) == len(base.words) - 2
+
+
+@pytest.mark.parametrize("between", [1, 14, 15, 16, 40])
+def test_a_copy_ahead_of_many_transfers_waits_for_as_many_as_a_command_can_say(between: int) -> None:
+    shape = Shape3D(4, 4, 16)
+    kernel = conv(shape, shape)
+    base = program(kernel, *[copy(64)] * between, kernel, DmaWait(15), kernel)
+    more = with_transfers(base, [copy(256)], 1, 1 + between, "")
+    assert [op.outstanding for op in more.operations if isinstance(op, DmaWait)] == [min(between, 15), 15]
+    kept = [op for op in more.operations if isinstance(op, (KernelOperation, DmaOperation))]
+    assert kept == [kernel, copy(256), *[copy(64)] * between, kernel, kernel]
+
+
+@pytest.mark.parametrize("error", [InputError("Operation 3 is wrong: mend it."), ZeroDivisionError(), IndexError("of a list")])
+def test_advice_that_fails_is_left_out_with_a_note(
+    error: Exception, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails(_simulation: Simulation) -> Iterator[Finding]:
+        yield Finding("fails", "", "", 1 << 40, 0, 1.0, 0)
+        raise error
+
+    simulation = flash_bound()
+    kept = findings(simulation)
+    monkeypatch.setattr(find, "KINDS", (fails, *find.KINDS))
+    assert findings(simulation) == kept
+    (note,) = capsys.readouterr().err.splitlines()
+    assert note.startswith("npu-testbed: note: advice on fails is left out: ")
+    assert ("Operation 3" if isinstance(error, InputError) else type(error).__name__) in note
 
 
 def test_a_slow_flash_is_worth_a_faster_one_and_an_ideal_one_is_not() -> None:

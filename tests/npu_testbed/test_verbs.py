@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import pydoc
 import subprocess
 import sys
 from pathlib import Path
@@ -14,6 +15,7 @@ from command_line import call
 import npu_testbed
 from npu_testbed import verbs
 from npu_testbed.cli import build_parser
+from npu_testbed.outcomes import Outcome
 
 MODEL = "zoo:tiny_conv"
 FOR_PROCESSES = {"device files", "device serve"}
@@ -44,7 +46,7 @@ def test_every_command_is_a_verb() -> None:
     first = {words: words.split()[0] for words in commands(build_parser())}
     named = {first[words] if first[words] in grouped else words.replace(" ", "_") for words in first}
     assert named - {words.replace(" ", "_") for words in FOR_PROCESSES} <= {*npu_testbed.__all__}
-    for name in npu_testbed.__all__:
+    for name in set(npu_testbed.__all__) - {"VERSION"}:
         assert getattr(npu_testbed, name) is not None
 
 
@@ -155,3 +157,12 @@ def test_a_module_that_tvm_saved_is_refused_with_what_to_give(tmp_path: Path) ->
     assert outcome.status == 2
     assert "'module.json' is a module that TVM has saved as JSON" in outcome.errors
     assert "give the function that makes them, as GRAPH.py:FUNCTION." in outcome.errors
+
+
+def test_help_of_every_name_and_of_every_outcome_is_printed() -> None:
+    text = pydoc.plain(pydoc.render_doc(npu_testbed))
+    assert "arena_bytes" in text
+    for name in set(npu_testbed.__all__) - {"VERSION"}:
+        assert name in pydoc.plain(pydoc.render_doc(getattr(npu_testbed, name)))
+    for kind in Outcome.__subclasses__():
+        assert kind.__name__ in pydoc.plain(pydoc.render_doc(kind))
