@@ -9,6 +9,9 @@ from pathlib import Path
 import portfolio_page
 import pytest
 
+from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures
+from validation.portfolio import NETWORKS
+
 ROOT = Path(__file__).parents[2]
 MEASURED = ("memory.md", "performance.md", "portfolio.md", "tensorir.md")
 """Pages with figures that neither `tox` nor an environment of it measures again."""
@@ -29,12 +32,30 @@ def test_a_page_of_figures_says_of_when_they_are(name: str) -> None:
     assert shown.stdout.strip() == found[1]
 
 
-def test_sections_of_the_portfolio_take_the_places_of_those_that_the_page_has() -> None:
-    old = portfolio_page.PAGE.read_text(encoding="utf-8")
-    device = portfolio_page.CONFIGURATIONS[1]
-    new = portfolio_page.with_new(old, f"# Portfolio\n\n## {device}, elsewhere\n\nIts table.\n", "2000-01-01, commit 0123456")
-    assert new.startswith("# Portfolio\n\nFigures of 2000-01-01, commit 0123456.\n")
-    assert f"\n\n## {device}, elsewhere\n\nIts table.\n\n## " in new
-    before, after = portfolio_page.sections(old), portfolio_page.sections(new)
-    assert list(before) == list(after) == ["", *portfolio_page.CONFIGURATIONS, "What"]
-    assert {name for name in before if before[name] != after[name]} == {"", device}
+def test_the_portfolio_page_has_the_totals_of_its_table() -> None:
+    page = portfolio_page.PAGE.read_text(encoding="utf-8")
+    assert portfolio_page.with_totals(page, portfolio_page.rows()) == page
+
+
+def test_the_table_has_every_network_of_the_portfolio_once_and_vela_is_ahead_nowhere() -> None:
+    rows = portfolio_page.rows()
+    assert tuple(rows[0]) == portfolio_page.COLUMNS
+    named = [row["network"] for row in rows]
+    assert len(set(named)) == len(named)
+    assert set(named) <= {one.name for one in NETWORKS}
+    compared = [row for row in rows if row["vela_size_bytes"]]
+    assert [row["network"] for row in compared if int(row["our_bytes"]) > int(row["vela_size_bytes"])] == []
+    assert {row["verified"] for row in rows} == {"exact", "differs, as named"}
+
+
+def test_a_report_is_written_as_the_table_has_it() -> None:
+    size, own = BytesAndCycles(2000, 30), BytesAndCycles(1000, 20)
+    finding = Examined(
+        *("some", "a group", "ethos-u55-128", "memories"),
+        vela=VelaFigures(size, "C++", size, "C++", ("one core: no",)),
+        ours=Ours(own, own, own, own),
+        check=Check.EXACT,
+    )
+    header, row = portfolio_page.table(Report((finding,))).decode().splitlines()
+    assert header == ",".join(portfolio_page.COLUMNS)
+    assert row == "ethos-u55-128,a group,some,2000,30,2000,30,1000,20,20,exact,one core: no"
