@@ -6,7 +6,6 @@ import json
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
 
 from msgspec import Struct, to_builtins
 from msgspec.structs import force_setattr, replace
@@ -15,6 +14,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_testbed.configs import configuration_file, load_arena_cache_size, load_memory_system, load_timing_adapter
+from npu_testbed.documents.surroundings import MemorySystemEntry
 from npu_testbed.settings import Setting, with_setting
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
@@ -97,6 +97,6 @@ def memory_system_sha256(system: MemorySystem) -> str:
     return sha256(json.dumps(to_builtins(system, enc_hook=plain), sort_keys=True).encode()).hexdigest()
 
 
-def memory_system_json(system: MemorySystem) -> dict[str, Any]:
+def memory_system_json(system: MemorySystem) -> MemorySystemEntry:
     """A memory system as reports name it: its name, the digest of its values, and its clock."""
-    return {"name": system.name, "sha256": memory_system_sha256(system), "clock_hz": system.clock_hz}
+    return MemorySystemEntry(system.name, memory_system_sha256(system), system.clock_hz)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from enum import Enum
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -26,7 +26,7 @@ def load_timing(path: str | Path | None) -> TimingParameters:
     return profile.timing_from_toml(reading.read_configuration(path, "Calibration profile"))
 
 
-def timing_json(timing: TimingParameters) -> dict[str, Any]:
+def timing_json(timing: TimingParameters) -> dict[str, int | bool | str]:
     """The parameters that differ from the model's, as a profile has them: none for the model itself."""
     values = {name: getattr(timing, name) for name in timing.changed()}
     plain = {name: value.value if isinstance(value, Enum) else value for name, value in values.items()}

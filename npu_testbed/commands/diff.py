@@ -20,6 +20,7 @@ from npu_testbed.commands.printing import Printed
 if TYPE_CHECKING:
     from npu_model.timing import TimingParameters
     from npu_testbed.differences.sides import Side
+    from npu_testbed.documents import Document
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
 
@@ -105,6 +106,8 @@ def _timing(profile: str | None) -> TimingParameters | None:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay both sides."""
+    from msgspec import UNSET
+
     from npu_testbed.differences.difference_tables import SHOWN, diff_json, diff_text
     from npu_testbed.differences.sides import replay_side
     from npu_testbed.energy import energy, energy_json, energy_text, load_energy_table
@@ -117,8 +120,8 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     before, after = replay_side(first, show), replay_side(second, show)
     energies = None if table is None else (table.name, energy(before.replay, table), energy(after.replay, table))
 
-    def document() -> dict[str, Any]:
-        return diff_json(before, after) | ({} if energies is None else {"energy": energy_json(*energies)})
+    def document() -> Document:
+        return diff_json(before, after, UNSET if energies is None else energy_json(*energies))
 
     def text() -> str:
         sections = [diff_text(before, after, None if arguments.all else SHOWN)]

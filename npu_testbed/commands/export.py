@@ -77,6 +77,7 @@ def add(commands: Any) -> None:
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Write the files."""
     from npu_model.printable import printable
+    from npu_testbed.documents.export import ExportDocument
     from npu_testbed.endings import say
     from npu_testbed.files import require_writable
     from npu_testbed.outcomes import PlainOutcome
@@ -99,6 +100,6 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     return PlainOutcome(
         "export",
         files,
-        lambda: {"source": arguments.file, "format": arguments.format, "files": sizes},
+        lambda: ExportDocument(arguments.file, arguments.format, sizes),
         lambda: "\n".join(f"{printable(path)}: {size:,} bytes" for path, size in sizes.items()),
     )

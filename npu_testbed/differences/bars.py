@@ -13,13 +13,14 @@ from msgspec import Struct
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_testbed.differences.difference_tables import side_json
-from npu_testbed.json_schemas import schema_version
+from npu_testbed.documents.differences import BarEntry, CheckDocument, LayerCyclesEntry
+from npu_testbed.documents.published import constant
 from npu_testbed.reports.ends import ends_json, outside_bytes
 from npu_testbed.simulation import Simulation
 from sim.views.layers import layers
 from validation.reading import read_text
 
-COMMAND = "check"
+COMMAND, _SCHEMA = constant(CheckDocument, "command"), constant(CheckDocument, "schema")
 
 _FIRST = 1
 """Version of baselines that do not say what lives outside the arena: they are read, and no home is compared."""
@@ -70,9 +71,9 @@ def read_baseline(path: str) -> Baseline:
         raise InputError(f"Baseline {path!r} is no JSON document: make it anew with `npu-testbed check --json`.") from None
     if not isinstance(document, dict) or document.get("command") != COMMAND:
         raise InputError(f"Baseline {path!r} was not printed by `npu-testbed check --json`: make it so.")
-    if document.get("schema") not in (_FIRST, schema_version(COMMAND)):
+    if document.get("schema") not in (_FIRST, _SCHEMA):
         raise InputError(
-            f"Baseline {path!r} has schema {shown(document.get('schema'))}: {schema_version(COMMAND)} is read; "
+            f"Baseline {path!r} has schema {shown(document.get('schema'))}: {_SCHEMA} is read; "
             "make it anew with `npu-testbed check --json`."
         )
     subject = _field(document, "subject", dict, path)
@@ -110,14 +111,14 @@ def earlier_baseline(path: str) -> Baseline | None:
 def require_comparable(baseline: Baseline, simulation: Simulation, path: str) -> None:
     """InputError unless both are of one accelerator, memory system and timing: else a difference would say nothing of the schedule."""
     now = side_json(simulation)
-    if baseline.accelerator != now["accelerator"]:
+    if baseline.accelerator != now.accelerator:
         raise InputError(
-            f"Baseline {Path(path).name!r} is for {shown(baseline.accelerator)} and the schedule for {now['accelerator']}: "
+            f"Baseline {Path(path).name!r} is for {shown(baseline.accelerator)} and the schedule for {now.accelerator}: "
             "give a baseline of the same accelerator."
         )
-    if baseline.memory_sha256 != now["memory_system"]["sha256"]:
+    if baseline.memory_sha256 != now.memory_system.sha256:
         raise InputError(
-            f"Baseline {Path(path).name!r} is for another memory system than {now['memory_system']['name']}: "
+            f"Baseline {Path(path).name!r} is for another memory system than {now.memory_system.name}: "
             "give a baseline of the same, or the options that it was made with."
         )
     outside = outside_bytes(simulation.network)
@@ -126,7 +127,7 @@ def require_comparable(baseline: Baseline, simulation: Simulation, path: str) ->
             f"Baseline {Path(path).name!r} has {baseline.outside_bytes} bytes outside the arena and the schedule {outside}: "
             "give a baseline of the same homes."
         )
-    if baseline.timing != now["timing"]:
+    if baseline.timing != now.timing:
         raise InputError(f"Baseline {Path(path).name!r} is for another timing of the NPU: give one of a schedule with the same profile.")
 
 
@@ -156,12 +157,12 @@ def layer_cycles(simulation: Simulation) -> list[tuple[str, int]]:
     return list(found.items())
 
 
-def check_json(simulation: Simulation, found: Sequence[Bar]) -> dict[str, Any]:
+def check_json(simulation: Simulation, found: Sequence[Bar]) -> CheckDocument:
     """The document that is printed, and read as a baseline by another check."""
-    return {
-        "subject": side_json(simulation),
-        "ends": ends_json(simulation.network, simulation.system),
-        "layers": [{"layer": name, "cycles": cycles} for name, cycles in layer_cycles(simulation)],
-        "bars": [{"what": bar.what, "value": bar.value, "limit": bar.limit, "source": bar.source, "met": bar.is_met} for bar in found],
-        "passed": all(bar.is_met for bar in found),
-    }
+    return CheckDocument(
+        subject=side_json(simulation),
+        ends=ends_json(simulation.network, simulation.system),
+        layers=tuple(LayerCyclesEntry(name, cycles) for name, cycles in layer_cycles(simulation)),
+        bars=tuple(BarEntry(bar.what, bar.value, bar.limit, bar.source, bar.is_met) for bar in found),
+        passed=all(bar.is_met for bar in found),
+    )

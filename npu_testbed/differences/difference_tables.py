@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import UNSET, UnsetType
 
 from npu_model.printable import printable
 from npu_testbed.differences.layers import Moved, beside
+from npu_testbed.documents.differences import DiffDocument, EnergyRatioEntry, MovedEntry, SideEntry
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.reports.tables import all_shortened
 from npu_testbed.simulation import Simulation
@@ -92,32 +94,28 @@ def diff_text(before: Simulation, after: Simulation, shown: int | None = SHOWN) 
     return "\n\n".join(sections)
 
 
-def side_json(side: Simulation) -> dict[str, Any]:
-    """A side and its totals, as values that JSON can hold."""
-    return {
-        "model": side.model,
-        "planner": side.planner,
-        "accelerator": side.device.name,
-        "memory_system": memory_system_json(side.system),
-        "timing": timing_json(side.timing),
-        "cycles": side.replay.cycles,
-        "arena_bytes": side.planned_bytes,
-    }
+def side_json(side: Simulation) -> SideEntry:
+    """A side and its totals, as a document has them."""
+    return SideEntry(
+        model=side.model,
+        planner=side.planner,
+        accelerator=side.device.name,
+        memory_system=memory_system_json(side.system),
+        timing=timing_json(side.timing),
+        cycles=side.replay.cycles,
+        arena_bytes=side.planned_bytes,
+    )
 
 
-def moved_json(moved: Sequence[Moved]) -> list[dict[str, Any]]:
-    """The layers that are different; null where a side has not the layer."""
-    return [
-        {
-            "layer": one.label,
-            "cycles_before": one.before.cycles if one.before else None,
-            "cycles_after": one.after.cycles if one.after else None,
-            "changes": list(one.changes),
-        }
-        for one in moved
-    ]
+def _moved(one: Moved) -> MovedEntry:
+    return MovedEntry(
+        layer=one.label,
+        cycles_before=one.before.cycles if one.before else None,
+        cycles_after=one.after.cycles if one.after else None,
+        changes=tuple(one.changes),
+    )
 
 
-def diff_json(before: Simulation, after: Simulation) -> dict[str, Any]:
+def diff_json(before: Simulation, after: Simulation, energy: EnergyRatioEntry | UnsetType = UNSET) -> DiffDocument:
     """Both sides, and every layer that is different."""
-    return {"before": side_json(before), "after": side_json(after), "moved": moved_json(moved_layers(before, after))}
+    return DiffDocument(side_json(before), side_json(after), tuple(map(_moved, moved_layers(before, after))), energy)

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from npu_model.printable import printable
+from npu_testbed.documents.differences import EnergyRatioEntry, EnergySharesEntry
 from npu_testbed.energy.ratio import Energy, energy_ratio
 from npu_testbed.energy.table import ILLUSTRATIVE
 from validation.layout import filled, grid
@@ -34,10 +33,7 @@ def energy_text(table: str, before: Energy, after: Energy) -> str:
     return f"{grid(headers, rows, (True, False, False, False))}\n{filled(caveat(table))}"
 
 
-def energy_json(table: str, before: Energy, after: Energy) -> dict[str, Any]:
+def energy_json(table: str, before: Energy, after: Energy) -> EnergyRatioEntry:
     """The same as values that JSON can hold."""
-    return {
-        "table": table,
-        "energy_ratio": energy_ratio(after, before),
-        "parts": [{"part": part, "share_before": before.share(part), "share_after": after.share(part)} for part in _parts(before, after)],
-    }
+    parts = tuple(EnergySharesEntry(part, before.share(part), after.share(part)) for part in _parts(before, after))
+    return EnergyRatioEntry(table, energy_ratio(after, before), parts)

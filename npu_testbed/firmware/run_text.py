@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
+from npu_testbed.documents.firmware import DeviceRunDocument, NpuRunEntry
 from npu_testbed.firmware.run import FirmwareRun
 
 
-def run_json(result: FirmwareRun) -> dict[str, Any]:
-    """The facts of the document."""
-    return {
-        "chip": result.chip,
-        "core_cycles": result.core_cycles,
-        "exit_code": result.exit_code,
-        "npu_runs": [{"npu": one.npu, "start": one.start, "cycles": one.cycles, "ending": one.ending} for one in result.npu_runs],
-        "output": result.text,
-        "passed": result.passed,
-        "stopped": result.stopped,
-    }
+def run_json(result: FirmwareRun) -> DeviceRunDocument:
+    """The document of a run."""
+    return DeviceRunDocument(
+        chip=result.chip,
+        core_cycles=result.core_cycles,
+        exit_code=result.exit_code,
+        npu_runs=tuple(NpuRunEntry(one.npu, one.start, one.cycles, one.ending) for one in result.npu_runs),
+        output=result.text,
+        passed=result.passed,
+        stopped=result.stopped,
+    )
 
 
 def run_text(result: FirmwareRun) -> str:

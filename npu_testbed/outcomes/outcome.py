@@ -8,9 +8,10 @@ from collections.abc import Callable
 from html import escape
 from typing import Any, ClassVar
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 
 from npu_testbed import VERSION
+from npu_testbed.documents import Document
 from npu_testbed.json_schemas import schema_version
 
 
@@ -26,8 +27,8 @@ class Outcome(Struct, frozen=True):
         """The command, as the document names it, such as ``simulate vela``."""
 
     @abstractmethod
-    def document(self) -> dict[str, Any]:
-        """The facts of the document, without the lines that every document has."""
+    def document(self) -> Document | dict[str, Any]:
+        """The document of the command, with its facts."""
 
     @abstractmethod
     def text(self) -> str:
@@ -39,12 +40,16 @@ class Outcome(Struct, frozen=True):
         return 0
 
     def to_dict(self) -> dict[str, Any]:
-        """The one document of the command, as ``--json`` prints it, with its schema's version (:mod:`npu_testbed.json_schemas`)."""
-        return self.document() | {"schema": schema_version(self.command), "command": self.command, "version": VERSION}
+        """The document as ``--json`` prints it, as dictionaries and lists."""
+        found: dict[str, Any] = json.loads(self.to_json())
+        return found
 
     def to_json(self) -> str:
         """The document as text, with a new line at its end."""
-        return json.dumps(self.to_dict(), indent=1, sort_keys=True) + "\n"
+        document = self.document()
+        if not isinstance(document, Document):
+            document |= {"schema": schema_version(self.command), "command": self.command, "version": VERSION}
+        return json.dumps(to_builtins(document), indent=1, sort_keys=True) + "\n"
 
     def __str__(self) -> str:
         return self.text()
@@ -59,7 +64,7 @@ class PlainOutcome(Outcome, frozen=True):
 
     name: str
     value: Any
-    facts: Callable[[], dict[str, Any]]
+    facts: Callable[[], Document | dict[str, Any]]
     words: Callable[[], str]
     passed: bool = True
 
@@ -73,7 +78,7 @@ class PlainOutcome(Outcome, frozen=True):
         """1 unless the value passes."""
         return 0 if self.passed else 1
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> Document | dict[str, Any]:
         """The facts of the document."""
         return self.facts()
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cascader.ethosu.codegen.lowering import lower
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.export.regions import home_sizes
 from npu_model.memory.system import MemorySystem
+from npu_testbed.documents.surroundings import EndsEntry, HomeEntry
 
 if TYPE_CHECKING:
     from npu_testbed.frontiers import Frontier
@@ -47,7 +48,7 @@ def ends_text(network: CompiledNetwork, system: MemorySystem | None, arena: int)
     return f"{whole}; outside the arena are {places}: {arena:,} bytes without these, {arena + outside_bytes(network):,} with them"
 
 
-def ends_json(network: CompiledNetwork, system: MemorySystem | None) -> dict[str, Any]:
+def ends_json(network: CompiledNetwork, system: MemorySystem | None) -> EndsEntry:
     """The bytes of inputs and outputs, those outside the arena, and the regions in which they are."""
-    homes = [{"region": region, "port": _port(system, region), "bytes": size} for region, size in home_sizes(network).items()]
-    return {"io_bytes": io_bytes(network), "outside_bytes": outside_bytes(network), "homes": homes}
+    homes = tuple(HomeEntry(region, _port(system, region), size) for region, size in home_sizes(network).items())
+    return EndsEntry(io_bytes(network), outside_bytes(network), homes)

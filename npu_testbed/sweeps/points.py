@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import product
 from typing import Any
 
-from msgspec import Struct
+from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from cascader.ethosu.network.wanted_homes import wanted_home
@@ -49,7 +49,7 @@ class SweepPoint(Struct, frozen=True):
             "model": self.model.name,
             "model_sha256": self.model.sha256,
             "accelerator": self.accelerator,
-            "memory_system": memory_system_json(self.system),
+            "memory_system": to_builtins(memory_system_json(self.system)),
             "settings": dict(self.settings),
             "budget_bytes": self.budget,
             "optimise": self.optimise,

@@ -66,9 +66,9 @@ def test_nothing_but_ratios_and_shares_is_said() -> None:
     assert "pJ" not in said
     table = load_energy_table("illustrative")
     found = energy_json("t", energy(resnet8("Size"), table), energy(resnet8("Performance"), table))
-    assert found["energy_ratio"] == ratio(table)
-    assert sum(part["share_before"] for part in found["parts"]) == pytest.approx(1)
-    assert sum(part["share_after"] for part in found["parts"]) == pytest.approx(1)
+    assert found.energy_ratio == ratio(table)
+    assert sum(part.share_before for part in found.parts) == pytest.approx(1)
+    assert sum(part.share_after for part in found.parts) == pytest.approx(1)
 
 
 def test_compare_weighs_each_of_its_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,0 +1,18 @@
+"""The document of ``export``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from npu_testbed.documents.document import STRUCTURE, Document
+from npu_testbed.documents.units import Files
+
+
+class ExportDocument(Document, frozen=True):
+    """The files that a schedule was written to."""
+
+    source: str
+    format: str
+    files: Files
+    command: Literal["export"] = "export"
+    schema: Annotated[Literal[1], STRUCTURE] = 1

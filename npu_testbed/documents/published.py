@@ -1,0 +1,67 @@
+"""JSON Schemas (2020-12) of the documents, made from their Structs whenever one is asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from typing import Any
+
+from msgspec.json import schema_components
+from msgspec.structs import fields
+
+from npu_testbed.documents.document import Document
+
+
+def constant(kind: type[Document], key: str) -> Any:
+    """The only value that ``command`` or ``schema`` has in a kind of document."""
+    return next(field.default for field in fields(kind) if field.name == key)
+
+
+@cache
+def _kinds() -> dict[str, type[Document]]:
+    """The kinds of documents by command."""
+    for module in iter_modules([str(Path(__file__).parent)], "npu_testbed.documents."):
+        import_module(module.name)
+    return {constant(kind, "command"): kind for kind in Document.__subclasses__()}
+
+
+def schema_version(command: str) -> int:
+    """The version that a command's documents carry as ``schema``; KeyError if it has none."""
+    version: int = constant(_kinds()[command], "schema")
+    return version
+
+
+def schema_names() -> tuple[str, ...]:
+    """The commands whose documents have a schema."""
+    return tuple(sorted(_kinds()))
+
+
+def json_schema(command: str) -> dict[str, Any]:
+    """The JSON Schema of a command's document, such as "simulate vela"; KeyError if it has none."""
+    (whole,), parts = schema_components([_kinds()[command]], ref_template="{name}")
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": f"npu-testbed {command} --json"}
+    return head | _written_out(whole, parts)
+
+
+def _written_out(node: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
+    """A node of msgspec's schema with every part in its place, without the names and docstrings of Structs."""
+    found = {key: value for key, value in node.items() if key not in ("$ref", "default", "anyOf", "enum")}
+    if "$ref" in node:
+        part = parts[node["$ref"]]
+        found = {key: value for key, value in part.items() if key not in ("title", "description")} | found
+    if "properties" in found:
+        # A key with a default other than UNSET is always there.
+        found["required"] = sorted({*found["required"], *(key for key, one in found["properties"].items() if "default" in one)})
+        found["properties"] = {key: _written_out(one, parts) for key, one in found["properties"].items()}
+    for inner in ("items", "additionalProperties"):
+        if isinstance(found.get(inner), dict):
+            found[inner] = _written_out(found[inner], parts)
+    if "enum" in node:
+        found |= {"const": node["enum"][0]} if len(node["enum"]) == 1 else {"enum": node["enum"]}
+    if "anyOf" in node:
+        options = [_written_out(one, parts) for one in node["anyOf"]]
+        found |= {key: value for one in options for key, value in one.items()} | {"type": [one["type"] for one in options]}
+    return found

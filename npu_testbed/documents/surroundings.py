@@ -1,0 +1,35 @@
+"""Parts that say what a network runs on: its memory system, and the homes of its inputs and outputs."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from npu_testbed.documents.document import Entry, meaning
+from npu_testbed.documents.units import Bytes, OutsideBytes
+
+
+class MemorySystemEntry(Entry, frozen=True):
+    """A memory system by its name, its clock and the digest of its values."""
+
+    name: str
+    sha256: Annotated[str, meaning("SHA-256 in hexadecimal.")]
+    clock_hz: Annotated[int, meaning("NPU clock in Hz.")]
+
+
+class HomeEntry(Entry, frozen=True):
+    """A region outside the arena."""
+
+    region: Annotated[int, meaning("Base pointer, 3 to 7.")]
+    port: Annotated[int, meaning("AXI port, 0 or 1.")]
+    bytes: Bytes
+
+
+class EndsEntry(Entry, frozen=True):
+    """Inputs and outputs of a network, and the regions outside the arena."""
+
+    io_bytes: Annotated[int, meaning("Bytes of inputs and outputs, wherever they live.")]
+    outside_bytes: OutsideBytes
+    homes: tuple[HomeEntry, ...]
+
+
+NetworkEnds = Annotated[EndsEntry, meaning("Inputs and outputs of the network, and what lives outside the arena.")]
