@@ -89,3 +89,16 @@ def _program(api: Any, inputs: int, outputs: int) -> Program:
         Region(INPUT, RegionRole.UNUSED, before + inputs),
     )
     return Program(ACCELERATOR, operations, words, regions)
+
+
+@cache
+def multiplication(elements: int) -> Program:
+    """One multiplication of two maps of ``elements`` int8 values, all in the arena; InputError if Vela's API is not installed."""
+    with redirect_stdout(StringIO()):
+        api = vela_api()
+        device = api.NpuAccelerator.Ethos_U55_256
+        kernel = api.NpuElementWiseOperation(api.NpuElementWiseOp.MUL)
+        kernel.ifm, kernel.ifm2, kernel.ofm = (_map(api, ARENA, elements, 1024 * number) for number in range(3))
+        kernel.block_config = api.npu_find_block_configs(kernel, device)[-1]
+        operations, words = decode_words(tuple(api.npu_generate_register_command_stream([kernel], device)))
+    return Program(ACCELERATOR, operations, words, (Region(ARENA, RegionRole.ARENA, 2048 + elements),))

@@ -54,3 +54,10 @@ def even_runs() -> tuple[SiliconRun, ...]:
 def counted_runs() -> tuple[SiliconRun, ...]:
     """All 627 runs, of which the counters are judged."""
     return (*runs(), *odd_runs(), *even_runs())
+
+
+@cache
+def elementwise_runs() -> tuple[tuple[int, float], ...]:
+    """Elements of a multiplication of two maps (int8), and the mean cycles of nine runs of it."""
+    text = resources.files("validation.silicon").joinpath("elementwise_mul.csv").read_text(encoding="utf-8")
+    return tuple((int(elements), float(cycles)) for elements, cycles, _ in list(csv.reader(text.splitlines()))[1:])

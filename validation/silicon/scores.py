@@ -6,7 +6,7 @@ from fractions import Fraction
 from functools import cache
 from itertools import combinations, groupby
 from operator import attrgetter
-from statistics import NormalDist, median
+from statistics import NormalDist, linear_regression, median
 
 from msgspec import Struct
 
@@ -17,8 +17,8 @@ from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim import quick_replay
 from sim.engine.transactions import read_transactions
-from validation.silicon.programs import program
-from validation.silicon.records import ACCELERATOR, SiliconRun, counted_runs, runs
+from validation.silicon.programs import multiplication, program
+from validation.silicon.records import ACCELERATOR, SiliconRun, counted_runs, elementwise_runs, runs
 
 APART = 128
 """Output channels between two runs whose difference counts: what is the same in both drops out, and less is lost in the jitter."""
@@ -68,13 +68,19 @@ def chosen_system(home: Fraction = HOME, arena: Fraction = ARENA) -> MemorySyste
 
 @cache
 def differences(
-    home: Fraction = HOME, timing: TimingParameters = DEFAULT_TIMING, measured: tuple[SiliconRun, ...] | None = None
+    home: Fraction = HOME,
+    timing: TimingParameters = DEFAULT_TIMING,
+    measured: tuple[SiliconRun, ...] | None = None,
+    system: MemorySystem | None = None,
 ) -> tuple[Difference, ...]:
-    """Every pair of the ``measured`` runs (by default of all) that counts; InputError if Vela's API is not installed."""
-    system = chosen_system(home)
+    """Every pair of the ``measured`` runs (by default of all) that counts; InputError if Vela's API is not installed.
+
+    ``system`` takes the place of the two memories of which ``home`` is one.
+    """
+    memories = chosen_system(home) if system is None else system
 
     def ours(run: SiliconRun) -> int:
-        return quick_replay(program(run.inputs, run.outputs), system, timing).cycles
+        return quick_replay(program(run.inputs, run.outputs), memories, timing).cycles
 
     found = []
     for inputs, row in groupby(runs() if measured is None else measured, attrgetter("inputs")):
@@ -133,3 +139,11 @@ def counters_missed() -> tuple[SiliconRun, ...]:
         if (activity.active, activity.dot_products) != (run.mac_active, run.mac_dpu_active):
             missed.append(run)
     return tuple(missed)
+
+
+def cycles_per_element(system: MemorySystem) -> tuple[float, float]:
+    """Cycles of one more element of a multiplication: ours in ``system`` and silicon's, each the slope of a line through the runs."""
+    elements = [float(number) for number, _ in elementwise_runs()]
+    ours = [float(quick_replay(multiplication(number), system).cycles) for number, _ in elementwise_runs()]
+    silicon = [cycles for _, cycles in elementwise_runs()]
+    return linear_regression(elements, ours).slope, linear_regression(elements, silicon).slope
