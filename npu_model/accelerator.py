@@ -1,4 +1,4 @@
-"""Accelerator: one MAC configuration of the Ethos-U55, or of the Ethos-U65 whose streams are replayed too, as data."""
+"""Accelerator: one MAC configuration of an Ethos-U55, U65 or U85, as data."""
 
 from __future__ import annotations
 
@@ -32,6 +32,15 @@ class BankGranules(Struct, frozen=True):
     acc16: int
     acc32: int
     acc40: int
+
+
+class Buffers(Struct, frozen=True):
+    """Bytes of the memories that the units have in place of parts of a shared buffer."""
+
+    input: int
+    accumulators: int
+    chaining: int
+    output: int
 
 
 class OutputRates(Struct, frozen=True):
@@ -71,10 +80,16 @@ class PortRates(Struct, frozen=True):
         return 1 if self.weight_bursts else 0
 
 
+NO_GRANULES = BankGranules(1, 1, 1, 1, 1, 1, 1, 1)
+"""Of an accelerator without a shared buffer."""
+
+
 class Accelerator(Struct, frozen=True):
     """Everything that differs between the MAC configurations; each value's source is in its TOML file.
 
-    ``macs`` and all of SHRAM are those of one of the ``cores``.
+    ``macs`` and all of SHRAM are those of one of the ``cores``. ``commands`` is the layout of the command stream. ``uses`` are the steps
+    that are there: to read streams, run them bit by bit, replay them in time, and schedule networks. Without a shared buffer ``granules``
+    says nothing and ``buffers`` has the memories that are there instead.
     """
 
     name: str
@@ -87,7 +102,6 @@ class Accelerator(Struct, frozen=True):
     reserved_lut_banks: int
     lut_banks: int
     lut_address: int
-    granules: BankGranules
     output: OutputRates
     access: PortRates
     elementwise_units: int
@@ -96,6 +110,14 @@ class Accelerator(Struct, frozen=True):
     max_outstanding_dma: int
     max_block: Shape3D
     ofm_split_depth: int
+    commands: str
+    uses: tuple[str, ...]
+    granules: BankGranules = NO_GRANULES
+    buffers: Buffers | None = None
+    weight_streams: int = 0
+    sram_ports: int = 1
+    ext_ports: int = 1
+    max_blockdep: int = 3
 
     def __hash__(self) -> int:
         """By name: the tables of one device are many numbers, and it is a key of every cache."""
@@ -121,9 +143,12 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
     fields = {key: value for key, value in table.items() if not isinstance(value, dict)}
     for key in ("ofm_ublock", "ifm_ublock", "max_block"):
         fields[key] = _shape(fields[key])
+    fields["uses"] = tuple(fields["uses"])
+    for key, kind in (("granules", BankGranules), ("buffers", Buffers)):
+        if key in table:
+            fields[key] = kind(**table[key])
     return Accelerator(
         name=name,
-        granules=BankGranules(**table["granules"]),
         output=OutputRates(**{key: Fraction(value) for key, value in table["output_cycles_per_element"].items()}),
         access=PortRates(**table["access"]),
         **fields,
@@ -138,19 +163,34 @@ def _all_names() -> tuple[str, ...]:
 
 
 def accelerator_names() -> tuple[str, ...]:
-    """The Ethos-U55 configurations, which networks are scheduled for, by number of MACs."""
-    return tuple(name for name in _all_names() if name.startswith("ethos-u55-"))
+    """The configurations that networks are scheduled for, by number of MACs."""
+    return tuple(name for name in _all_names() if "schedule" in accelerator(name).uses)
 
 
 def replay_only_names() -> tuple[str, ...]:
     """The configurations whose command streams are replayed, but which nothing is scheduled for."""
-    return tuple(name for name in _all_names() if name not in accelerator_names())
+    return tuple(name for name in _all_names() if accelerator(name).uses[-1:] == ("replay",))
 
 
 def require_schedulable(name: str) -> None:
-    """InputError if the accelerator is one that is only replayed."""
+    """InputError if the accelerator is one that nothing is scheduled for."""
+    require_use(name, "replay")
     if name in replay_only_names():
         raise InputError(f"Accelerator {name!r} is only simulated, on Vela's schedules: choose one of {', '.join(accelerator_names())}.")
+
+
+_STEPS = {
+    "run": ("run bit by bit", "inspect reads its streams"),
+    "replay": ("simulated in time", "inspect reads its streams and verify runs them"),
+}
+"""What a step does, and what is there without it."""
+
+
+def require_use(name: str, use: str) -> None:
+    """InputError if a step is not there yet for an accelerator: it names the step, and what is there."""
+    if use not in accelerator(name).uses:
+        what, there = _STEPS[use]
+        raise InputError(f"Programs of the {name} are not {what} yet: {there}; compile for an Ethos-U55 or Ethos-U65.")
 
 
 @cache

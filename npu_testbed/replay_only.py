@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from npu_model.accelerator import replay_only_names
+from npu_model.accelerator import replay_only_names, require_use
 from npu_model.errors import InputError
 from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
 from npu_model.memory.timing_adapter import profile_names
@@ -26,8 +26,9 @@ MAX_READS, MAX_WRITES = 64, 32
 def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
     """The memory options for an accelerator: those given, or for a U65 without any Vela's defaults; ``off`` keeps its memory mode.
 
-    InputError if a built-in timing adapter is that of the other family: its words are as wide as the ports there.
+    InputError if the accelerator's cycles are not simulated, or if a built-in timing adapter is that of the other family: its words are as wide as the ports there.
     """
+    require_use(device, "replay")
     family = "u65" if device in replay_only_names() else "u55"
     adapter = memory.timing_adapter
     if adapter in profile_names() and adapter.startswith("u") and not adapter.startswith(family):

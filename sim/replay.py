@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from npu_model.accelerator import Accelerator, accelerator
+from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob, block_jobs
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
@@ -176,7 +176,8 @@ def most_steps(op: KernelOperation) -> int:
 
 
 def check_work(program: Program) -> None:
-    """InputError if the program is absurdly large."""
+    """InputError if the cycles of the program's accelerator are not simulated, or the program is absurdly large."""
+    require_use(program.accelerator, "replay")
     blocks = sum(blocks_of(op) for op in program.kernels)
     if blocks > MAX_BLOCKS:
         raise InputError(f"The program has {blocks} OFM blocks: at most {MAX_BLOCKS} are replayed; check its block configs.")

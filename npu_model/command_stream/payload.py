@@ -28,6 +28,9 @@ COP_FORMATS = ("COP1", "COP2")
 ARCHITECTURE = (1, 0, 6)
 """Version of the architecture in the id word, which the driver compares with the hardware's."""
 
+ARCHITECTURE_2 = (2, 0, 0)
+"""The same of the accelerators without a shared buffer (id word 0x20007000 of Vela 5.2.0's streams)."""
+
 _ACTION_CONFIG, _ACTION_STREAM, _ACTION_NOP = 1, 2, 5
 _CONFIG_PARAMETER = 1 << 4
 """Parameter of the configuration action: patch level 1 in bits 4-15 and release 0 (Vela 5.2.0 ``driver_actions.py``)."""
@@ -105,19 +108,31 @@ def _parse_second(words: tuple[int, ...]) -> Payload:
 
 
 def config_word(accelerator_name: str) -> int:
-    """Configuration word: log2 MACs in bits 0-3, stream version 0 in 4-7, SHRAM in KiB in 8-15, product in 28-31.
+    """Configuration word: log2 MACs in bits 0-3, product in 28-31, and what the family has between them.
+
+    With a shared buffer these are the stream version 0 in bits 4-7 and its KiB in 8-15. Without: stream version 1, log2 of the SRAM's ports
+    in 8-9, of the external memory's in 10, and of the weight decoders in 12-13.
 
     >>> hex(config_word("ethos-u55-128"))
     '0x1807'
     """
     device = accelerator(accelerator_name)
     product = next(code for code, name in _PRODUCTS.items() if device.name.startswith(f"ethos-{name}-"))
+    if device.buffers is not None:
+        ports = (device.sram_ports.bit_length() - 1) << 8 | (device.ext_ports.bit_length() - 1) << 10
+        streams = device.weight_streams.bit_length() - 1
+        return device.macs.bit_length() - 1 | 1 << 4 | ports | streams << 12 | product << 28
     return (device.macs * device.cores).bit_length() - 1 | device.shram_banks * device.cores << 8 | product << 28
 
 
-def identity_word() -> int:
+def architecture(accelerator_name: str) -> tuple[int, int, int]:
+    """Version of an accelerator's architecture."""
+    return ARCHITECTURE if accelerator(accelerator_name).buffers is None else ARCHITECTURE_2
+
+
+def identity_word(accelerator_name: str) -> int:
     """The id word: the version of the architecture."""
-    major, minor, patch = ARCHITECTURE
+    major, minor, patch = architecture(accelerator_name)
     return major << 28 | minor << 20 | patch << 16
 
 
@@ -129,7 +144,7 @@ def build_second(words: Sequence[int], accelerator_name: str, scratch: int, *, s
     _require_length(words)
     size = _STREAM_BYTE + 4 * len(words)
     head = [MAGIC_2, 1, size - 16, 0, 1, size - 24, _DESCRIPTION_BYTES, _DESCRIPTION, 1, _PROPERTIES]
-    head += [config_word(accelerator_name), identity_word(), 2 if separate else 1, scratch, 0, 0xFFFFFFFF]
+    head += [config_word(accelerator_name), identity_word(accelerator_name), 2 if separate else 1, scratch, 0, 0xFFFFFFFF]
     return struct.pack(f"<{len(head) + len(words)}I", *head, *words)
 
 
@@ -145,7 +160,7 @@ def build_payload(words: Sequence[int], accelerator_name: str) -> bytes:
     (0x10066001). InputError if the accelerator is unknown or the stream too long for the 24-bit length field.
     """
     _require_length(words)
-    head = [MAGIC, _CONFIG_PARAMETER << 16 | _ACTION_CONFIG, config_word(accelerator_name), identity_word()]
+    head = [MAGIC, _CONFIG_PARAMETER << 16 | _ACTION_CONFIG, config_word(accelerator_name), identity_word(accelerator_name)]
     head += [_ACTION_NOP] * (-(len(head) + 1) % 4)
     head.append((len(words) & 0xFFFF) << 16 | len(words) >> 16 << 8 | _ACTION_STREAM)
     return struct.pack(f"<{len(head) + len(words)}I", *head, *words)

@@ -12,7 +12,15 @@ from msgspec import Struct
 from npu_model.errors import InputError
 
 
-class Cmd0(IntEnum):
+class ShortRegister(IntEnum):
+    """Commands of one word, of any family; a family's own enumeration names them."""
+
+
+class LongRegister(IntEnum):
+    """Commands of two words, of any family; a family's own enumeration names them."""
+
+
+class Cmd0(ShortRegister):
     """Commands of one word; the parameter is in bits 16-31."""
 
     STOP = 0x000
@@ -77,7 +85,7 @@ class Cmd0(IntEnum):
     IFM2_REGION = 0x18F
 
 
-class Cmd1(IntEnum):
+class Cmd1(LongRegister):
     """Commands of two words; the payload is the second, the parameter extends it."""
 
     IFM_BASE0 = 0x000
@@ -129,28 +137,28 @@ PAYLOAD_BIT = 1 << 14
 class MapRegisters(Struct, frozen=True):
     """The registers of one feature map; the bases in order, strides from row to row, column to column and brick to brick."""
 
-    region: Cmd0
-    precision: Cmd0
-    zero_point: Cmd0
-    height0: Cmd0
-    height1: Cmd0
-    width0: Cmd0
-    bases: tuple[Cmd1, Cmd1, Cmd1, Cmd1]
-    strides: tuple[Cmd1, Cmd1, Cmd1]
+    region: ShortRegister
+    precision: ShortRegister
+    zero_point: ShortRegister
+    height0: ShortRegister
+    height1: ShortRegister
+    width0: ShortRegister
+    bases: tuple[LongRegister, LongRegister, LongRegister, LongRegister]
+    strides: tuple[LongRegister, LongRegister, LongRegister]
 
     @classmethod
-    def of(cls, prefix: str) -> MapRegisters:
-        """The registers of IFM, IFM2 or OFM."""
-        first, second, third, fourth = (Cmd1[f"{prefix}_BASE{index}"] for index in range(4))
+    def of(cls, prefix: str, shorts: type[ShortRegister] = Cmd0, longs: type[LongRegister] = Cmd1) -> MapRegisters:
+        """The registers of IFM, IFM2 or OFM, by the names of a family."""
+        first, second, third, fourth = (longs[f"{prefix}_BASE{index}"] for index in range(4))
         return cls(
-            region=Cmd0[f"{prefix}_REGION"],
-            precision=Cmd0[f"{prefix}_PRECISION"],
-            zero_point=Cmd0[f"{prefix}_ZERO_POINT"],
-            height0=Cmd0[f"{prefix}_HEIGHT0_M1"],
-            height1=Cmd0[f"{prefix}_HEIGHT1_M1"],
-            width0=Cmd0[f"{prefix}_WIDTH0_M1"],
+            region=shorts[f"{prefix}_REGION"],
+            precision=shorts[f"{prefix}_PRECISION"],
+            zero_point=shorts[f"{prefix}_ZERO_POINT"],
+            height0=shorts[f"{prefix}_HEIGHT0_M1"],
+            height1=shorts[f"{prefix}_HEIGHT1_M1"],
+            width0=shorts[f"{prefix}_WIDTH0_M1"],
             bases=(first, second, third, fourth),
-            strides=(Cmd1[f"{prefix}_STRIDE_Y"], Cmd1[f"{prefix}_STRIDE_X"], Cmd1[f"{prefix}_STRIDE_C"]),
+            strides=(longs[f"{prefix}_STRIDE_Y"], longs[f"{prefix}_STRIDE_X"], longs[f"{prefix}_STRIDE_C"]),
         )
 
 
@@ -172,31 +180,31 @@ class RegisterFile:
     Whoever hands dictionaries in sets the registers there.
     """
 
-    def __init__(self, short: dict[Cmd0, int] | None = None, long: dict[Cmd1, tuple[int, int]] | None = None) -> None:
-        self._short: dict[Cmd0, int] = {} if short is None else short
-        self._long: dict[Cmd1, tuple[int, int]] = {} if long is None else long
+    def __init__(self, short: dict[ShortRegister, int] | None = None, long: dict[LongRegister, tuple[int, int]] | None = None) -> None:
+        self._short: dict[ShortRegister, int] = {} if short is None else short
+        self._long: dict[LongRegister, tuple[int, int]] = {} if long is None else long
 
-    def set_short(self, register: Cmd0, value: int) -> None:
+    def set_short(self, register: ShortRegister, value: int) -> None:
         """Store the 16-bit parameter of a one-word command."""
         self._short[register] = value
 
-    def set_long(self, register: Cmd1, parameter: int, payload: int) -> None:
+    def set_long(self, register: LongRegister, parameter: int, payload: int) -> None:
         """Store the 16-bit parameter and the 32-bit payload of a two-word command."""
         self._long[register] = (parameter, payload)
 
-    def short(self, register: Cmd0, default: int | None = None) -> int:
+    def short(self, register: ShortRegister, default: int | None = None) -> int:
         """The 16-bit value, unsigned."""
         value = self._short.get(register, default)
         if value is None:
             raise InputError(f"The command stream uses register {register.name} before setting it: the file is damaged.")
         return value
 
-    def signed(self, register: Cmd0, default: int | None = None) -> int:
+    def signed(self, register: ShortRegister, default: int | None = None) -> int:
         """The 16-bit value, two's complement."""
         value = self.short(register, default)
         return value - (1 << 16) if value & 0x8000 else value
 
-    def long(self, register: Cmd1, default: int | None = None) -> tuple[int, int]:
+    def long(self, register: LongRegister, default: int | None = None) -> tuple[int, int]:
         """Parameter and payload of a two-word register."""
         value = self._long.get(register)
         if value is None:
@@ -205,12 +213,12 @@ class RegisterFile:
             return 0, default
         return value
 
-    def address(self, register: Cmd1, default: int | None = None) -> int:
+    def address(self, register: LongRegister, default: int | None = None) -> int:
         """An address: the payload with the parameter as bits 32 and up (beyond 4 GiB on U65)."""
         parameter, payload = self.long(register, default)
         return parameter << 32 | payload
 
-    def stride(self, register: Cmd1) -> int:
+    def stride(self, register: LongRegister) -> int:
         """A stride: an address's bits, of which the highest is the sign (Vela steps backwards through what MIRROR_PAD reflects).
 
         The parameter has 16 bits; Vela's Python core fills those above the 40 with the sign, too.

@@ -5,7 +5,11 @@ Widths: Arm core driver ``ethosu55_interface.h``, Vela 5.2.0 ``ethos_u65_interfa
 
 from __future__ import annotations
 
-from npu_model.command_stream.registers import ADDRESS_BITS, PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from collections.abc import Mapping
+
+from msgspec import Struct
+
+from npu_model.command_stream.registers import ADDRESS_BITS, PAYLOAD_BIT, Cmd0, Cmd1, LongRegister, RegisterFile, ShortRegister
 from npu_model.errors import InputError
 from npu_model.program import Scale
 
@@ -32,31 +36,46 @@ _NARROW = {
     "SCALE_LENGTH": 20,
     "SCALE1_LENGTH": 20,
 }
-"""Bits of the fields that are narrower than their word (16 bits in a one-word command, 32 in a payload)."""
+"""Bits of the fields that are narrower than their word (16 bits in a one-word command, 32 in a payload), by name."""
 
 _SHIFT_BITS = 6
+_SHORT_END, _LENGTH_END = 1 << 16, 1 << 32
+"""The first value that is too large for a whole word."""
 
-_SHORT_ENDS = {register: 1 << _NARROW.get(register.name, 16) for register in Cmd0}
-"""The first value that is too large for a field of one word."""
 
-_LENGTH_ENDS = {register: 1 << _NARROW.get(register.name, 32) for register in Cmd1}
-"""The first length that is too large for its payload."""
+class Widths(Struct, frozen=True):
+    """Bits of the registers that are narrower than their word: of one word (16 bits), and lengths (32 bits) of two."""
+
+    shorts: Mapping[ShortRegister, int]
+    lengths: Mapping[LongRegister, int]
+
+
+NARROW = Widths(
+    {register: _NARROW[register.name] for register in Cmd0 if register.name in _NARROW},
+    {register: _NARROW[register.name] for register in Cmd1 if register.name in _NARROW},
+)
+"""Those of a U55 and a U65."""
 
 
 class RegisterWriter:
-    """The words so far and the registers as they leave them; ``where`` names the operation in messages."""
+    """The words so far and the registers as they leave them; ``where`` names the operation in messages.
 
-    def __init__(self) -> None:
+    ``narrow`` are a family's widths.
+    """
+
+    def __init__(self, narrow: Widths = NARROW) -> None:
+        self._short_ends = {register: 1 << bits for register, bits in narrow.shorts.items()}
+        self._length_ends = {register: 1 << bits for register, bits in narrow.lengths.items()}
         self.words: list[int] = []
         # Apart, as the two command enumerations share their numbers.
-        self._shorts: dict[Cmd0, int] = {}
-        self._longs: dict[Cmd1, tuple[int, int]] = {}
+        self._shorts: dict[ShortRegister, int] = {}
+        self._longs: dict[LongRegister, tuple[int, int]] = {}
         self.registers = RegisterFile(self._shorts, self._longs)
         self.where = ""
 
-    def holds(self, register: Cmd0 | Cmd1) -> bool:
+    def holds(self, register: ShortRegister | LongRegister) -> bool:
         """Whether the stream has SET this register."""
-        return register in self._shorts if isinstance(register, Cmd0) else register in self._longs
+        return register in self._shorts if isinstance(register, ShortRegister) else register in self._longs
 
     def settings(self, but: int) -> dict[int, int]:
         """The value of each register that holds one other than ``but``; those of two words by their numbers with the payload bit.
@@ -71,57 +90,61 @@ class RegisterWriter:
         if not low <= value <= high:
             raise InputError(f"{self.where} has {what} {value}: the register holds {low} to {high}; split or shrink the operation.")
 
-    def short(self, register: Cmd0, value: int) -> None:
+    def short(self, register: ShortRegister, value: int) -> None:
         """SET an unsigned field."""
-        if not 0 <= value < _SHORT_ENDS[register]:
-            self.check(register.name, value, 0, _SHORT_ENDS[register] - 1)
+        end = self._short_ends.get(register, _SHORT_END)
+        if not 0 <= value < end:
+            self.check(register.name, value, 0, end - 1)
         if self._shorts.get(register) != value:
             self._shorts[register] = value
             self.words.append(value << 16 | register)
 
-    def minus_one(self, register: Cmd0, value: int) -> None:
+    def minus_one(self, register: ShortRegister, value: int) -> None:
         """SET an extent, which the register holds less one."""
-        if not 0 < value <= _SHORT_ENDS[register]:
-            self.check(register.name.removesuffix("_M1"), value, 1, _SHORT_ENDS[register])
+        end = self._short_ends.get(register, _SHORT_END)
+        if not 0 < value <= end:
+            self.check(register.name.removesuffix("_M1"), value, 1, end)
         self.short(register, value - 1)
 
-    def signed(self, register: Cmd0, value: int) -> None:
+    def signed(self, register: ShortRegister, value: int) -> None:
         """SET a 16-bit two's complement field."""
         if not -(1 << 15) <= value < 1 << 15:
             self.check(register.name, value, -(1 << 15), (1 << 15) - 1)
         self.short(register, value & 0xFFFF)
 
-    def _long(self, register: Cmd1, parameter: int, payload: int) -> None:
+    def long(self, register: LongRegister, parameter: int, payload: int) -> None:
+        """SET both words of a register as they are."""
         if self._longs.get(register) != (parameter, payload):
             self._longs[register] = parameter, payload
             self.words += [parameter << 16 | PAYLOAD_BIT | register, payload]
 
-    def address(self, register: Cmd1, value: int) -> None:
+    def address(self, register: LongRegister, value: int) -> None:
         """SET an address or DMA length in bytes."""
         if not 0 <= value < 1 << ADDRESS_BITS:
             self.check(register.name, value, 0, (1 << ADDRESS_BITS) - 1)
-        self._long(register, value >> 32, value & 0xFFFFFFFF)
+        self.long(register, value >> 32, value & 0xFFFFFFFF)
 
-    def stride(self, register: Cmd1, value: int) -> None:
+    def stride(self, register: LongRegister, value: int) -> None:
         """SET a stride in bytes; a negative one steps backwards."""
         half = 1 << (ADDRESS_BITS - 1)
         if not -half <= value < half:
             self.check(register.name, value, -half, half - 1)
         self.address(register, value % (2 * half))
 
-    def length(self, register: Cmd1, value: int) -> None:
+    def length(self, register: LongRegister, value: int) -> None:
         """SET a length in bytes."""
-        if not 0 <= value < _LENGTH_ENDS[register]:
-            self.check(register.name, value, 0, _LENGTH_ENDS[register] - 1)
-        self._long(register, 0, value)
+        end = self._length_ends.get(register, _LENGTH_END)
+        if not 0 <= value < end:
+            self.check(register.name, value, 0, end - 1)
+        self.long(register, 0, value)
 
-    def scale(self, register: Cmd1, value: Scale) -> None:
+    def scale(self, register: LongRegister, value: Scale) -> None:
         """SET a scale word with its shift."""
         self.check(f"{register.name} shift", value.shift, 0, (1 << _SHIFT_BITS) - 1)
         self.check(register.name, value.scale, 0, (1 << 32) - 1)
-        self._long(register, value.shift, value.scale)
+        self.long(register, value.shift, value.scale)
 
-    def operate(self, command: Cmd0, parameter: int) -> None:
+    def operate(self, command: ShortRegister, parameter: int) -> None:
         """Append an operation command, which is never left out."""
-        self.check(command.name, parameter, 0, (1 << _NARROW.get(command.name, 16)) - 1)
+        self.check(command.name, parameter, 0, self._short_ends.get(command, _SHORT_END) - 1)
         self.words.append(parameter << 16 | command)

@@ -14,7 +14,7 @@ from typing import Any
 from msgspec import Struct
 
 from npu_model.accelerator import accelerator
-from npu_model.command_stream.payload import ARCHITECTURE, config_word, parse_payload
+from npu_model.command_stream.payload import architecture, config_word, parse_payload
 from npu_model.compiled.network import CUSTOM_CODE
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
@@ -66,8 +66,9 @@ def payload_checks(data: bytes, address: int = 0, accelerator_name: str | None =
     if payload.config >> _CUSTOM_DMA & 1:
         yield DriverCheck("optimiser configuration", f"the payload asks for a custom DMA, which {npu} has not")
     major, minor = payload.identity >> 28, payload.identity >> 20 & 0xFF
-    if major != ARCHITECTURE[0] or minor > ARCHITECTURE[1]:
-        yield DriverCheck("architecture version", f"the payload is for {major}.{minor}, the NPU has {ARCHITECTURE[0]}.{ARCHITECTURE[1]}")
+    own_major, own_minor, _ = architecture(npu)
+    if major != own_major or minor > own_minor:
+        yield DriverCheck("architecture version", f"the payload is for {major}.{minor}, the NPU has {own_major}.{own_minor}")
     if not payload.words:
         yield DriverCheck("command stream length", "the command stream has 0 words")
     begin = address + stream_offset(data)

@@ -87,7 +87,7 @@ def _program(blocks: dict[str, bytes], number: int) -> Program:
     if missing:
         raise _fault(f"lacks {', '.join(missing)}")
     payload = parse_payload(blocks["cmd_data"])
-    operations, words = decode_words(payload.words)
+    operations, words = decode_words(payload.words, accelerator(payload.accelerator).commands)
     if len(blocks["scratch_size"]) < 4:
         raise _fault(f"has a scratch_size of {len(blocks['scratch_size'])} bytes")
     (arena,) = struct.unpack_from("<I", blocks["scratch_size"])

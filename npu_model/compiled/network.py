@@ -250,7 +250,7 @@ def _stream(model: TfliteModel, operator: TfliteOperator, planned: Mapping[int, 
     if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
         raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
     payload = parse_payload(model.tensors[operator.inputs[_STREAM]].data)
-    operations, words = decode_words(payload.words)
+    operations, words = decode_words(payload.words, accelerator(payload.accelerator).commands)
     moving = [one for one in operations if isinstance(one, (KernelOperation, DmaOperation))]
     used = {span.region for one in moving for span in (*one.reads(), *one.writes())}
     handed = enumerate((*operator.inputs[_FIRST_IFM:], *operator.outputs), FIRST_HOME)

@@ -10,6 +10,7 @@ import struct
 
 from msgspec.structs import replace
 
+from npu_model.accelerator import accelerator
 from npu_model.command_stream import COP_FORMATS, build_payload, build_second, encode_operations
 from npu_model.compiled.cpu_operators import are_placed
 from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
@@ -41,7 +42,7 @@ def payload_of(program: Program, cop_format: str = COP_FORMATS[0], arena_size: i
     """
     if cop_format not in COP_FORMATS:
         raise InputError(f"Driver payloads of format {cop_format!r} are unknown: choose {' or '.join(COP_FORMATS)}.")
-    words = encode_operations(program.operations)[0]
+    words = encode_operations(program.operations, accelerator(program.accelerator).commands)[0]
     if cop_format == COP_FORMATS[0]:
         return build_payload(words, program.accelerator)
     separate = any(region.role is RegionRole.HOME for region in program.regions)

@@ -16,6 +16,7 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.feature_map import BRICK, MOST_ELEMENTS, ByteRange, FeatureMap, Layout
 from npu_model.program.operations import (
     ActivationKind,
+    ClipRange,
     Control,
     ControlKind,
     DmaOperation,
@@ -25,15 +26,13 @@ from npu_model.program.operations import (
     Operation,
 )
 from npu_model.program.program import Binding, Program
+from npu_model.shapes import Shape3D
 
 ADDRESS_LIMIT = 1 << 32
 """The U55 drives 32 address bits."""
 
 BANK_BYTES = 1024
 """Size of a SHRAM bank."""
-
-MAX_BLOCKDEP = 3
-"""Largest value of BLOCKDEP: two bits (core driver)."""
 
 MAX_WAIT = 15
 """Outstanding operations that NPU_OP_DMA_WAIT and NPU_OP_KERNEL_WAIT can name: four bits."""
@@ -71,6 +70,8 @@ def _feature_map(program: Program, what: str, fm: FeatureMap) -> Iterator[str]:
 
 def _streams(program: Program, op: KernelOperation, device: Accelerator) -> Iterator[str]:
     """Weights and scales."""
+    if device.weight_streams and len(op.weights) > device.weight_streams:
+        yield f"has {len(op.weights)} weight streams but the accelerator has {device.weight_streams}"
     if op.parallel_mode >= device.cores:
         yield f"runs on {op.parallel_mode + 1} cores but the accelerator has {device.cores}"
     for what, ranges in (("weights", op.weights), ("scales", op.scales)):
@@ -81,12 +82,18 @@ def _streams(program: Program, op: KernelOperation, device: Accelerator) -> Iter
             yield from _inside(program, what, part)
 
 
+def ofm_ublock_of(op: KernelOperation, device: Accelerator) -> Shape3D:
+    """The OFM microblock of a kernel: the accelerator's, unless the kernel names one; 8 MACs work on each of its elements."""
+    height, width = op.modes.ublock
+    return Shape3D(height, width, max(1, device.macs // (8 * height * width))) if height else device.ofm_ublock
+
+
 def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
     """OFM block within the hardware's limits; SHRAM areas inside the SHRAM and in order."""
     block, limit, banks = op.block, device.max_block, device.shram_banks
     if block.height > limit.height or block.width > limit.width or block.depth > limit.depth:
         yield f"has OFM block {block} but {limit} is the largest"
-    ublock = device.ofm_ublock
+    ublock = ofm_ublock_of(op, device)
     for what, extent, multiple in (
         ("height", block.height, ublock.height),
         ("width", block.width, ublock.width),
@@ -95,6 +102,8 @@ def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
         yield from _aligned(f"OFM block {what}", extent, multiple)
     if block.depth < op.ofm.shape.depth:
         yield from _aligned("OFM block depth (it splits the OFM)", block.depth, device.ofm_split_depth)
+    if device.buffers is not None:
+        return
     lut_banks = device.lut_banks if op.activation.kind is ActivationKind.LUT else 0
     top = banks - max(device.reserved_lut_banks, lut_banks)
     if not device.reserved_output_banks <= op.shram.ib_end <= banks:
@@ -107,20 +116,24 @@ def _kernel(program: Program, op: KernelOperation, device: Accelerator) -> Itera
     yield from _feature_map(program, "IFM", op.ifm)
     if op.ifm2 is not None:
         yield from _feature_map(program, "IFM2", op.ifm2)
-    yield from _feature_map(program, "OFM", op.ofm)
+    yield from _feature_map(program, "OFM", op.stored)
     yield from _streams(program, op, device)
     yield from _block(op, device)
-    if not 0 <= op.blockdep <= MAX_BLOCKDEP:
-        yield f"has BLOCKDEP {op.blockdep} but 0 to {MAX_BLOCKDEP} exist"
-    if op.activation.minimum > op.activation.maximum:
+    if not 0 <= op.blockdep <= device.max_blockdep:
+        yield f"has BLOCKDEP {op.blockdep} but 0 to {device.max_blockdep} exist"
+    if op.activation.clip is not ClipRange.NONE and op.activation.minimum > op.activation.maximum:
         yield f"clamps to {op.activation.minimum} to {op.activation.maximum} but the first must not be above the second"
 
 
 def _dma(program: Program, op: DmaOperation, device: Accelerator) -> Iterator[str]:
-    yield from _aligned("DMA source", op.source.start, ALIGNMENT)
-    yield from _aligned("DMA destination", op.destination, ALIGNMENT)
-    yield from _aligned("DMA length", op.length, ALIGNMENT)
-    yield from _inside(program, "DMA source", op.source)
+    if op.rows is None:
+        yield from _aligned("DMA source", op.source.start, ALIGNMENT)
+        yield from _aligned("DMA destination", op.destination, ALIGNMENT)
+        yield from _aligned("DMA length", op.length, ALIGNMENT)
+    elif not 0 < op.rows.count * op.rows.planes * max(op.length, 1) <= MOST_ELEMENTS:
+        yield f"moves {op.rows.count} x {op.rows.planes} rows of {op.length} bytes but 1 to {MOST_ELEMENTS} bytes can be moved"
+    for part in op.reads():
+        yield from _inside(program, "DMA source", part)
     for part in op.writes():
         yield from _inside(program, "DMA destination", part)
     shram = device.shram_banks * BANK_BYTES

@@ -5,7 +5,9 @@ from __future__ import annotations
 from enum import Enum
 from typing import TypeVar
 
-__all__ = ["Coded"]
+from npu_model.errors import InputError
+
+__all__ = ["Coded", "member"]
 
 C = TypeVar("C", bound="Coded")
 
@@ -36,3 +38,11 @@ class Coded(Enum):
             if member.code == code:
                 return member
         raise ValueError(f"{cls.__name__} has no code {code}.")
+
+
+def member(kind: type[C], code: int, what: str) -> C:
+    """The member with a code that a command stream has; InputError, which names ``what`` it says, if there is none."""
+    try:
+        return kind.of(code)
+    except ValueError:
+        raise InputError(f"{what} {code} in the command stream is unknown: the file is damaged or for another NPU.") from None

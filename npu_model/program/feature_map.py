@@ -8,6 +8,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
+from npu_model.program.modes import Storage
 from npu_model.shapes import Shape3D, ceil_div
 
 BRICK = 16
@@ -107,7 +108,8 @@ class FeatureMap(Struct, frozen=True):
     """One IFM, IFM2 or OFM of a kernel operation.
 
     ``shape`` is what the operation addresses (height, width, depth in elements), ``zero_point`` the
-    value of the zero-point register, ``strides`` are bytes; a negative one steps backwards.
+    value of the zero-point register, ``strides`` are bytes; a negative one steps backwards. A map whose ``storage`` is no memory
+    touches no byte.
     """
 
     region: int
@@ -117,6 +119,7 @@ class FeatureMap(Struct, frozen=True):
     tiles: Tiles
     strides: Strides
     zero_point: int = 0
+    storage: Storage = Storage.TILES
 
     def address(self, y: int, x: int, c: int) -> int:
         """Byte address of element (y, x, c) in its region.
@@ -151,6 +154,8 @@ class FeatureMap(Struct, frozen=True):
 
     def tile_boxes(self) -> Iterator[tuple[int, int, int, int, int]]:
         """The non-empty tiles as (base address, first row, first column, rows, columns)."""
+        if self.storage is not Storage.TILES:
+            return
         height, width = self.shape.height, self.shape.width
         for right in (0, 1):
             x0, columns = (self.tiles.width0, width - self.tiles.width0) if right else (0, min(width, self.tiles.width0))
@@ -185,6 +190,8 @@ class FeatureMap(Struct, frozen=True):
         Gaps inside a tile (rows of a wider tensor, channels of a concatenation) are inside the range; the
         unused channels of the last NHCWB16 brick are inside it too, as the hardware moves whole bricks.
         """
+        if self.storage is not Storage.TILES:
+            return ()
         if self.is_single_tile:
             return (self._tile_range(self.tiles.bases[0], self.shape.height, self.shape.width),)
         ranges = (self._tile_range(base, rows, columns) for base, _, _, rows, columns in self.tile_boxes())

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from npu_model.program.coded import Coded
 from npu_model.program.feature_map import ByteRange, FeatureMap
+from npu_model.program.modes import PLAIN, IndexList, Modes, Rows, TableFormat
 from npu_model.shapes import Shape3D, ceil_div
 
 
@@ -20,18 +21,24 @@ class OperationKind(Enum):
     DEPTHWISE = "DEPTHWISE"
     POOL = "POOL"
     ELEMENTWISE = "ELEMENTWISE"
+    RESIZE = "RESIZE"
 
 
 class PoolKind(Coded):
-    """Parameter of NPU_OP_POOL."""
+    """Parameter of NPU_OP_POOL; from SUM on the U85's alone."""
 
     MAX = "MAX", 0
     AVERAGE = "AVERAGE", 1
     REDUCE_SUM = "REDUCE_SUM", 2
+    SUM = "SUM", 3
+    NONE = "NONE", 4
+    MIN = "MIN", 5
+    ARGMAX_X = "ARGMAX_X", 6
+    ARGMAX_Y = "ARGMAX_Y", 7
 
 
 class ElementwiseKind(Coded):
-    """Parameter of NPU_OP_ELEMENTWISE."""
+    """Parameter of NPU_OP_ELEMENTWISE; from LSR on the U85's alone."""
 
     MUL = "MUL", 0
     ADD = "ADD", 1
@@ -43,19 +50,36 @@ class ElementwiseKind(Coded):
     CLZ = "CLZ", 7
     SHR = "SHR", 8
     SHL = "SHL", 9
+    LSR = "LSR", 10
+    DIV = "DIV", 11
+    EQUAL = "EQUAL", 16
+    NOT_EQUAL = "NOT_EQUAL", 17
+    GREATER_EQUAL = "GREATER_EQUAL", 18
+    GREATER = "GREATER", 19
+    AND = "AND", 33
+    OR = "OR", 34
+    XOR = "XOR", 35
+    NOT = "NOT", 36
+    AND_NOT = "AND_NOT", 42
 
     @property
     def is_unary(self) -> bool:
         """Whether the operation has a single operand."""
-        return self in (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.CLZ)
+        return self in (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.CLZ, ElementwiseKind.NOT)
 
 
 class Rounding(Coded):
-    """Rounding of the output scaling (round field of IFM/OFM_PRECISION)."""
+    """Rounding of the output scaling (round field of IFM/OFM_PRECISION); codes from 16 on are no U55's.
+
+    The U85 has its own codes, and those of natural rounding and truncation (towards zero) are others there.
+    """
 
     DOUBLE = "DOUBLE", 0
     TRUNCATE = "TRUNCATE", 1
     NATURAL = "NATURAL", 2
+    DOUBLE_ASYMMETRIC = "DOUBLE_ASYMMETRIC", 18
+    SYMMETRIC = "SYMMETRIC", 19
+    TRUNCATE_LOWER = "TRUNCATE_LOWER", 21
 
 
 class Upscale(Coded):
@@ -76,28 +100,31 @@ class ActivationKind(Enum):
 
 
 class ClipRange(Coded):
-    """Number format that the value is clipped to before the LUT (ACTIVATION bits 12-14)."""
+    """Number format that the value is clipped to before the LUT (ACTIVATION bits 12-14 of the U55); NONE: not at all."""
 
     OFM = "OFM", 0
+    NONE = "NONE", 16
     UINT8 = "UINT8", 2
     INT8 = "INT8", 3
     INT16 = "INT16", 5
 
 
 class AccumulatorFormat(Coded):
-    """ACC_FORMAT: 32-bit or 40-bit integers, or half floats."""
+    """ACC_FORMAT: 32-bit or 40-bit integers, or half floats; 48-bit integers on the U85, whose code is another."""
 
     INT32 = "INT32", 0
     INT40 = "INT40", 1
     FP16 = "FP16", 2
+    INT48 = "INT48", 17
 
 
 class ScaledOperand(Coded):
-    """The operand that OPA_SCALE rescales in ADD and SUB (scale mode of IFM_PRECISION)."""
+    """The operand that OPA_SCALE rescales in ADD and SUB (scale mode of IFM_PRECISION); EACH: each operand has a full scale of its own."""
 
     BOTH = "BOTH", 0
     A = "A", 1
     B = "B", 2
+    EACH = "EACH", 16
 
 
 LONGEST_STRIDE = 3
@@ -140,20 +167,27 @@ class Padding(Struct, frozen=True):
 
 
 class Scale(Struct, frozen=True):
-    """A fixed-point factor: the 32-bit word and the shift right that follows the product."""
+    """A fixed-point factor: the 32-bit word and the shift right that follows the product.
+
+    ``double_round`` is the U85's field of double rounding: the left shift of the operand that it makes up for. ``is_natural`` says that an
+    operand's scale rounds naturally; the OFM's rounding is the operation's.
+    """
 
     scale: int
     shift: int
+    double_round: int = 0
+    is_natural: bool = False
 
 
 class Activation(Struct, frozen=True):
-    """Clamp and function applied before the result is stored; ``lut`` is the table's slot (0-7) for LUT."""
+    """Clamp and function applied before the result is stored; ``lut`` is the table's number (0-7), counted in tables of its size."""
 
     kind: ActivationKind
     minimum: int
     maximum: int
     lut: int = 0
     clip: ClipRange = ClipRange.OFM
+    table: TableFormat = TableFormat.OFM
 
 
 class Shram(Struct, frozen=True):
@@ -162,6 +196,10 @@ class Shram(Struct, frozen=True):
     ib_end: int
     ab_start: int
     ib2_start: int = 0
+
+
+SEPARATE_BUFFERS = Shram(0, 0)
+"""Of a kernel whose buffers are memories of their own: nothing shares them."""
 
 
 class Broadcast(Struct, frozen=True):
@@ -174,11 +212,11 @@ class Broadcast(Struct, frozen=True):
 
 
 class KernelOperation(Struct, frozen=True):
-    """One NPU_OP_CONV, DEPTHWISE, POOL or ELEMENTWISE with every register that it uses resolved.
+    """One NPU_OP_CONV, DEPTHWISE, POOL, ELEMENTWISE or RESIZE with every register that it uses resolved.
 
     ``pool`` and ``elementwise`` are set for their kinds alone. An elementwise operation has ``ifm2`` (a feature
     map) or ``scalar`` (IFM2_SCALAR; its zero point in ``scalar_zero_point``) unless it is unary. ``weights``
-    and ``scales`` hold one range per core.
+    and ``scales`` hold one range per core. Where either operand may be the ``scalar``, its map is there and lies nowhere.
     """
 
     kind: OperationKind
@@ -209,6 +247,7 @@ class KernelOperation(Struct, frozen=True):
     upscale: Upscale = Upscale.NONE
     parallel_mode: int = 0
     blockdep: int = 0
+    modes: Modes = PLAIN
 
     @property
     def is_binary(self) -> bool:
@@ -224,7 +263,7 @@ class KernelOperation(Struct, frozen=True):
     @property
     def macs(self) -> int:
         """Multiply-accumulates of the operation's mathematics (no padding of channels or blocks); 0 for elementwise."""
-        if self.kind is OperationKind.ELEMENTWISE:
+        if self.kind in (OperationKind.ELEMENTWISE, OperationKind.RESIZE) or self.pool is PoolKind.NONE:
             return 0
         per_output = self.kernel.elements
         if self.kind is OperationKind.CONV_2D or self.pool is PoolKind.REDUCE_SUM:
@@ -238,38 +277,69 @@ class KernelOperation(Struct, frozen=True):
 
     def writes(self) -> tuple[ByteRange, ...]:
         """Every byte range of external memory that the operation may write."""
-        return self.ofm.byte_ranges()
+        return self.stored.byte_ranges()
+
+    @property
+    def stored(self) -> FeatureMap:
+        """The OFM with its axes in the order in which memory has them; ``ofm`` has them as they are computed."""
+        axes = self.modes.transpose.axes
+        if axes == (0, 1, 2):
+            return self.ofm
+        extents = self.ofm.shape.height, self.ofm.shape.width, self.ofm.shape.depth
+        return replace(self.ofm, shape=Shape3D(*[extents[axis] for axis in axes]))
 
     def having(self, **changes: Any) -> KernelOperation:
         """The operation with other values of some fields."""
         return replace(self, **changes)
 
 
+INDEX_BYTES = 4
+"""Bytes of a row number of an indexed transfer (Vela 5.2.0 makes int32 of them)."""
+
+
 class DmaOperation(Struct, frozen=True):
     """NPU_OP_DMA_START: ``source`` is copied to address ``destination`` of ``destination_region``.
 
-    With ``to_shram`` the destination is an offset into the shared buffer (a LUT) and the region is unused.
+    With ``to_shram`` the destination is an offset into the shared buffer (a LUT) and the region is unused. With ``rows`` source and
+    destination are those of the first of many rows.
     """
 
     source: ByteRange
     destination: int
     destination_region: int = 0
     to_shram: bool = False
+    rows: Rows | None = None
 
     @property
     def length(self) -> int:
-        """Bytes transferred."""
+        """Bytes transferred; with ``rows`` those of one row."""
         return self.source.length
 
     def reads(self) -> tuple[ByteRange, ...]:
-        """The source range."""
-        return (self.source,)
+        """The source range, from the first to the last byte that may be read; an indexed transfer reads its row numbers too."""
+        rows = self.rows
+        if rows is None:
+            return (self.source,)
+        span = ByteRange(self.source.region, self.source.start, self.source.start + self._extent(rows.source, picked=True))
+        indices = rows.indices
+        if indices is None:
+            return (span,)
+        numbers = INDEX_BYTES * rows.count + (rows.planes - 1) * max(indices.skip, INDEX_BYTES * rows.count)
+        return span, ByteRange(indices.region, indices.address, indices.address + numbers)
+
+    def _extent(self, strides: tuple[int, int], *, picked: bool) -> int:
+        """Bytes from the first row's start to the end of the last one that a side may touch; ``picked``: of the source."""
+        rows = self.rows or Rows(1)
+        indices: IndexList | None = rows.indices
+        last = indices.largest if indices is not None and indices.picks_source is picked else rows.count - 1
+        return last * strides[0] + (rows.planes - 1) * strides[1] + self.length
 
     def writes(self) -> tuple[ByteRange, ...]:
         """The destination range in external memory; empty for a transfer to SHRAM."""
         if self.to_shram:
             return ()
-        return (ByteRange(self.destination_region, self.destination, self.destination + self.length),)
+        extent = self.length if self.rows is None else self._extent(self.rows.destination, picked=False)
+        return (ByteRange(self.destination_region, self.destination, self.destination + extent),)
 
 
 class DmaWait(Struct, frozen=True):

@@ -22,6 +22,10 @@ One item a line; an operation is a numbered line and, for a kernel operation, in
 right; ``strides`` are y, x, c in bytes; ``shram`` is IB_END, AB_START and, if used, IFM2_IB_START. ``tiles=h0,h1,w0`` and
 ``bases=`` (tiles 1 to 3) stand where a feature map is not a single tile. Whatever has its default value is left out. Names come last,
 as JSON strings. The content of a constant region is represented by its SHA-256.
+
+``storage=CHAINED`` marks a map in the chaining buffer of that number, ``storage=NONE`` one that lies nowhere. A line ``modes`` has what
+only some NPUs do, a line ``resize`` the kind and six numbers an axis: numerator, offset, quotient, remainder and the last two for a block.
+A scale may be followed by its double rounding and by ``n`` for natural rounding. ``rows=HxP`` of a DMA are rows and planes.
 """
 
 from __future__ import annotations
@@ -30,8 +34,12 @@ import hashlib
 import json
 from collections.abc import Iterator
 
+from msgspec.structs import astuple
+
 from npu_model.program.feature_map import ByteRange, FeatureMap, Tiles
+from npu_model.program.modes import MODE_FLAGS, AccumulatorInput, Reverse, Rows, Storage, TableFormat, Transpose, mode_flags
 from npu_model.program.operations import (
+    SEPARATE_BUFFERS,
     AccumulatorFormat,
     Activation,
     ActivationKind,
@@ -75,7 +83,8 @@ def _range(part: ByteRange) -> str:
 
 
 def _scale(scale: Scale) -> str:
-    return f"{scale.scale}>>{scale.shift}"
+    double = f",{scale.double_round}" if scale.double_round or scale.is_natural else ""
+    return f"{scale.scale}>>{scale.shift}{double}{',n' if scale.is_natural else ''}"
 
 
 def _region(region: Region) -> str:
@@ -98,7 +107,8 @@ def _feature_map(word: str, fm: FeatureMap) -> str:
     zero = f"zp={fm.zero_point}" if fm.zero_point else ""
     strides = f"strides={fm.strides.y},{fm.strides.x},{fm.strides.c}"
     place = _place(fm.region, fm.tiles.bases[0])
-    return _join(word, place, str(fm.shape), str(fm.dtype), fm.layout.value, zero, strides, tiles, bases)
+    storage = "" if fm.storage is Storage.TILES else f"storage={fm.storage.name}"
+    return _join(word, place, str(fm.shape), str(fm.dtype), fm.layout.value, zero, strides, tiles, bases, storage)
 
 
 def _window(op: KernelOperation) -> str:
@@ -143,6 +153,8 @@ def _scaling(op: KernelOperation) -> str:
 def _block(op: KernelOperation) -> str:
     shram: Shram = op.shram
     banks = f"shram={shram.ib_end},{shram.ab_start}" + (f",{shram.ib2_start}" if shram.ib2_start else "")
+    if shram == SEPARATE_BUFFERS:
+        banks = ""
     accumulator = "" if op.accumulator is AccumulatorFormat.INT32 else f"acc={op.accumulator.name}"
     return _join(f"block {op.block}", banks, accumulator, f"parallel={op.parallel_mode}" if op.parallel_mode else "")
 
@@ -154,7 +166,27 @@ def _output(op: KernelOperation) -> str:
         "" if act.kind is ActivationKind.NONE else f"function={act.kind.name}",
         f"lut={act.lut}" if act.lut else "",
         "" if act.clip is ClipRange.OFM else f"clip={act.clip.name}",
+        "" if act.table is TableFormat.OFM else f"table={act.table.name}",
     )
+
+
+def _modes(op: KernelOperation) -> Iterator[str]:
+    """The lines of what only some NPUs do; empty ones if it does nothing of that."""
+    modes = op.modes
+    height, width = modes.ublock
+    repeated = [axis for axis, repeats in zip(_BROADCAST_AXES, modes.ifm_broadcast, strict=False) if repeats]
+    parts = (
+        f"ublock={height}x{width}" if height else "",
+        "" if modes.accumulators is AccumulatorInput.RESET else f"accumulators={modes.accumulators.name}",
+        "" if modes.transpose is Transpose.HWC else f"transpose={modes.transpose.name}",
+        "" if modes.reverse is Reverse.NONE else f"reverse={modes.reverse.name}",
+        f"ifm-repeats={','.join(repeated)}" if repeated else "",
+        *(word for word, applies in zip(MODE_FLAGS, mode_flags(modes), strict=True) if applies),
+    )
+    yield _join("modes", *parts) if any(parts) else ""
+    if modes.resize is not None:
+        axes = (f"{name}={','.join(map(str, astuple(axis)))}" for name, axis in (("y", modes.resize.y), ("x", modes.resize.x)))
+        yield _join("resize", modes.resize.kind.name, *axes)
 
 
 def _details(op: KernelOperation) -> Iterator[str]:
@@ -168,7 +200,19 @@ def _details(op: KernelOperation) -> Iterator[str]:
     yield _scaling(op)
     yield _block(op)
     yield _output(op)
+    yield from _modes(op)
     yield f"blockdep {op.blockdep}" if op.blockdep else ""
+
+
+def _rows(rows: Rows | None) -> str:
+    if rows is None:
+        return ""
+    strides = f"source={rows.source[0]},{rows.source[1]} destination={rows.destination[0]},{rows.destination[1]}"
+    one = rows.indices
+    if one is None:
+        return f"rows={rows.count}x{rows.planes} {strides}"
+    picks = "source" if one.picks_source else "destination"
+    return f"rows={rows.count}x{rows.planes} {strides} indices={_place(one.region, one.address)} picks={picks},{one.largest},{one.skip}"
 
 
 def _headline(op: Operation) -> tuple[str, str]:
@@ -177,7 +221,7 @@ def _headline(op: Operation) -> tuple[str, str]:
         return op.mnemonic, ""
     if isinstance(op, DmaOperation):
         region = str(op.destination_region or "") if op.to_shram else str(op.destination_region)
-        return "DMA", f"from={_range(op.source)} to={'shram' if op.to_shram else ''}{region}+{op.destination:#x}"
+        return "DMA", _join(f"from={_range(op.source)} to={'shram' if op.to_shram else ''}{region}+{op.destination:#x}", _rows(op.rows))
     if isinstance(op, Control):
         return op.kind.name, f"parameter={op.parameter}"
     return "DMA_WAIT" if isinstance(op, DmaWait) else "KERNEL_WAIT", f"outstanding={op.outstanding}"

@@ -9,7 +9,22 @@ from typing import Any
 
 from npu_model.errors import InputError
 from npu_model.program.feature_map import ByteRange, DataType, FeatureMap, Layout, Strides, Tiles
+from npu_model.program.modes import (
+    MODE_FLAGS,
+    AccumulatorInput,
+    IndexList,
+    Modes,
+    Resize,
+    ResizeAxis,
+    ResizeKind,
+    Reverse,
+    Rows,
+    Storage,
+    TableFormat,
+    Transpose,
+)
 from npu_model.program.operations import (
+    SEPARATE_BUFFERS,
     AccumulatorFormat,
     Activation,
     ActivationKind,
@@ -42,6 +57,7 @@ _DATA_TYPES = {
     for bits in (8, 16, 32, 64)
     for dtype in (DataType(bits, signed=True), DataType(bits, signed=False), DataType(bits, signed=True, floating=True))
 }
+_AXES = "height", "width", "depth"
 _FUNCTIONS: dict[OperationKind, type[PoolKind | ElementwiseKind]] = {
     OperationKind.POOL: PoolKind,
     OperationKind.ELEMENTWISE: ElementwiseKind,
@@ -84,8 +100,11 @@ def _byte_range(text: str) -> ByteRange:
 
 
 def _scale(text: str) -> Scale:
-    scale, shift = text.split(">>")
-    return Scale(int(scale), int(shift))
+    scale, rest = text.split(">>")
+    shift, *others = rest.split(",")
+    if others[1:] not in ([], ["n"]):
+        raise ValueError(text)
+    return Scale(int(scale), int(shift), int(others[0]) if others else 0, len(others) > 1)
 
 
 def _clamp(text: str) -> tuple[int, int]:
@@ -143,7 +162,8 @@ def _feature_map(line: Line) -> FeatureMap:
     if "tiles" in line.options:
         height0, height1, width0 = line.needed("tiles", _three_numbers)
         tiles = Tiles(height0, height1, width0, (base, *line.needed("bases", _three_numbers)))
-    return FeatureMap(region, shape, dtype, layout, tiles, line.needed("strides", _strides), line.option("zp", _number, 0))
+    strides, zero, storage = line.needed("strides", _strides), line.option("zp", _number, 0), line.choice("storage", Storage.TILES)
+    return FeatureMap(region, shape, dtype, layout, tiles, strides, zero, storage)
 
 
 def _window(line: Line) -> dict[str, Any]:
@@ -185,7 +205,7 @@ def _scaling(line: Line) -> dict[str, Any]:
 def _block(line: Line) -> dict[str, Any]:
     return {
         "block": line.take(_shape),
-        "shram": line.needed("shram", _banks),
+        "shram": line.option("shram", _banks, SEPARATE_BUFFERS),
         "accumulator": line.choice("acc", AccumulatorFormat.INT32),
         "parallel_mode": line.option("parallel", _number, 0),
     }
@@ -195,7 +215,40 @@ def _output(line: Line) -> dict[str, Any]:
     minimum, maximum = line.take(_clamp)
     rounding = line.member(Rounding, line.take(_word))
     kind, lut = line.choice("function", ActivationKind.NONE), line.option("lut", _number, 0)
-    return {"activation": Activation(kind, minimum, maximum, lut, line.choice("clip", ClipRange.OFM)), "rounding": rounding}
+    clip, table = line.choice("clip", ClipRange.OFM), line.choice("table", TableFormat.OFM)
+    return {"activation": Activation(kind, minimum, maximum, lut, clip, table), "rounding": rounding}
+
+
+def _axes(text: str) -> tuple[bool, bool, bool]:
+    names = text.split(",")
+    if not {*names} <= {*_AXES}:
+        raise ValueError(text)
+    return "height" in names, "width" in names, "depth" in names
+
+
+def _modes(line: Line) -> dict[str, Any]:
+    no_output, fast, sparse, from_ifm2 = (line.flag(word) for word in MODE_FLAGS)
+    return {
+        "ublock": line.option("ublock", _pair, (0, 0)),
+        "accumulators": line.choice("accumulators", AccumulatorInput.RESET),
+        "has_output": not no_output,
+        "transpose": line.choice("transpose", Transpose.HWC),
+        "reverse": line.choice("reverse", Reverse.NONE),
+        "ifm_broadcast": line.option("ifm-repeats", _axes, (False, False, False)),
+        "fast_weights": fast,
+        "sparse_weights": sparse,
+        "weights_from_ifm2": from_ifm2,
+    }
+
+
+def _resize_axis(text: str) -> ResizeAxis:
+    numerator, offset, quotient, remainder, block_quotient, block_remainder = _numbers(text)
+    return ResizeAxis(numerator, offset, quotient, remainder, block_quotient, block_remainder)
+
+
+def _resize(line: Line) -> dict[str, Any]:
+    kind = line.member(ResizeKind, line.take(_word))
+    return {"resize": Resize(kind, line.needed("y", _resize_axis), line.needed("x", _resize_axis))}
 
 
 _DETAILS: dict[str, Callable[[Line], dict[str, Any]]] = {
@@ -210,6 +263,8 @@ _DETAILS: dict[str, Callable[[Line], dict[str, Any]]] = {
     "scaling": _scaling,
     "block": _block,
     "output": _output,
+    "modes": _modes,
+    "resize": _resize,
     "blockdep": lambda line: {"blockdep": line.take(_number)},
 }
 _NEEDED = ("ifm", "ofm", "block", "output")
@@ -236,7 +291,30 @@ def _kernel_operation(head: Line, mnemonic: str, details: list[Line]) -> KernelO
     for word in _NEEDED:
         if word not in seen:
             raise head.fail(f"starts an operation without {word}")
-    return KernelOperation(**fields)
+    modes = {name: fields.pop(name) for name in Modes.__struct_fields__ if name in fields}
+    return KernelOperation(**fields, modes=Modes(**modes))
+
+
+def _rows(line: Line) -> Rows:
+    """The rows of a transfer of many, and the numbers of those that an indexed one picks."""
+    count, planes = line.needed("rows", _pair)
+    source, destination = line.needed("source", _two), line.needed("destination", _two)
+    indices = None
+    if "indices" in line.options:
+        region, address = line.needed("indices", _address)
+        picks, largest, skip = line.needed("picks", _picks)
+        indices = IndexList(region, address, largest, skip, picks)
+    return Rows(count, planes, source, destination, indices)
+
+
+def _two(text: str) -> tuple[int, int]:
+    first, second = _numbers(text)
+    return first, second
+
+
+def _picks(text: str) -> tuple[bool, int, int]:
+    side, largest, skip = text.split(",")
+    return ("destination", "source").index(side) == 1, int(largest), int(skip)
 
 
 def _dma(line: Line) -> DmaOperation:
@@ -244,7 +322,7 @@ def _dma(line: Line) -> DmaOperation:
     to_shram = target.startswith("shram")
     place = target.removeprefix("shram")
     region, address = line.read(_address, f"0{place}" if place.startswith("+") else place)
-    return DmaOperation(source, address, region, to_shram)
+    return DmaOperation(source, address, region, to_shram, _rows(line) if "rows" in line.options else None)
 
 
 def _operation(head: Line, mnemonic: str, details: list[Line]) -> Operation:

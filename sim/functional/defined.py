@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from npu_model.accelerator import Accelerator, accelerator
+from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
@@ -73,6 +73,7 @@ def _require_kernel(op: KernelOperation, memory: RegionBytes, origins: Origins, 
 
 
 def _follow(program: Program, memory: RegionBytes, origins: Origins) -> None:
+    require_use(program.accelerator, "run")
     device = accelerator(program.accelerator)
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):

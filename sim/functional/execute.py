@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from npu_model.accelerator import Accelerator, accelerator
+from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
 from sim.functional.activation import finish
 from sim.functional.convolution import convolution
@@ -46,6 +46,7 @@ def execute(program: Program, memory: RegionBytes, on_operation: OnOperation | N
     matter for the timing replay. InputError names the operation if it reads a byte that was never written, reaches outside
     its region, overwrites its own input or uses a function of the NPU whose exact arithmetic is not public.
     """
+    require_use(program.accelerator, "run")
     device = accelerator(program.accelerator)
     cache = FilterCache() if filters is None else filters
     for index, op in enumerate(program.operations):

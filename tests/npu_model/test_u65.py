@@ -64,7 +64,7 @@ def test_its_blocks_are_those_of_the_u55_and_its_ports_and_queues_velas() -> Non
     ours, vela = accelerator(U65), vela_features(U65)
     other = accelerator("ethos-u55-256")
     differing = {name for name in Accelerator.__struct_fields__ if getattr(ours, name) != getattr(other, name)}
-    assert differing == {"name", "port_bytes_per_cycle", "max_outstanding_dma", "access"}
+    assert differing == {"name", "port_bytes_per_cycle", "max_outstanding_dma", "access", "uses"}
     assert (ours.macs, ours.cores) == (vela.num_macs_per_cycle, vela.ncores)
     assert ours.max_outstanding_dma == vela.max_outstanding_dma == 2
     sram = type(vela.axi0_port).Sram

@@ -13,9 +13,9 @@ from reference_data import shared_data
 
 from npu_model.accelerator import accelerator_names
 from npu_model.command_stream import build_payload, decode_words, encode_operations, parse_payload
-from npu_model.command_stream.decode import decode_operation
 from npu_model.command_stream.payload import build_second
 from npu_model.command_stream.registers import FIRST_SET, PAYLOAD_BIT, Cmd0, Cmd1, RegisterFile
+from npu_model.command_stream.u55.decode import decode_operation
 from npu_model.errors import InputError
 from npu_model.program import (
     Activation,

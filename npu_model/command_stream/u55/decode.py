@@ -1,0 +1,289 @@
+"""From the registers of an Ethos-U55 or Ethos-U65 to operations.
+
+Field layouts: Arm core driver ``ethosu55_interface.h``. A register that an operation does not use is left out of its
+description, so that stale values never show.
+"""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, MapRegisters, RegisterFile, ShortRegister
+from npu_model.errors import InputError
+from npu_model.program import (
+    AccumulatorFormat,
+    Activation,
+    ActivationKind,
+    Broadcast,
+    ByteRange,
+    ClipRange,
+    Control,
+    ControlKind,
+    DataType,
+    DmaOperation,
+    DmaWait,
+    ElementwiseKind,
+    FeatureMap,
+    Kernel,
+    KernelOperation,
+    KernelWait,
+    Layout,
+    Operation,
+    OperationKind,
+    Padding,
+    PoolKind,
+    Rounding,
+    Scale,
+    ScaledOperand,
+    Shram,
+    Strides,
+    Tiles,
+    Upscale,
+    ifm_extent,
+)
+from npu_model.program.coded import member
+from npu_model.shapes import Shape3D
+
+KINDS = {
+    Cmd0.CONV: OperationKind.CONV_2D,
+    Cmd0.DEPTHWISE: OperationKind.DEPTHWISE,
+    Cmd0.POOL: OperationKind.POOL,
+    Cmd0.ELEMENTWISE: OperationKind.ELEMENTWISE,
+}
+_F = TypeVar("_F", PoolKind, ElementwiseKind)
+
+_POOLS = PoolKind.MAX, PoolKind.AVERAGE, PoolKind.REDUCE_SUM
+_ELEMENTWISE = tuple(kind for kind in ElementwiseKind if kind.code <= ElementwiseKind.SHL.code)
+"""The functions that the family has."""
+
+FIRST_LUT = 16
+"""ACTIVATION function of LUT slot 0; slot 7 is ``_LAST_LUT``."""
+
+_LAST_LUT = 23
+
+_OFM_EXTENTS = Cmd0.OFM_HEIGHT_M1, Cmd0.OFM_WIDTH_M1, Cmd0.OFM_DEPTH_M1
+_BLOCK_EXTENTS = Cmd0.OFM_BLK_HEIGHT_M1, Cmd0.OFM_BLK_WIDTH_M1, Cmd0.OFM_BLK_DEPTH_M1
+_PADS = Cmd0.IFM_PAD_TOP, Cmd0.IFM_PAD_LEFT, Cmd0.IFM_PAD_BOTTOM, Cmd0.IFM_PAD_RIGHT
+_RANGES = {
+    what: (Cmd0[f"{what}_REGION"], [(Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")])
+    for what in ("WEIGHT", "SCALE")
+}
+"""Registers of the region, and of the first byte and the length for each core."""
+
+
+def _function(known: tuple[_F, ...], code: int, what: str) -> _F:
+    """The function of a parameter among those that the family has."""
+    for function in known:
+        if function.code == code:
+            return function
+    raise InputError(f"{what} {code} in the command stream is unknown: the file is damaged or for another NPU.")
+
+
+def _data_type(log2_bytes: int, signed: int) -> DataType:
+    if log2_bytes > 2:
+        raise InputError(f"Element size code {log2_bytes} in the command stream is unknown: 0, 1 and 2 exist; the file is damaged.")
+    return DataType(8 << log2_bytes, bool(signed))
+
+
+def _tiles(registers: RegisterFile, names: MapRegisters) -> Tiles:
+    first, second, third, fourth = names.bases
+    return Tiles(
+        height0=registers.short(names.height0) + 1,
+        height1=registers.short(names.height1) + 1,
+        width0=registers.short(names.width0) + 1,
+        bases=(registers.address(first), registers.address(second, 0), registers.address(third, 0), registers.address(fourth, 0)),
+    )
+
+
+def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> FeatureMap:
+    """``prefix`` is IFM, IFM2 or OFM; the shape comes from the caller, as no register holds IFM height and width."""
+    names = MAP_REGISTERS[prefix]
+    precision = registers.short(names.precision)
+    log2_bytes = precision >> (1 if prefix == "OFM" else 2) & 3
+    strides = Strides(*[registers.stride(name) for name in names.strides])
+    return FeatureMap(
+        region=registers.short(names.region) & 7,
+        shape=shape,
+        dtype=_data_type(log2_bytes, precision & 1),
+        layout=Layout.NHCWB16 if precision >> 6 & 1 else Layout.NHWC,
+        tiles=_tiles(registers, names),
+        strides=strides,
+        zero_point=registers.signed(names.zero_point, 0),
+    )
+
+
+def _kernel(registers: RegisterFile) -> Kernel:
+    word = registers.short(Cmd0.KERNEL_STRIDE)
+    dilation_x, dilation_y = 1 + (word >> 3 & 1), 1 + (word >> 4 & 1)
+    return Kernel(
+        height=registers.short(Cmd0.KERNEL_HEIGHT_M1) // dilation_y + 1,
+        width=registers.short(Cmd0.KERNEL_WIDTH_M1) // dilation_x + 1,
+        stride_y=1 + (word >> 1 & 1) + 2 * (word >> 9 & 7),
+        stride_x=1 + (word & 1) + 2 * (word >> 6 & 7),
+        dilation_y=dilation_y,
+        dilation_x=dilation_x,
+    )
+
+
+def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
+    word = registers.short(Cmd0.ACTIVATION)
+    function = word & 31
+    read = registers.short if ofm_type == DataType(16, signed=False) else registers.signed
+    if function in (0, 3, 4):
+        kind, lut = {0: ActivationKind.NONE, 3: ActivationKind.TANH, 4: ActivationKind.SIGMOID}[function], 0
+    elif FIRST_LUT <= function <= _LAST_LUT:
+        kind, lut = ActivationKind.LUT, function - FIRST_LUT
+    else:
+        raise InputError(
+            f"Activation function {function} in the command stream is unknown: 0, 3, 4 and 16 to 23 exist; the file is damaged."
+        )
+    return Activation(
+        kind=kind,
+        minimum=read(Cmd0.ACTIVATION_MIN),
+        maximum=read(Cmd0.ACTIVATION_MAX),
+        lut=lut,
+        clip=member(ClipRange, word >> 12 & 7, "Clip range"),
+    )
+
+
+def _ranges(registers: RegisterFile, what: str, cores: int) -> tuple[ByteRange, ...]:
+    """Weight or scale ranges, one per core."""
+    where, bounds = _RANGES[what]
+    region = registers.short(where) & 7
+    ranges = []
+    for start, length in bounds[:cores]:
+        base = registers.address(start)
+        ranges.append(ByteRange(region, base, base + registers.long(length)[1]))
+    return tuple(ranges)
+
+
+def _scale(registers: RegisterFile, register: Cmd1) -> Scale:
+    shift, scale = registers.long(register, 0)
+    return Scale(scale, shift & 63)
+
+
+def _ifm2_shape(ofm: Shape3D, broadcast: Broadcast) -> Shape3D:
+    return Shape3D(
+        1 if broadcast.height else ofm.height,
+        1 if broadcast.width else ofm.width,
+        1 if broadcast.depth else ofm.depth,
+    )
+
+
+def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap) -> dict[str, object]:
+    """The facts that an elementwise operation adds: operands, broadcasting and scales."""
+    ifm = _feature_map(registers, "IFM", Shape3D(ofm.shape.height, ofm.shape.width, registers.short(Cmd0.IFM_DEPTH_M1) + 1))
+    fields: dict[str, object] = {"ifm": ifm, "ofm_scale": _scale(registers, Cmd1.OFM_SCALE)}
+    if kind.is_unary:
+        return fields
+    word = registers.short(Cmd0.IFM2_BROADCAST)
+    swap = bool(word >> 6 & 1)
+    if word >> 7 & 1:
+        precision = registers.short(Cmd0.IFM2_PRECISION)
+        value = registers.short(Cmd0.IFM2_SCALAR)
+        fields["scalar"] = value - (1 << 16) if precision & 1 and value & 0x8000 else value
+        fields["scalar_zero_point"] = registers.signed(Cmd0.IFM2_ZERO_POINT, 0)
+        fields["broadcast"] = Broadcast(swap=swap)
+    else:
+        broadcast = Broadcast(bool(word & 1), bool(word >> 1 & 1), bool(word >> 2 & 1), swap)
+        fields["broadcast"] = broadcast
+        fields["ifm2"] = _feature_map(registers, "IFM2", _ifm2_shape(ofm.shape, broadcast))
+    if kind in (ElementwiseKind.ADD, ElementwiseKind.SUB):
+        fields["opa_scale"] = _scale(registers, Cmd1.OPA_SCALE)
+        fields["opb_scale"] = _scale(registers, Cmd1.OPB_SCALE)
+        mode = registers.short(Cmd0.IFM_PRECISION) >> 8 & 3
+        fields["scaled_operand"] = member(ScaledOperand, mode, "Elementwise scale mode")
+    return fields
+
+
+def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> dict[str, object]:
+    """The facts that convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
+    kernel = _kernel(registers)
+    upscale = member(Upscale, registers.short(Cmd0.IFM_UPSCALE, 0) & 3, "Upscale mode")
+    padding = Padding(*[registers.short(register) for register in _PADS])
+    height = ifm_extent(ofm.shape.height, kernel.stride_y, kernel.dilated_height, padding.top, padding.bottom, upscale)
+    width = ifm_extent(ofm.shape.width, kernel.stride_x, kernel.dilated_width, padding.left, padding.right, upscale)
+    if height < 1 or width < 1:
+        raise InputError(f"An operation reads an IFM of {height} x {width} elements: at least 1 x 1 is needed; the file is damaged.")
+    shape = Shape3D(height, width, registers.short(Cmd0.IFM_DEPTH_M1) + 1)
+    fields: dict[str, object] = {
+        "ifm": _feature_map(registers, "IFM", shape),
+        "kernel": kernel,
+        "padding": padding,
+        "upscale": upscale,
+        "decompose": bool(registers.short(Cmd0.KERNEL_STRIDE) >> 5 & 1),
+    }
+    if kind is OperationKind.POOL:
+        fields["ofm_scale"] = _scale(registers, Cmd1.OFM_SCALE)
+        return fields
+    parallel_mode = registers.short(Cmd0.PARALLEL_MODE, 0)
+    cores = 2 if parallel_mode else 1
+    fields |= {
+        "weights": _ranges(registers, "WEIGHT", cores),
+        "scales": _ranges(registers, "SCALE", cores),
+        "part_kernel": bool(registers.short(Cmd0.KERNEL_STRIDE) >> 2 & 1),
+        "parallel_mode": parallel_mode,
+    }
+    if registers.short(Cmd0.OFM_PRECISION) >> 8 & 1:
+        fields["ofm_scale"] = _scale(registers, Cmd1.OFM_SCALE)
+    return fields
+
+
+def _kernel_operation(registers: RegisterFile, command: Cmd0, parameter: int) -> KernelOperation:
+    kind = KINDS[command]
+    pool = _function(_POOLS, parameter, "Pooling function") if kind is OperationKind.POOL else None
+    elementwise = _function(_ELEMENTWISE, parameter, "Elementwise function") if kind is OperationKind.ELEMENTWISE else None
+    ofm_shape = Shape3D(*[registers.short(register) + 1 for register in _OFM_EXTENTS])
+    ofm = _feature_map(registers, "OFM", ofm_shape)
+    fields = _elementwise(registers, elementwise, ofm) if elementwise else _windowed(registers, kind, ofm)
+    precision = registers.short(Cmd0.OFM_PRECISION)
+    block = Shape3D(*[registers.short(register) + 1 for register in _BLOCK_EXTENTS])
+    shram = Shram(
+        ib_end=registers.short(Cmd0.IFM_IB_END),
+        ab_start=registers.short(Cmd0.AB_START),
+        ib2_start=registers.short(Cmd0.IFM2_IB_START, 0) if "ifm2" in fields or "scalar" in fields else 0,
+    )
+    return KernelOperation(
+        kind=kind,
+        pool=pool,
+        elementwise=elementwise,
+        ofm=ofm,
+        block=block,
+        shram=shram,
+        activation=_activation(registers, ofm.dtype),
+        accumulator=member(AccumulatorFormat, registers.short(Cmd0.ACC_FORMAT), "Accumulator format"),
+        rounding=member(Rounding, precision >> 14 & 3, "Rounding mode"),
+        global_scale=bool(precision >> 8 & 1),
+        blockdep=registers.short(Cmd0.BLOCKDEP),
+        **fields,  # type: ignore[arg-type]  # the two helpers return the remaining fields by name
+    )
+
+
+def _dma(registers: RegisterFile) -> DmaOperation:
+    source_region = registers.short(Cmd0.DMA0_SRC_REGION)
+    destination_region = registers.short(Cmd0.DMA0_DST_REGION)
+    if (source_region | destination_region) >> 9 & 3:
+        raise InputError("A DMA transfer uses a 2D or 3D mode: only the 1D transfers of the U55 are read.")
+    source = registers.address(Cmd1.DMA0_SRC)
+    length = registers.address(Cmd1.DMA0_LEN)
+    to_shram = bool(destination_region >> 8 & 1)
+    return DmaOperation(
+        source=ByteRange(source_region & 7, source, source + length),
+        destination=registers.address(Cmd1.DMA0_DST),
+        destination_region=0 if to_shram else destination_region & 7,
+        to_shram=to_shram,
+    )
+
+
+def decode_operation(registers: RegisterFile, command: ShortRegister, parameter: int) -> Operation:
+    """The operation that ``command`` starts with the registers as they are; InputError if they make no sense."""
+    command = Cmd0(command)
+    if command in KINDS:
+        return _kernel_operation(registers, command, parameter)
+    if command is Cmd0.DMA_START:
+        return _dma(registers)
+    if command is Cmd0.DMA_WAIT:
+        return DmaWait(parameter)
+    if command is Cmd0.KERNEL_WAIT:
+        return KernelWait(parameter)
+    return Control(ControlKind(command.value), parameter)

@@ -1,0 +1,233 @@
+"""From operations to the registers of an Ethos-U55 or Ethos-U65: the SETs of an operation, and the command that starts it.
+
+The SETs of an operation stand in a fixed order: IFM, upscaling, window and padding, OFM, weights and scales, activation, block,
+SHRAM, IFM2, scaling, BLOCKDEP; inside a feature map: region, bases, tiles, extents, strides (y, x, c), zero point; then the precision.
+"""
+
+from __future__ import annotations
+
+from npu_model.command_stream.registers import MAP_REGISTERS, Cmd0, Cmd1, ShortRegister
+from npu_model.command_stream.u55.decode import FIRST_LUT
+from npu_model.command_stream.writer import RegisterWriter
+from npu_model.errors import InputError
+from npu_model.program import (
+    Activation,
+    ActivationKind,
+    ByteRange,
+    Control,
+    DataType,
+    DmaOperation,
+    DmaWait,
+    ElementwiseKind,
+    FeatureMap,
+    Kernel,
+    KernelOperation,
+    Layout,
+    Operation,
+    OperationKind,
+    Scale,
+)
+
+_LOG2_BYTES = {8: 0, 16: 1, 32: 2}
+_FUNCTIONS = {ActivationKind.NONE: 0, ActivationKind.TANH: 3, ActivationKind.SIGMOID: 4}
+_COMMANDS = {
+    OperationKind.CONV_2D: Cmd0.CONV,
+    OperationKind.DEPTHWISE: Cmd0.DEPTHWISE,
+    OperationKind.POOL: Cmd0.POOL,
+    OperationKind.ELEMENTWISE: Cmd0.ELEMENTWISE,
+}
+_RANGE_REGISTERS = {
+    what: (Cmd0[f"{what}_REGION"], tuple((Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")))
+    for what in ("WEIGHT", "SCALE")
+}
+"""Registers of the weights and of the scales: the one of the region, and of each core those of the first byte and the length."""
+SHRAM_DESTINATION = 1 << 8 | 3
+"""DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
+
+
+def _log2_bytes(writer: RegisterWriter, dtype: DataType) -> int:
+    if dtype.bits not in _LOG2_BYTES:
+        raise InputError(f"{writer.where} has elements of {dtype.bits} bits: the NPU has 8, 16 and 32; convert the tensor.")
+    return _LOG2_BYTES[dtype.bits]
+
+
+def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
+    """All registers of IFM, IFM2 or OFM but the precision, which carries fields of the operation too."""
+    names = MAP_REGISTERS[prefix]
+    writer.short(names.region, fm.region)
+    for register, base in zip(names.bases, fm.tiles.bases, strict=True):
+        writer.address(register, base)
+    writer.minus_one(names.height0, fm.tiles.height0)
+    writer.minus_one(names.height1, fm.tiles.height1)
+    writer.minus_one(names.width0, fm.tiles.width0)
+    if prefix == "OFM":
+        writer.minus_one(Cmd0.OFM_HEIGHT_M1, fm.shape.height)
+        writer.minus_one(Cmd0.OFM_WIDTH_M1, fm.shape.width)
+    if prefix != "IFM2":
+        writer.minus_one(Cmd0.OFM_DEPTH_M1 if prefix == "OFM" else Cmd0.IFM_DEPTH_M1, fm.shape.depth)
+    for register, stride in zip(names.strides, (fm.strides.y, fm.strides.x, fm.strides.c), strict=True):
+        writer.stride(register, stride)
+    writer.signed(names.zero_point, fm.zero_point)
+
+
+def _input_precision(writer: RegisterWriter, dtype: DataType, layout: Layout) -> int:
+    return int(dtype.signed) | _log2_bytes(writer, dtype) << 2 | (layout is Layout.NHCWB16) << 6
+
+
+def _ifm(writer: RegisterWriter, op: KernelOperation) -> None:
+    _feature_map(writer, "IFM", op.ifm)
+    writer.short(Cmd0.IFM_PRECISION, _input_precision(writer, op.ifm.dtype, op.ifm.layout) | op.scaled_operand.code << 8)
+    # Elementwise operations too: a stale factor would upscale their IFM.
+    writer.short(Cmd0.IFM_UPSCALE, op.upscale.code)
+
+
+def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
+    _feature_map(writer, "OFM", op.ofm)
+    precision = int(op.ofm.dtype.signed) | _log2_bytes(writer, op.ofm.dtype) << 1 | (op.ofm.layout is Layout.NHCWB16) << 6
+    writer.short(Cmd0.OFM_PRECISION, precision | op.global_scale << 8 | op.rounding.code << 14)
+
+
+def _window(writer: RegisterWriter, op: KernelOperation) -> None:
+    """Padding and kernel; the low bit of a stride less one is apart from its high bit."""
+    kernel: Kernel = op.kernel
+    padding = op.padding
+    writer.short(Cmd0.IFM_PAD_TOP, padding.top)
+    writer.short(Cmd0.IFM_PAD_LEFT, padding.left)
+    writer.short(Cmd0.IFM_PAD_BOTTOM, padding.bottom)
+    writer.short(Cmd0.IFM_PAD_RIGHT, padding.right)
+    writer.check("vertical dilation", kernel.dilation_y, 1, 2)
+    writer.check("horizontal dilation", kernel.dilation_x, 1, 2)
+    writer.check("vertical stride", kernel.stride_y, 1, 4)
+    writer.check("horizontal stride", kernel.stride_x, 1, 4)
+    writer.minus_one(Cmd0.KERNEL_HEIGHT_M1, kernel.dilated_height)
+    writer.minus_one(Cmd0.KERNEL_WIDTH_M1, kernel.dilated_width)
+    y, x = kernel.stride_y - 1, kernel.stride_x - 1
+    word = x & 1 | (y & 1) << 1 | (x >> 1) << 6 | (y >> 1) << 9 | (kernel.dilation_x - 1) << 3 | (kernel.dilation_y - 1) << 4
+    writer.short(Cmd0.KERNEL_STRIDE, word | op.part_kernel << 2 | op.decompose << 5)
+
+
+def _ranges(writer: RegisterWriter, what: str, ranges: tuple[ByteRange, ...], cores: int) -> None:
+    if len(ranges) != cores:
+        raise InputError(f"{writer.where} has {len(ranges)} {what.lower()} ranges for {cores} core(s): give one range each.")
+    region, places = _RANGE_REGISTERS[what]
+    writer.short(region, ranges[0].region)
+    for (base, length), part in zip(places, ranges, strict=False):
+        writer.address(base, part.start)
+        writer.length(length, part.length)
+
+
+def over_earlier_values(op: KernelOperation) -> set[Cmd0 | Cmd1]:
+    """Registers that an operation SETs only over an earlier value, if it SETs them at all."""
+    found = set[Cmd0 | Cmd1]() if op.parallel_mode else {Cmd0.PARALLEL_MODE}
+    if op.ifm2 is None and not op.shram.ib2_start:
+        found.add(Cmd0.IFM2_IB_START)
+    return found | ({Cmd1.OFM_SCALE} if not op.global_scale and op.ofm_scale == Scale(0, 0) else set())
+
+
+def set_weights(writer: RegisterWriter, op: KernelOperation) -> None:
+    """SET the registers of a kernel's weights and scales."""
+    # The U55 has no PARALLEL_MODE: it is written where two cores have been asked for, and to end that.
+    if op.parallel_mode or writer.registers.short(Cmd0.PARALLEL_MODE, 0):
+        writer.short(Cmd0.PARALLEL_MODE, op.parallel_mode)
+    cores = 2 if op.parallel_mode else 1
+    _ranges(writer, "WEIGHT", op.weights, cores)
+    _ranges(writer, "SCALE", op.scales, cores)
+
+
+def _activation(writer: RegisterWriter, activation: Activation, ofm_type: DataType) -> None:
+    if activation.kind is ActivationKind.LUT:
+        writer.check("LUT slot", activation.lut, 0, 7)
+        function = FIRST_LUT + activation.lut
+    else:
+        function = _FUNCTIONS[activation.kind]
+    writer.short(Cmd0.ACTIVATION, function | activation.clip.code << 12)
+    write = writer.short if ofm_type == DataType(16, signed=False) else writer.signed
+    write(Cmd0.ACTIVATION_MIN, activation.minimum)
+    write(Cmd0.ACTIVATION_MAX, activation.maximum)
+
+
+def _block_and_shram(writer: RegisterWriter, op: KernelOperation) -> None:
+    writer.minus_one(Cmd0.OFM_BLK_HEIGHT_M1, op.block.height)
+    writer.minus_one(Cmd0.OFM_BLK_WIDTH_M1, op.block.width)
+    writer.minus_one(Cmd0.OFM_BLK_DEPTH_M1, op.block.depth)
+    writer.short(Cmd0.IFM_IB_END, op.shram.ib_end)
+    writer.short(Cmd0.AB_START, op.shram.ab_start)
+    # A scalar has no buffer: its 0 is written only over an earlier value.
+    if op.ifm2 is not None or op.shram.ib2_start or (op.is_binary and writer.holds(Cmd0.IFM2_IB_START)):
+        writer.short(Cmd0.IFM2_IB_START, op.shram.ib2_start)
+    writer.short(Cmd0.ACC_FORMAT, op.accumulator.code)
+
+
+def _second_operand(writer: RegisterWriter, op: KernelOperation) -> None:
+    broadcast = op.broadcast
+    word = int(broadcast.height) | broadcast.width << 1 | broadcast.depth << 2 | broadcast.swap << 6
+    if op.ifm2 is not None:
+        _feature_map(writer, "IFM2", op.ifm2)
+        writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, op.ifm2.dtype, op.ifm2.layout))
+    elif op.scalar is not None:
+        # IFM2_PRECISION gives the scalar's sign: the IFM's unless the value needs the other one. A scalar has no layout.
+        bits, scalar = op.ifm.dtype.bits, op.scalar
+        signed = scalar < 0 or (op.ifm.dtype.signed and scalar < 1 << 15)
+        writer.check("IFM2_SCALAR", scalar, -(1 << 15), (1 << 16) - 1)
+        writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, DataType(bits, signed), Layout.NHWC))
+        writer.short(Cmd0.IFM2_SCALAR, scalar & 0xFFFF)
+        writer.signed(Cmd0.IFM2_ZERO_POINT, op.scalar_zero_point)
+        word |= 1 << 7
+    else:
+        raise InputError(f"{writer.where} has one operand: a binary operation needs a second feature map or a scalar.")
+    writer.short(Cmd0.IFM2_BROADCAST, word)
+
+
+def _scaling(writer: RegisterWriter, op: KernelOperation) -> None:
+    # Maximum, minimum and shifts do not scale: their 0 is written only over an earlier value.
+    unscaled = not op.global_scale and op.ofm_scale == Scale(0, 0) and not writer.holds(Cmd1.OFM_SCALE)
+    if op.global_scale or (op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and not unscaled):
+        writer.scale(Cmd1.OFM_SCALE, op.ofm_scale)
+    if op.elementwise in (ElementwiseKind.ADD, ElementwiseKind.SUB):
+        writer.scale(Cmd1.OPA_SCALE, op.opa_scale)
+        writer.scale(Cmd1.OPB_SCALE, op.opb_scale)
+
+
+def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0, int]:
+    """SET the registers of a kernel operation; its command and parameter."""
+    if op.kind not in _COMMANDS:
+        raise InputError(f"{writer.where} is a {op.kind.value}: only an Ethos-U85 has that command.")
+    function = {OperationKind.POOL: op.pool, OperationKind.ELEMENTWISE: op.elementwise}.get(op.kind)
+    if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
+        raise InputError(f"{writer.where} does not say which function it computes: give its {op.kind.value.lower()} field.")
+    _ifm(writer, op)
+    if op.kind is not OperationKind.ELEMENTWISE:
+        _window(writer, op)
+    _ofm(writer, op)
+    if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
+        set_weights(writer, op)
+    _activation(writer, op.activation, op.ofm.dtype)
+    _block_and_shram(writer, op)
+    if op.is_binary:
+        _second_operand(writer, op)
+    _scaling(writer, op)
+    writer.short(Cmd0.BLOCKDEP, op.blockdep)
+    return _COMMANDS[op.kind], 0 if function is None else function.code
+
+
+def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
+    """SET the registers of a transfer; its command and parameter."""
+    writer.check("source region", op.source.region, 0, 7)
+    writer.check("destination region", op.destination_region, 0, 7)
+    writer.short(Cmd0.DMA0_SRC_REGION, op.source.region)
+    writer.address(Cmd1.DMA0_SRC, op.source.start)
+    writer.short(Cmd0.DMA0_DST_REGION, SHRAM_DESTINATION if op.to_shram else op.destination_region)
+    writer.address(Cmd1.DMA0_DST, op.destination)
+    writer.address(Cmd1.DMA0_LEN, op.length)
+    return Cmd0.DMA_START, 0
+
+
+def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
+    """SET what an operation needs; its command and parameter."""
+    if isinstance(operation, KernelOperation):
+        return _kernel_operation(writer, operation)
+    if isinstance(operation, DmaOperation):
+        return _dma(writer, operation)
+    if isinstance(operation, Control):
+        return Cmd0(operation.kind.value), operation.parameter
+    return Cmd0.DMA_WAIT if isinstance(operation, DmaWait) else Cmd0.KERNEL_WAIT, operation.outstanding

@@ -1,0 +1,278 @@
+"""From operations to the Ethos-U85's registers: the SETs of an operation, and the command that starts it."""
+
+from __future__ import annotations
+
+from npu_model.command_stream.registers import LongRegister, ShortRegister
+from npu_model.command_stream.u85.decode import ACCUMULATORS, KINDS, LAYOUTS, ROUNDINGS, UBLOCKS
+from npu_model.command_stream.u85.layout import MAPS, RESIZE_OFFSET_BITS, STREAMS, Long, Short, field_bits
+from npu_model.command_stream.writer import RegisterWriter
+from npu_model.errors import InputError
+from npu_model.program import (
+    ClipRange,
+    Control,
+    DataType,
+    DmaOperation,
+    DmaWait,
+    FeatureMap,
+    KernelOperation,
+    Operation,
+    OperationKind,
+    ResizeAxis,
+    Scale,
+    Storage,
+)
+from npu_model.program.operations import Broadcast
+
+_LOG2_BYTES = {8: 0, 16: 1, 32: 2, 64: 3}
+_COMMANDS = {kind: command for command, kind in KINDS.items()}
+
+
+def _packed(writer: RegisterWriter, register: ShortRegister | LongRegister, values: dict[str, int]) -> int:
+    """A register's value of its fields; a field that is not named is zero."""
+    value, known = 0, field_bits(register)
+    for name, number in values.items():
+        low, bits = known[name]
+        writer.check(f"{register.name} {name}", number, 0, (1 << bits) - 1)
+        value |= number << low
+    return value
+
+
+def _short(writer: RegisterWriter, register: Short, **values: int) -> None:
+    writer.short(register, _packed(writer, register, values))
+
+
+def _long(writer: RegisterWriter, register: Long, **values: int) -> None:
+    value = _packed(writer, register, values)
+    writer.long(register, value & 0xFFFF, value >> 16)
+
+
+def _code(writer: RegisterWriter, members: tuple[object, ...], value: object, what: str) -> int:
+    """The number of a member; InputError if the U85 has none for it."""
+    if value not in members:
+        raise InputError(f"{writer.where} has {what} {value}: the Ethos-U85 knows {', '.join(map(str, members))}.")
+    return members.index(value)
+
+
+def _type(writer: RegisterWriter, fm: FeatureMap) -> dict[str, int]:
+    if fm.dtype.bits not in _LOG2_BYTES:
+        raise InputError(f"{writer.where} has elements of {fm.dtype.bits} bits: the NPU has 8, 16, 32 and 64; convert the tensor.")
+    layout = _code(writer, LAYOUTS, fm.layout, "layout")
+    return {"signed": int(fm.dtype.signed), "bytes": _LOG2_BYTES[fm.dtype.bits], "format": layout, "storage": fm.storage.code}
+
+
+def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
+    """Region, addresses, extents and zero point of a map; one that lies nowhere has no region."""
+    names = MAPS[prefix]
+    if fm.storage is not Storage.NONE:
+        writer.short(names.region, fm.region)
+    if fm.storage is Storage.TILES:
+        for base, address in zip(names.bases, fm.tiles.bases, strict=True):
+            writer.address(base, address)
+        for register, extent in zip(
+            (names.height0, names.height1, names.width0), (fm.tiles.height0, fm.tiles.height1, fm.tiles.width0), strict=True
+        ):
+            writer.minus_one(register, extent)
+        for step, stride in zip(names.strides, (fm.strides.y, fm.strides.x, fm.strides.c), strict=True):
+            writer.stride(step, stride)
+    writer.signed(names.zero_point, fm.zero_point)
+
+
+def _input(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
+    _feature_map(writer, prefix, fm)
+    _short(writer, Short[f"{prefix}_PRECISION"], **_type(writer, fm))
+
+
+def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
+    _feature_map(writer, "OFM", op.ofm)
+    extents = op.ofm.shape.height, op.ofm.shape.width, op.ofm.shape.depth
+    for axis, extent in zip(("HEIGHT", "WIDTH", "DEPTH"), extents, strict=True):
+        writer.minus_one(Short[f"OFM_{axis}_M1"], extent)
+    modes = {"reverse": op.modes.reverse.code, "transpose": op.modes.transpose.code}
+    _short(writer, Short.OFM_PRECISION, **_type(writer, op.ofm), **modes, global_scale=int(op.global_scale))
+
+
+def _window(writer: RegisterWriter, op: KernelOperation) -> None:
+    kernel, padding = op.kernel, op.padding
+    sides = {"TOP": padding.top, "LEFT": padding.left, "BOTTOM": padding.bottom, "RIGHT": padding.right}
+    for side, extent in sides.items():
+        writer.short(Short[f"IFM_PAD_{side}"], extent)
+    for what, value, most in (
+        ("dilation", kernel.dilation_y, 2),
+        ("dilation", kernel.dilation_x, 2),
+        ("stride", kernel.stride_y, 4),
+        ("stride", kernel.stride_x, 4),
+    ):
+        writer.check(what, value, 1, most)
+    writer.minus_one(Short.KERNEL_HEIGHT_M1, kernel.dilated_height)
+    writer.minus_one(Short.KERNEL_WIDTH_M1, kernel.dilated_width)
+    y, x = kernel.stride_y - 1, kernel.stride_x - 1
+    _short(
+        writer,
+        Short.KERNEL_STRIDE,
+        x=x & 1,
+        y=y & 1,
+        x_high=x >> 1,
+        y_high=y >> 1,
+        dilation_x=kernel.dilation_x - 1,
+        dilation_y=kernel.dilation_y - 1,
+        part_kernel=int(op.part_kernel),
+        decompose=int(op.decompose),
+    )
+    writer.minus_one(Short.IFM_DEPTH_M1, op.ifm.shape.depth)
+
+
+def _streams(writer: RegisterWriter, op: KernelOperation) -> None:
+    """Weights and scales; a stream that the kernel has not is empty over an earlier one."""
+    if op.weights:
+        if len(op.weights) > len(STREAMS):
+            raise InputError(f"{writer.where} has {len(op.weights)} weight streams: {len(STREAMS)} is the most.")
+        _short(writer, Short.WEIGHT_FORMAT, fast=int(op.modes.fast_weights), sparse=int(op.modes.sparse_weights))
+        writer.short(Short.WEIGHT_REGION, op.weights[0].region)
+        for number, (base, length) in enumerate(STREAMS):
+            stream = op.weights[number] if number < len(op.weights) else None
+            if stream is not None and stream.length:
+                writer.address(base, stream.start)
+            if stream is not None or writer.holds(length):
+                writer.length(length, stream.length if stream is not None else 0)
+    for table in op.scales:
+        writer.short(Short.SCALE_REGION, table.region)
+        writer.address(Long.SCALE_BASE, table.start)
+        writer.length(Long.SCALE_LENGTH, table.length)
+
+
+def _activation(writer: RegisterWriter, op: KernelOperation) -> None:
+    activation = op.activation
+    clip = _code(writer, (ClipRange.OFM, ClipRange.NONE), activation.clip, "clip range")
+    _short(writer, Short.ACTIVATION, function=activation.table.code, table=activation.lut, no_clip=clip)
+    write = writer.short if op.ofm.dtype == DataType(16, signed=False) else writer.signed
+    write(Short.ACTIVATION_MIN, activation.minimum)
+    write(Short.ACTIVATION_MAX, activation.maximum)
+
+
+def _operand_scale(writer: RegisterWriter, register: Long, scale: Scale) -> None:
+    _long(writer, register, scale=scale.scale, shift=scale.shift, double_round=scale.double_round, natural=int(scale.is_natural))
+
+
+def _broadcast(writer: RegisterWriter, prefix: str, fm: FeatureMap, axes: tuple[bool, bool, bool]) -> None:
+    if fm.storage is Storage.NONE:
+        _short(writer, Short[f"{prefix}_BROADCAST"], scalar=1)
+    else:
+        _short(writer, Short[f"{prefix}_BROADCAST"], height=int(axes[0]), width=int(axes[1]), depth=int(axes[2]))
+
+
+def _elementwise(writer: RegisterWriter, op: KernelOperation) -> None:
+    """Scales of the operands, broadcasting and the scalar."""
+    writer.minus_one(Short.IFM_DEPTH_M1, op.ifm.shape.depth)
+    _operand_scale(writer, Long.IFM_SCALE, op.opa_scale)
+    if op.is_binary or op.opb_scale != Scale(0, 0):
+        _operand_scale(writer, Long.IFM2_SCALE, op.opb_scale)
+    _broadcast(writer, "IFM", op.ifm, op.modes.ifm_broadcast)
+    if op.ifm2 is not None:
+        axes: Broadcast = op.broadcast
+        _broadcast(writer, "IFM2", op.ifm2, (axes.height, axes.width, axes.depth))
+    if op.scalar is not None:
+        writer.check("scalar", op.scalar, -(1 << 31), (1 << 31) - 1)
+        writer.long(Long.OP_SCALAR, 0, op.scalar & 0xFFFFFFFF)
+
+
+def _axis(writer: RegisterWriter, axis: str, given: ResizeAxis) -> None:
+    half = 1 << (RESIZE_OFFSET_BITS - 1)
+    writer.check(f"RESIZE_{axis}_OFFSET", given.offset, -half, half - 1)
+    writer.minus_one(Short[f"RESIZE_{axis}_SCALE_N_M1"], given.numerator)
+    writer.short(Short[f"RESIZE_{axis}_OFFSET"], given.offset % (2 * half))
+    _long(
+        writer,
+        Long[f"RESIZE_{axis}_STEP"],
+        quotient=given.quotient,
+        remainder=given.remainder,
+        block_quotient=given.block_quotient,
+        block_remainder=given.block_remainder,
+    )
+
+
+def _resize(writer: RegisterWriter, op: KernelOperation) -> int:
+    if op.modes.resize is None:
+        raise InputError(f"{writer.where} does not say how it resizes: give the modes' resize field.")
+    _axis(writer, "Y", op.modes.resize.y)
+    _axis(writer, "X", op.modes.resize.x)
+    extents = (
+        (Short.KERNEL_HEIGHT_M1, op.ifm.shape.height),
+        (Short.KERNEL_WIDTH_M1, op.ifm.shape.width),
+        (Short.IFM_DEPTH_M1, op.ifm.shape.depth),
+    )
+    for register, extent in extents:
+        writer.minus_one(register, extent)
+    return op.modes.resize.kind.code
+
+
+def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Short, int]:
+    """SET the registers of a kernel operation; its command and parameter."""
+    function = op.pool or op.elementwise
+    if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
+        raise InputError(f"{writer.where} does not say which function it computes: give its {op.kind.value.lower()} field.")
+    parameter = function.code if function is not None else int(op.modes.weights_from_ifm2)
+    _input(writer, "IFM", op.ifm)
+    writer.short(Short.IFM_UPSCALE, op.upscale.code)
+    if op.ifm2 is not None:
+        _input(writer, "IFM2", op.ifm2)
+    _ofm(writer, op)
+    if op.kind is OperationKind.ELEMENTWISE:
+        _elementwise(writer, op)
+    elif op.kind is OperationKind.RESIZE:
+        parameter = _resize(writer, op)
+    else:
+        _window(writer, op)
+    _streams(writer, op)
+    _activation(writer, op)
+    scale, rounding = op.ofm_scale, _code(writer, ROUNDINGS, op.rounding, "rounding")
+    _long(writer, Long.OFM_SCALE, scale=scale.scale, shift=scale.shift, double_round=scale.double_round, rounding=rounding)
+    for axis, extent in (("HEIGHT", op.block.height), ("WIDTH", op.block.width), ("DEPTH", op.block.depth)):
+        writer.minus_one(Short[f"OFM_BLK_{axis}_M1"], extent)
+    modes = op.modes
+    _short(
+        writer,
+        Short.ACC_FORMAT,
+        format=_code(writer, ACCUMULATORS, op.accumulator, "accumulators"),
+        input=modes.accumulators.code,
+        no_output=int(not modes.has_output),
+        ublock=_code(writer, UBLOCKS, modes.ublock, "microblock"),
+    )
+    writer.short(Short.BLOCKDEP, op.blockdep)
+    return _COMMANDS[op.kind], parameter
+
+
+def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
+    """SET the registers of a transfer; its command and parameter."""
+    rows = op.rows
+    indices = rows.indices if rows is not None else None
+    dimensions = 0 if rows is None else 2 if rows.planes > 1 else 1 if rows.count > 1 else 0
+    picks_source = indices is not None and indices.picks_source
+    picks_destination = indices is not None and not indices.picks_source
+    _short(writer, Short.DMA0_SRC_REGION, region=op.source.region, dimensions=dimensions, indexed=int(picks_source))
+    _short(writer, Short.DMA0_DST_REGION, region=op.destination_region, internal=int(op.to_shram), indexed=int(picks_destination))
+    writer.address(Long.DMA0_SRC, op.source.start)
+    writer.address(Long.DMA0_DST, op.destination)
+    writer.address(Long.DMA0_LEN, op.length)
+    if rows is not None:
+        writer.short(Short.DMA0_SIZE0, rows.count)
+        writer.short(Short.DMA0_SIZE1, rows.planes)
+        for side, strides in (("SRC", rows.source), ("DST", rows.destination)):
+            for number, stride in enumerate(strides):
+                writer.address(Long[f"DMA0_{side}_STRIDE{number}"], stride)
+    if indices is not None:
+        writer.short(Short.DMA0_IDX_REGION, indices.region)
+        writer.address(Long.DMA0_IDX, indices.address)
+        writer.length(Long.DMA0_IDX_MAX, indices.largest)
+        writer.address(Long.DMA0_IDX_SKIP1, indices.skip)
+    return Short.DMA_START, 0
+
+
+def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
+    """SET what an operation needs; its command and parameter."""
+    if isinstance(operation, KernelOperation):
+        return _kernel_operation(writer, operation)
+    if isinstance(operation, DmaOperation):
+        return _dma(writer, operation)
+    if isinstance(operation, Control):
+        return Short(operation.kind.value), operation.parameter
+    return Short.DMA_WAIT if isinstance(operation, DmaWait) else Short.KERNEL_WAIT, operation.outstanding
