@@ -34,7 +34,7 @@ class BankGranules(Struct, frozen=True):
     acc40: int
 
 
-class Buffers(Struct, frozen=True):
+class UnitMemories(Struct, frozen=True):
     """Bytes of the memories that the units have in place of parts of a shared buffer."""
 
     input: int
@@ -81,7 +81,7 @@ class PortRates(Struct, frozen=True):
 
 
 NO_GRANULES = BankGranules(1, 1, 1, 1, 1, 1, 1, 1)
-"""Of an accelerator without a shared buffer."""
+"""The granules of an accelerator without a shared buffer."""
 
 
 class Accelerator(Struct, frozen=True):
@@ -113,7 +113,7 @@ class Accelerator(Struct, frozen=True):
     commands: str
     uses: tuple[str, ...]
     granules: BankGranules = NO_GRANULES
-    buffers: Buffers | None = None
+    buffers: UnitMemories | None = None
     weight_streams: int = 0
     sram_ports: int = 1
     ext_ports: int = 1
@@ -144,7 +144,7 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
     for key in ("ofm_ublock", "ifm_ublock", "max_block"):
         fields[key] = _shape(fields[key])
     fields["uses"] = tuple(fields["uses"])
-    for key, kind in (("granules", BankGranules), ("buffers", Buffers)):
+    for key, kind in (("granules", BankGranules), ("buffers", UnitMemories)):
         if key in table:
             fields[key] = kind(**table[key])
     return Accelerator(
@@ -183,7 +183,7 @@ _STEPS = {
     "run": ("run bit by bit", "inspect reads its streams"),
     "replay": ("simulated in time", "inspect reads its streams and verify runs them"),
 }
-"""What a step does, and what is there without it."""
+"""Words for each step, and what is there without it."""
 
 
 def require_use(name: str, use: str) -> None:

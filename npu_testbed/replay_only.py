@@ -26,7 +26,8 @@ MAX_READS, MAX_WRITES = 64, 32
 def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
     """The memory options for an accelerator: those given, or for a U65 without any Vela's defaults; ``off`` keeps its memory mode.
 
-    InputError if the accelerator's cycles are not simulated, or if a built-in timing adapter is that of the other family: its words are as wide as the ports there.
+    InputError if the accelerator's cycles are not simulated, or if a built-in timing adapter is that of the other family: its words are as
+    wide as the ports there.
     """
     require_use(device, "replay")
     family = "u65" if device in replay_only_names() else "u55"

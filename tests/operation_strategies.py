@@ -29,6 +29,7 @@ from npu_model.program import (
     KernelOperation,
     KernelWait,
     Layout,
+    MapStorage,
     Modes,
     OperationKind,
     Padding,
@@ -42,7 +43,6 @@ from npu_model.program import (
     Scale,
     ScaledOperand,
     Shram,
-    Storage,
     Strides,
     TableFormat,
     Tiles,
@@ -214,7 +214,7 @@ def stored_anywhere(draw: DrawFn, fm: FeatureMap) -> FeatureMap:
     """The map in memory, or in a chaining buffer, where it has neither addresses nor strides."""
     if draw(BITS):
         return fm
-    return replace(fm, tiles=Tiles.single(fm.shape, 0), strides=Strides(0, 0, 0), storage=Storage.CHAINED)
+    return replace(fm, tiles=Tiles.single(fm.shape, 0), strides=Strides(0, 0, 0), storage=MapStorage.CHAINED)
 
 
 @st.composite
@@ -272,7 +272,7 @@ def u85_kernels(draw: DrawFn) -> KernelOperation:
 
 @st.composite
 def u85_operands(draw: DrawFn, op: KernelOperation) -> dict[str, Any]:
-    """What an elementwise kernel of a U85 has of its own: either operand repeats, is the scalar or in a chaining buffer."""
+    """Fields that an elementwise kernel of a U85 has of its own: either operand repeats, is the scalar or in a chaining buffer."""
     function, ofm = draw(st.sampled_from(ElementwiseKind)), op.ofm.shape
     operands = []
     for axes in (draw(AXES), draw(AXES)):
@@ -281,7 +281,7 @@ def u85_operands(draw: DrawFn, op: KernelOperation) -> dict[str, Any]:
         operands.append((axes, draw(stored_anywhere(draw(feature_maps(shape))))))
     (first, ifm), (second, ifm2) = operands
     scalar = draw(st.integers(0, 0 if function.is_unary else 2))
-    nowhere = {"tiles": Tiles.single(Shape3D(1, 1, 1), 0), "strides": Strides(0, 0, 0), "storage": Storage.NONE, "region": 0}
+    nowhere = {"tiles": Tiles.single(Shape3D(1, 1, 1), 0), "strides": Strides(0, 0, 0), "storage": MapStorage.NONE, "region": 0}
     if scalar == 1:
         ifm, first = replace(ifm, shape=Shape3D(1, 1, 1), **nowhere), (False, False, False)
     elif scalar == 2:

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from npu_model.command_stream.families import U55, CommandSet, command_set
 from npu_model.command_stream.registers import FIRST_SET, PAYLOAD_BIT, LongRegister, RegisterFile, ShortRegister
 from npu_model.errors import InputError
-from npu_model.program import Control, ControlKind, FeatureMap, KernelOperation, Operation, Storage, Tiles
+from npu_model.program import Control, ControlKind, FeatureMap, KernelOperation, MapStorage, Operation, Tiles
 
 MAX_STREAM_BYTES = 1 << 24
 """A command stream is shorter than 16 MiB (the hardware's limit; Vela 5.2.0 ``generate_command_stream`` has the same bound)."""
@@ -62,7 +62,7 @@ def _moved(operation: KernelOperation, bases: list[tuple[str, int, int]]) -> Ker
     maps: dict[str, FeatureMap] = {}
     for field, number, base in bases:
         fm = maps.get(field) or getattr(operation, field)
-        if fm is not None and fm.storage is Storage.TILES:
+        if fm is not None and fm.storage is MapStorage.TILES:
             tiles = fm.tiles
             placed = (*tiles.bases[:number], base, *tiles.bases[number + 1 :])
             moved = Tiles(tiles.height0, tiles.height1, tiles.width0, placed)

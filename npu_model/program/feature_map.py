@@ -8,7 +8,7 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_model.program.modes import Storage
+from npu_model.program.modes import MapStorage
 from npu_model.shapes import Shape3D, ceil_div
 
 BRICK = 16
@@ -119,7 +119,7 @@ class FeatureMap(Struct, frozen=True):
     tiles: Tiles
     strides: Strides
     zero_point: int = 0
-    storage: Storage = Storage.TILES
+    storage: MapStorage = MapStorage.TILES
 
     def address(self, y: int, x: int, c: int) -> int:
         """Byte address of element (y, x, c) in its region.
@@ -154,7 +154,7 @@ class FeatureMap(Struct, frozen=True):
 
     def tile_boxes(self) -> Iterator[tuple[int, int, int, int, int]]:
         """The non-empty tiles as (base address, first row, first column, rows, columns)."""
-        if self.storage is not Storage.TILES:
+        if self.storage is not MapStorage.TILES:
             return
         height, width = self.shape.height, self.shape.width
         for right in (0, 1):
@@ -190,7 +190,7 @@ class FeatureMap(Struct, frozen=True):
         Gaps inside a tile (rows of a wider tensor, channels of a concatenation) are inside the range; the
         unused channels of the last NHCWB16 brick are inside it too, as the hardware moves whole bricks.
         """
-        if self.storage is not Storage.TILES:
+        if self.storage is not MapStorage.TILES:
             return ()
         if self.is_single_tile:
             return (self._tile_range(self.tiles.bases[0], self.shape.height, self.shape.width),)

@@ -7,7 +7,7 @@ from msgspec import Struct
 from npu_model.program.coded import Coded
 
 
-class Storage(Coded):
+class MapStorage(Coded):
     """Where a feature map lies: in four tiles of a memory, in a chaining buffer, or nowhere.
 
     A chaining buffer hands an OFM to the next kernel without memory; the map's region is then the buffer's number. Nowhere lie a scalar
@@ -55,7 +55,7 @@ class Reverse(Coded):
 
 
 class AccumulatorInput(Coded):
-    """What the accumulators begin with: zero, what the kernel before left there, or the second operand."""
+    """The accumulators' first value: zero, what the kernel before left there, or the second operand."""
 
     RESET = "RESET", 0
     KEEP = "KEEP", 1
@@ -110,7 +110,7 @@ class Resize(Struct, frozen=True):
 
 
 class Modes(Struct, frozen=True):
-    """What a kernel does beyond the modes that every NPU has; the defaults are those of the U55.
+    """Modes of a kernel beyond the modes that every NPU has; the defaults are those of the U55.
 
     ``ublock`` is the height and width of the OFM microblock, (0, 0) where the NPU has one only. ``fast_weights`` and ``sparse_weights``
     (two of four are zero) are formats of the weight stream; with ``weights_from_ifm2`` the second operand holds the weights.

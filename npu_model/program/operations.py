@@ -199,7 +199,7 @@ class Shram(Struct, frozen=True):
 
 
 SEPARATE_BUFFERS = Shram(0, 0)
-"""Of a kernel whose buffers are memories of their own: nothing shares them."""
+"""The partition of a kernel whose buffers are memories of their own: nothing shares them."""
 
 
 class Broadcast(Struct, frozen=True):

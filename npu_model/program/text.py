@@ -37,7 +37,7 @@ from collections.abc import Iterator
 from msgspec.structs import astuple
 
 from npu_model.program.feature_map import ByteRange, FeatureMap, Tiles
-from npu_model.program.modes import MODE_FLAGS, AccumulatorInput, Reverse, Rows, Storage, TableFormat, Transpose, mode_flags
+from npu_model.program.modes import MODE_FLAGS, AccumulatorInput, MapStorage, Reverse, Rows, TableFormat, Transpose, mode_flags
 from npu_model.program.operations import (
     SEPARATE_BUFFERS,
     AccumulatorFormat,
@@ -107,7 +107,7 @@ def _feature_map(word: str, fm: FeatureMap) -> str:
     zero = f"zp={fm.zero_point}" if fm.zero_point else ""
     strides = f"strides={fm.strides.y},{fm.strides.x},{fm.strides.c}"
     place = _place(fm.region, fm.tiles.bases[0])
-    storage = "" if fm.storage is Storage.TILES else f"storage={fm.storage.name}"
+    storage = "" if fm.storage is MapStorage.TILES else f"storage={fm.storage.name}"
     return _join(word, place, str(fm.shape), str(fm.dtype), fm.layout.value, zero, strides, tiles, bases, storage)
 
 

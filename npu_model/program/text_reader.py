@@ -13,13 +13,13 @@ from npu_model.program.modes import (
     MODE_FLAGS,
     AccumulatorInput,
     IndexList,
+    MapStorage,
     Modes,
     Resize,
     ResizeAxis,
     ResizeKind,
     Reverse,
     Rows,
-    Storage,
     TableFormat,
     Transpose,
 )
@@ -162,7 +162,7 @@ def _feature_map(line: Line) -> FeatureMap:
     if "tiles" in line.options:
         height0, height1, width0 = line.needed("tiles", _three_numbers)
         tiles = Tiles(height0, height1, width0, (base, *line.needed("bases", _three_numbers)))
-    strides, zero, storage = line.needed("strides", _strides), line.option("zp", _number, 0), line.choice("storage", Storage.TILES)
+    strides, zero, storage = line.needed("strides", _strides), line.option("zp", _number, 0), line.choice("storage", MapStorage.TILES)
     return FeatureMap(region, shape, dtype, layout, tiles, strides, zero, storage)
 
 

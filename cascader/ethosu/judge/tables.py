@@ -21,8 +21,8 @@ from cascader.ethosu.judge.replay import FlatReplay
 from cascader.ethosu.judge.templates import Offsets, place, template
 from cascader.ethosu.network.network import CONSTANTS, LUT_SLOT, EthosuPart, Network, ethosu_part
 from npu_model.accelerator import Accelerator
-from npu_model.command_stream.u55.encode import SHRAM_DESTINATION
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.command_stream.u55.encode import SHRAM_DESTINATION
 from npu_model.native import native
 from npu_model.program import FeatureMap, KernelOperation, Shram
 from npu_model.shapes import Shape3D

@@ -32,6 +32,7 @@ from npu_model.program import (
     KernelOperation,
     KernelWait,
     Layout,
+    MapStorage,
     Modes,
     Operation,
     OperationKind,
@@ -45,7 +46,6 @@ from npu_model.program import (
     Rows,
     Scale,
     ScaledOperand,
-    Storage,
     Strides,
     TableFormat,
     Tiles,
@@ -97,9 +97,9 @@ def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> Featur
     """IFM, IFM2 or OFM, of ``shape`` unless it is a scalar."""
     names = MAPS[prefix]
     word = fields(registers, names.precision)
-    storage = member(Storage, word["storage"], "Storage")
-    stored = storage is Storage.TILES
-    if storage is Storage.NONE and prefix != "OFM":
+    storage = member(MapStorage, word["storage"], "Storage")
+    stored = storage is MapStorage.TILES
+    if storage is MapStorage.NONE and prefix != "OFM":
         shape = SCALAR_SHAPE
     tiles, strides = Tiles.single(shape, 0), NO_STRIDES
     if stored:
@@ -108,7 +108,7 @@ def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> Featur
         height0, height1, width0 = (registers.short(one) + 1 for one in (names.height0, names.height1, names.width0))
         tiles, strides = Tiles(height0, height1, width0, bases), Strides(*[registers.stride(one) for one in names.strides])
     return FeatureMap(
-        region=0 if storage is Storage.NONE else registers.short(names.region) & 7,
+        region=0 if storage is MapStorage.NONE else registers.short(names.region) & 7,
         shape=shape,
         dtype=DataType(8 << word["bytes"], bool(word["signed"])),
         layout=_coded(LAYOUTS, word["format"], "Layout"),
@@ -177,7 +177,7 @@ def _operand_shape(broadcast: Broadcast, ofm: Shape3D) -> Shape3D:
 def _broadcast(registers: RegisterFile, prefix: str) -> Broadcast:
     """The axes along which an operand repeats; InputError unless just the operand without a place is the scalar."""
     word = fields(registers, Short[f"{prefix}_BROADCAST"])
-    nowhere = fields(registers, MAPS[prefix].precision)["storage"] == Storage.NONE.code
+    nowhere = fields(registers, MAPS[prefix].precision)["storage"] == MapStorage.NONE.code
     if bool(word["scalar"]) is not nowhere:
         raise InputError(f"{prefix}_BROADCAST and {prefix}_PRECISION disagree whether the operand is a scalar: the file is damaged.")
     return Broadcast() if nowhere else Broadcast(bool(word["height"]), bool(word["width"]), bool(word["depth"]))
@@ -193,14 +193,14 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: Shape3D) -
         "scaled_operand": ScaledOperand.EACH,
         "ifm_broadcast": (first.height, first.width, first.depth),
     }
-    nowhere = [ifm.storage is Storage.NONE]
+    nowhere = [ifm.storage is MapStorage.NONE]
     if kind is ElementwiseKind.LRELU or not kind.is_unary:
         found["opb_scale"] = _operand_scale(registers, Long.IFM2_SCALE)
     if not kind.is_unary:
         broadcast = _broadcast(registers, "IFM2")
         ifm2 = _feature_map(registers, "IFM2", _operand_shape(broadcast, ofm))
         found |= {"ifm2": ifm2, "broadcast": broadcast}
-        nowhere.append(ifm2.storage is Storage.NONE)
+        nowhere.append(ifm2.storage is MapStorage.NONE)
     if any(nowhere):
         value = registers.long(Long.OP_SCALAR)[1]
         found["scalar"] = value - (1 << 32) if value >> 31 else value

@@ -15,11 +15,11 @@ from npu_model.program import (
     DmaWait,
     FeatureMap,
     KernelOperation,
+    MapStorage,
     Operation,
     OperationKind,
     ResizeAxis,
     Scale,
-    Storage,
 )
 from npu_model.program.operations import Broadcast
 
@@ -63,9 +63,9 @@ def _type(writer: RegisterWriter, fm: FeatureMap) -> dict[str, int]:
 def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
     """Region, addresses, extents and zero point of a map; one that lies nowhere has no region."""
     names = MAPS[prefix]
-    if fm.storage is not Storage.NONE:
+    if fm.storage is not MapStorage.NONE:
         writer.short(names.region, fm.region)
-    if fm.storage is Storage.TILES:
+    if fm.storage is MapStorage.TILES:
         for base, address in zip(names.bases, fm.tiles.bases, strict=True):
             writer.address(base, address)
         for register, extent in zip(
@@ -154,7 +154,7 @@ def _operand_scale(writer: RegisterWriter, register: Long, scale: Scale) -> None
 
 
 def _broadcast(writer: RegisterWriter, prefix: str, fm: FeatureMap, axes: tuple[bool, bool, bool]) -> None:
-    if fm.storage is Storage.NONE:
+    if fm.storage is MapStorage.NONE:
         _short(writer, Short[f"{prefix}_BROADCAST"], scalar=1)
     else:
         _short(writer, Short[f"{prefix}_BROADCAST"], height=int(axes[0]), width=int(axes[1]), depth=int(axes[2]))

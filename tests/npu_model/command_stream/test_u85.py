@@ -27,11 +27,11 @@ from npu_model.program import (
     Control,
     ControlKind,
     ElementwiseKind,
+    MapStorage,
     Operation,
     PoolKind,
     ResizeKind,
     Reverse,
-    Storage,
     TableFormat,
     Transpose,
 )
@@ -50,7 +50,7 @@ _ROUNDINGS = "DOUBLE_SYMMETRIC", "NATURAL", "DOUBLE_ASYMMETRIC", "SYMMETRIC", "T
 _COMPARISONS = {f"CMP_{name}": code for name, code in (("EQ", 16), ("NE", 17), ("GE", 18), ("GT", 19))}
 
 _CODES: dict[str, dict[str, int]] = {
-    "ACTIVATION_STORAGE": {"TILE2X2": 0, "CHAINED": Storage.CHAINED.code, "NONE": Storage.NONE.code},
+    "ACTIVATION_STORAGE": {"TILE2X2": 0, "CHAINED": MapStorage.CHAINED.code, "NONE": MapStorage.NONE.code},
     "ACTIVATION_TRANSPOSE": {one.name: one.code for one in Transpose},
     "ACTIVATION_REVERSE": {name: one.code for name, one in zip(("NONE", "H", "W", "C"), Reverse, strict=True)},
     "ACTIVATION_FUNCTION_LUT": {"NONE": 0} | {one.name: one.code for one in TableFormat if one is not TableFormat.OFM},

@@ -31,8 +31,8 @@ from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.plan.jobs import Copy
 from npu_model.accelerator import accelerator
-from npu_model.command_stream.u55.encode import over_earlier_values, set_registers
 from npu_model.command_stream.registers import PAYLOAD_BIT, Cmd0, Cmd1
+from npu_model.command_stream.u55.encode import over_earlier_values, set_registers
 from npu_model.command_stream.writer import RegisterWriter
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
