@@ -28,7 +28,7 @@ from npu_model.printable import printable
 from npu_model.tflite.identifiers import is_tosa
 
 if TYPE_CHECKING:
-    from cascader.frontends.vela import debug_database, remedies
+    from cascader.frontends.vela import debug_database, model_changes, remedies
     from npu_model.compiled import network as networks
     from npu_model.tflite import model as models
     from npu_model.tflite import tosa as tosa_files
@@ -36,6 +36,7 @@ if TYPE_CHECKING:
 else:
     # What reads a model takes longer to import than Vela to start: it is imported while Vela runs.
     debug_database = later("cascader.frontends.vela.debug_database")
+    model_changes = later("cascader.frontends.vela.model_changes")
     networks = later("npu_model.compiled.network")
     models = later("npu_model.tflite.model")
     remedies = later("cascader.frontends.vela.remedies")
@@ -45,6 +46,9 @@ COMPILED = "out/network_vela.tflite"
 """Where the compiled network is in the folder of a compilation."""
 
 _KIB = 1024
+
+_OFFSETS = b"OfflineMemoryAllocation"
+"""Name of the metadata with arena offsets: seldom there before Vela has compiled the model."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 _MISTAKE = re.compile(
@@ -235,6 +239,8 @@ def compile_network(
         meanwhile()
 
     version, tosa = vela_version(), is_tosa(model)
+    if _OFFSETS in model and not tosa:
+        model = model_changes.without_own_offsets(model)
     if options.legacy and tosa:
         raise InputError(f"Vela's {CORES[1]} core reads no TOSA: leave --debug-force-legacy-core out.")
     words, call = options.words(), None if tosa else direct_call(options)

@@ -18,7 +18,7 @@ from math import prod
 
 from msgspec.structs import replace
 
-from npu_model.compiled.network import constant_outputs
+from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, constant_outputs
 from npu_model.errors import InputError
 from npu_model.program import LONGEST_STRIDE, ConstantOutput
 from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
@@ -70,6 +70,19 @@ def without_constant_outputs(model: bytes) -> tuple[bytes, tuple[ConstantOutput,
         return replace(signature, outputs=tuple(entry for entry in signature.outputs if not own or entry[1] in kept))
 
     return write_tflite(replace(records, outputs=kept, signatures=tuple(map(named, records.signatures)))), found
+
+
+def without_own_offsets(model: bytes) -> bytes:
+    """The .tflite ``model`` without arena offsets of its own, which some converters write (all -1): Vela 5.2 keeps these and adds none.
+
+    Itself if it has none, is compiled already, or no records hold it.
+    """
+    with suppress(InputError):
+        records = read_records(model)
+        kept = tuple(entry for entry in records.metadata if entry[0] != OFFLINE_ALLOCATION)
+        if kept != records.metadata and all(one.custom_code != CUSTOM_CODE for one in records.operators):
+            return write_tflite(replace(records, metadata=kept))
+    return model
 
 
 def is_of_single_elements(model: TfliteModel, operator: TfliteOperator) -> bool:
