@@ -202,7 +202,8 @@ def _lowered(schedule: Schedule, rings: Mapping[str, BufferPlace], *, early_tabl
         last, own = first, set(segment.parts)
         while last < len(schedule.jobs) and schedule.jobs[last].part in own:
             last += 1
-        payload = network.graph.parts[network.graph.index(segment.parts[0])].payload
+        # A segment without parts is a view: an NPU operator without a command, as Vela's Python core has it.
+        payload = network.graph.parts[network.graph.index(segment.parts[0])].payload if segment.parts else None
         if isinstance(payload, CpuPart):
             read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))
             steps.append(CpuOperator(payload.code, read, written, payload.reason, payload.resource, payload.macs))

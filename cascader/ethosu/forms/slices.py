@@ -90,7 +90,7 @@ def sliced(
     parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of each NPU job's
     first part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
     """
-    leads = {segment.parts[0]: BRICK for segment in network.segments} if early else {}
+    leads = {segment.parts[0]: BRICK for segment in network.segments if segment.parts} if early else {}
     bench = Workbench(network, accelerator)
     cut = {
         name: _cut(kernel, bench, largest, leads.get(name, 0))

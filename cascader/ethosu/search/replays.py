@@ -52,7 +52,7 @@ def promising(drafts: Sequence[Draft], gain: float = GAIN, effort: int = EFFORT,
     ordered = sorted(drafts, key=lambda one: (one.memory, one.cycles))
     excess, fastest = [], inf
     for draft in ordered:
-        excess.append(draft.cycles / fastest)
+        excess.append(draft.cycles / max(fastest, 1))
         fastest = draft.cycles if excess[-1] <= 1 - gain else fastest
     chosen: set[int] = set()
     total = 0

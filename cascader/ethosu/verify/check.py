@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.axis import Axis
-from cascader.ethosu.network.network import CpuPart, EthosuPart
+from cascader.ethosu.network.network import CpuPart, EthosuPart, Segment
 from cascader.ethosu.verify.byte_checker import check_bytes
 from cascader.ethosu.verify.homes import MAX_ARENA, check_homes
 from cascader.ethosu.verify.network_rules import check_network
@@ -80,6 +80,12 @@ def _check_steps(job: Job, payload: EthosuPart) -> None:
         )
 
 
+def _is_view(segment: Segment) -> bool:
+    """Whether all that the segment makes lies where what it reads does: a RESHAPE next to operators on the CPU moves no byte."""
+    read = {(port.tensor, port.offset) for port in segment.inputs}
+    return all((port.tensor, port.offset) in read for port in segment.outputs)
+
+
 def _check_segments(schedule: Schedule) -> None:
     """The jobs of every segment are together, and CPU parts alone."""
     cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
@@ -88,7 +94,7 @@ def _check_segments(schedule: Schedule) -> None:
         first, own = position, set(segment.parts)
         while position < len(schedule.jobs) and schedule.jobs[position].part in own:
             position += 1
-        if {job.part for job in schedule.jobs[first:position]} != own or not own:
+        if {job.part for job in schedule.jobs[first:position]} != own or not (own or _is_view(segment)):
             raise InputError(f"The segment of part {next(iter(segment.parts), '')!r} does not run in one piece: keep its jobs together.")
         if position - first > 1 and cpu.intersection(segment.parts):
             raise InputError(f"The segment of part {segment.parts[0]!r} has more than one CPU job: give each CPU part its own segment.")

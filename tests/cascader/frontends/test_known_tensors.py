@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import struct
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
+import npu_testbed
 from cascader.frontends.vela import CompilerOptions, checked_network, compile_network, legalised, prepared
-from npu_model.compiled.network import CpuOperator
+from npu_model.compiled.network import OFFLINE_ALLOCATION, CpuOperator, read_compiled
 from npu_model.tflite.known_values import MOST_BYTES, known_values
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.record_reader import RecordReader, read_records
 from npu_model.tflite.writer import write_tflite
+from validation import zoo
 from validation.litert.judge import litert_installed, reference_outputs
 from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
@@ -216,3 +219,15 @@ def test_a_damaged_file_that_asks_for_a_huge_value_gets_none(kind: str) -> None:
     }[kind]
     graph.operator(kind, [graph.constant(f"c{number}", value) for number, value in enumerate(operands)], (few,))
     assert known_values(RecordReader(graph.finish([x], [few]))) == {}
+
+
+@pytest.mark.parametrize("offsets", [(-1, -1, -1), (0, 64, -1), (-1,), (), (7,) * 40])
+@pytest.mark.parametrize("legacy", [False, True])
+def test_arena_offsets_of_a_models_own_are_not_taken_for_those_of_vela(offsets: tuple[int, ...], *, legacy: bool) -> None:
+    plain = zoo.build("tiny_conv")
+    blob = struct.pack(f"<{3 + len(offsets)}i", 0, 0, len(offsets), *offsets)
+    model = write_tflite(replace(read_records(plain), metadata=(("min_runtime_version", b"1.5.0"), (OFFLINE_ALLOCATION, blob))))
+    options = CompilerOptions("ethos-u55-128", legacy=legacy)
+    own, bare = (read_compiled(compile_network(one, options).compiled) for one in (model, plain))
+    assert own == bare
+    assert npu_testbed.schedule(model).arena_bytes == npu_testbed.schedule(plain).arena_bytes
