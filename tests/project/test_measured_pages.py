@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import re
 import subprocess
 from pathlib import Path
 
 import portfolio_page
 import pytest
+from msgspec.structs import fields
 
+from cascader.draft.drafter import DraftOptions
+from cascader.ethosu.options import CascadeOptions
+from cascader.plan.plans import PlanOptions
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures
 from validation.portfolio import NETWORKS
 
@@ -59,3 +64,12 @@ def test_a_report_is_written_as_the_table_has_it() -> None:
     header, row = portfolio_page.table(Report((finding,))).decode().splitlines()
     assert header == ",".join(portfolio_page.COLUMNS)
     assert row == "ethos-u55-128,a group,some,2000,30,2000,30,1000,20,20,exact,one core: no"
+
+
+def test_the_list_of_switches_has_every_switch_of_the_search_once() -> None:
+    with (ROOT / "validation" / "search_switches.csv").open(encoding="utf-8", newline="") as file:
+        named = [row["switch"] for row in csv.DictReader(file)]
+    inner = {"plans": PlanOptions, "drafts": DraftOptions}
+    switches = {one.name for one in fields(CascadeOptions)} - set(inner)
+    switches |= {f"{name}.{one.name}" for name, options in inner.items() for one in fields(options)}
+    assert sorted(named) == sorted(switches)
