@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.program import KernelOperation, Operation, Program
+from npu_testbed.documents.verify import DivergenceEntry
 from sim.functional import FilterCache, NetworkState, RegionBytes, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import Arrays
@@ -37,10 +38,9 @@ class Divergence(Struct, frozen=True):
     size: int
     largest: int
 
-    def document(self) -> dict[str, str | int]:
-        """The same as JSON values."""
-        figures: dict[str, str | int] = {"reference": self.reference, "layer": self.layer, "elements_differing": self.differing}
-        return figures | {"elements": self.size, "largest_difference": self.largest}
+    def document(self) -> DivergenceEntry:
+        """The same as a document has it."""
+        return DivergenceEntry(self.reference, self.layer, self.differing, self.size, self.largest)
 
     @property
     def text(self) -> str:

@@ -74,10 +74,9 @@ def _seed(text: str) -> int:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
-    from msgspec import to_builtins
-    from msgspec.structs import asdict
-
     from npu_model.printable import printable
+    from npu_testbed.documents.document import given
+    from npu_testbed.documents.verify import OutputEntry, VerifyDocument
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.pipeline import prove, verify
     from npu_testbed.reports.hazards import hazards_json, hazards_text
@@ -88,11 +87,21 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     proof = prove(arguments.file, arguments.model, **settings) if arguments.tensorir else None
     result = verify(arguments.file, arguments.model, **settings)
 
-    def document() -> dict[str, Any]:
-        proven = {} if proof is None else {"tensorir": proof.document()}
-        own: dict[str, Any] = {"passed": result.passed, "remark": result.remark, "hazards": hazards_json(result.hazards)}
-        own["began"] = None if result.began is None else result.began.document()
-        return asdict(result) | {"comparisons": to_builtins(result.comparisons)} | own | proven
+    def document() -> VerifyDocument:
+        return VerifyDocument(
+            model=result.model,
+            inferences=result.inferences,
+            seed=result.seed,
+            comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size) for row in result.comparisons),
+            skipped=result.skipped,
+            fully_connected=result.fully_connected,
+            unmended=result.unmended,
+            hazards=hazards_json(result.hazards),
+            began=None if result.began is None else result.began.document(),
+            remark=result.remark,
+            passed=result.passed,
+            tensorir=given(None if proof is None else proof.document()),
+        )
 
     def text() -> str:
         rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]

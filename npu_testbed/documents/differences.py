@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from msgspec import UNSET, UnsetType
 
-from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.surroundings import MemorySystemEntry, NetworkEnds
 from npu_testbed.documents.units import ArenaBytes, Cycles, Timing
 
@@ -52,6 +52,7 @@ class CheckDocument(Document, frozen=True):
     passed: Annotated[bool, meaning("Whether every bar is met.")]
     command: Literal["check"] = "check"
     schema: Annotated[Literal[2], STRUCTURE] = 2
+    version: ProductVersion = VERSION
 
 
 class MovedEntry(Entry, frozen=True):
@@ -88,3 +89,4 @@ class DiffDocument(Document, frozen=True):
     energy: Annotated[EnergyRatioEntry, meaning("The ratio of energies by a table of the user's, with --energy.")] | UnsetType = UNSET
     command: Literal["diff"] = "diff"
     schema: Annotated[Literal[2], STRUCTURE] = 2
+    version: ProductVersion = VERSION

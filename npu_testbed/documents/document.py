@@ -6,11 +6,16 @@ A document is a Struct whose fields are its keys: the type says what a key holds
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Any, TypeVar
 
-from msgspec import Meta, Struct
+from msgspec import UNSET, Meta, Struct, UnsetType
 
 from npu_testbed import VERSION
+
+__all__ = ["STRUCTURE", "VERSION", "Document", "Entry", "ProductVersion", "extended", "given", "meaning"]
+
+D = TypeVar("D", bound="Entry")
+T = TypeVar("T")
 
 
 def meaning(text: str) -> Meta:
@@ -21,12 +26,22 @@ def meaning(text: str) -> Meta:
 STRUCTURE = meaning("Version of this document's structure.")
 """The description of ``schema``, the number that is raised whenever a key comes, goes or changes its meaning."""
 
+ProductVersion = Annotated[str, meaning("Version of npu-testbed.")]
+
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
     """An object of a document."""
 
 
-class Document(Entry, frozen=True, kw_only=True):
-    """A whole document. Its class adds ``command`` and ``schema``, each with the only value that it has."""
+class Document(Entry, frozen=True):
+    """A whole document. Its class adds ``command`` and ``schema``, each with the only value that it has, and ``version``."""
 
-    version: Annotated[str, meaning("Version of npu-testbed.")] = VERSION
+
+def given(value: T | None) -> T | UnsetType:
+    """The value of a key that a document leaves out where there is none."""
+    return UNSET if value is None else value
+
+
+def extended(kind: type[D], entry: Entry, **more: Any) -> D:
+    """An object with the fields of ``entry`` and more: ``kind`` has both."""
+    return kind(**{key: getattr(entry, key) for key in entry.__struct_fields__}, **more)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, Document
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, ProductVersion
 from npu_testbed.documents.units import Files
 
 
@@ -16,3 +16,4 @@ class ExportDocument(Document, frozen=True):
     files: Files
     command: Literal["export"] = "export"
     schema: Annotated[Literal[1], STRUCTURE] = 1
+    version: ProductVersion = VERSION

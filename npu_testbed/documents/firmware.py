@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, Document, Entry, meaning
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.units import Cycles
 
 
@@ -29,3 +29,4 @@ class DeviceRunDocument(Document, frozen=True):
     stopped: str
     command: Literal["device run"] = "device run"
     schema: Annotated[Literal[2], STRUCTURE] = 2
+    version: ProductVersion = VERSION

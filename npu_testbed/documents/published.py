@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cache
 from importlib import import_module
 from pathlib import Path
@@ -25,7 +25,15 @@ def _kinds() -> dict[str, type[Document]]:
     """The kinds of documents by command."""
     for module in iter_modules([str(Path(__file__).parent)], "npu_testbed.documents."):
         import_module(module.name)
-    return {constant(kind, "command"): kind for kind in Document.__subclasses__()}
+    return {constant(kind, "command"): kind for kind in _below(Document)}
+
+
+def _below(kind: type[Document]) -> Iterator[type[Document]]:
+    """The kinds that say what command they are of; others are bases of several."""
+    for one in kind.__subclasses__():
+        if "command" in one.__struct_fields__:
+            yield one
+        yield from _below(one)
 
 
 def schema_version(command: str) -> int:

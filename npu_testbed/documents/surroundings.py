@@ -33,3 +33,17 @@ class EndsEntry(Entry, frozen=True):
 
 
 NetworkEnds = Annotated[EndsEntry, meaning("Inputs and outputs of the network, and what lives outside the arena.")]
+
+
+class HazardEntry(Entry, frozen=True):
+    """A hazard: its sentence, its program, and the operations that it is between (one if its own partition is wrong)."""
+
+    text: str
+    program: int
+    operations: tuple[int, ...]
+    shared_bytes: int
+
+
+Hazards = Annotated[
+    tuple[HazardEntry, ...], meaning("What no wait, BLOCKDEP, order of the queues or partition of the shared buffer guarantees.")
+]

@@ -21,13 +21,10 @@ _VERSIONS = {
     "simulate vela": 15,
     "validate fvp": 5,
     "calibrate fit": 4,
-    "verify": 3,
-    "frontier": 4,
     "validate vela": 4,
     "validate all": 2,
     "validate portfolio": 3,
     "validate portfolio --list": 2,
-    "sweep": 2,
     "validate fvp --live": 2,
 }
 """Versions of the documents that have changed since their first; raised whenever a field comes, goes or changes its meaning."""

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cascader.plan.proposals import Proposal
 from cascader.plan.stripe_trace import StripedGroup
 from cascader.tensorir.device import OwnDevice
 from cascader.tensorir.prove import RunProof
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.printable import printable
+from npu_testbed.documents.stripes import ScheduleDeviceDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.stripe_plans import groups_json, groups_text
 from validation.layout import filled
@@ -43,17 +42,17 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
         """Planned cycles."""
         return self.proposal.cycles
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ScheduleDeviceDocument:
         """The plan's figures, group by group."""
-        return {
-            "model": self.model,
-            "device": self.device.name,
-            "memory_bytes": self.memory_bytes,
-            "planned_cycles": self.cycles,
-            "alive_bytes": self.proof.resident,
-            "groups": groups_json(self.graph.affine, self.proposal.plans),
-            "output": self.output,
-        }
+        return ScheduleDeviceDocument(
+            model=self.model,
+            device=self.device.name,
+            memory_bytes=self.memory_bytes,
+            planned_cycles=self.cycles,
+            alive_bytes=self.proof.resident,
+            groups=groups_json(self.graph.affine, self.proposal.plans),
+            output=self.output,
+        )
 
     def text(self) -> str:
         """The plan in a sentence, its groups, and what the run has shown."""

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import Any
 
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.comparison_tables import convention
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.frontier import FrontierDocument
 from npu_testbed.files import require_picture, write_file
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.outcomes.outcome import Outcome
@@ -47,10 +48,10 @@ class FrontierOutcome(Outcome, frozen=True):
         require_picture(path)
         write_file(path, self.svg().encode("utf-8"))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> FrontierDocument:
         """The points and bounds."""
         network, system = ends_of(self.frontier)
-        return frontier_json(self.frontier) | {"ends": ends_json(network, system)}
+        return extended(FrontierDocument, frontier_json(self.frontier), ends=ends_json(network, system))
 
     def text(self) -> str:
         """The table of points."""

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from npu_model.printable import printable
+from npu_testbed.documents.frontier import FrontierEntry, FrontierPointEntry, LowerBoundsEntry
+from npu_testbed.documents.surroundings import MemorySystemEntry
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.reports.macs import share_again
 from npu_testbed.timing import timing_clause, timing_json
@@ -49,37 +49,32 @@ def frontier_text(frontier: Frontier) -> str:
     return f"{head}\n\n{table}\n\n{said}"
 
 
-def point_json(point: FrontierPoint) -> dict[str, Any]:
-    """One point; errors are ratios."""
-    return {
-        "memory_bytes": point.memory,
-        "cycles": point.cycles,
-        "expected_cycles": point.estimate,
-        "estimate_error": point.estimate_error,
-        "stripe_jobs": point.jobs,
-        "groups": point.groups,
-        "staged_bytes": point.staged_bytes,
-        "macs": point.macs,
-        "macs_again": point.macs_again,
-        "schedule_sha256": point.digest,
-    }
+def _point(point: FrontierPoint) -> FrontierPointEntry:
+    return FrontierPointEntry(
+        memory_bytes=point.memory,
+        cycles=point.cycles,
+        expected_cycles=point.estimate,
+        estimate_error=point.estimate_error,
+        stripe_jobs=point.jobs,
+        groups=point.groups,
+        staged_bytes=point.staged_bytes,
+        macs=point.macs,
+        macs_again=point.macs_again,
+        schedule_sha256=point.digest,
+    )
 
 
-def frontier_json(frontier: Frontier) -> dict[str, Any]:
-    """The frontier as values that JSON can hold."""
-    return {
-        "model": frontier.model,
-        "model_sha256": frontier.model_sha256,
-        "accelerator": frontier.accelerator,
-        "memory_system": {
-            "name": frontier.memory_system,
-            "sha256": frontier.memory_system_sha256,
-            "clock_hz": frontier.clock_hz,
-        },
-        "timing": timing_json(frontier.timing),
-        "tools": dict(frontier.tools),
-        "lower_bounds": {"any_schedule_bytes": frontier.bounds.any_schedule, "this_search_bytes": frontier.bounds.this_search},
-        "candidates": frontier.candidates,
-        "replayed": frontier.replayed,
-        "points": [point_json(point) for point in frontier.points],
-    }
+def frontier_json(frontier: Frontier) -> FrontierEntry:
+    """The frontier as documents have it."""
+    return FrontierEntry(
+        model=frontier.model,
+        model_sha256=frontier.model_sha256,
+        accelerator=frontier.accelerator,
+        memory_system=MemorySystemEntry(frontier.memory_system, frontier.memory_system_sha256, frontier.clock_hz),
+        timing=timing_json(frontier.timing),
+        tools=dict(frontier.tools),
+        lower_bounds=LowerBoundsEntry(frontier.bounds.any_schedule, frontier.bounds.this_search),
+        candidates=frontier.candidates,
+        replayed=frontier.replayed,
+        points=tuple(map(_point, frontier.points)),
+    )

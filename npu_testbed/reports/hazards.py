@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from npu_model.printable import printable
+from npu_testbed.documents.surroundings import HazardEntry
 from sim.hazards import Hazard, PartitionFault, Race
 from validation.layout import filled
 
@@ -28,14 +28,14 @@ def hazards_text(found: Sequence[Hazard], word: str = "Warning") -> str:
     return "\n".join(lines)
 
 
-def hazards_json(found: Sequence[Hazard]) -> list[dict[str, Any]]:
+def hazards_json(found: Sequence[Hazard]) -> tuple[HazardEntry, ...]:
     """Each with its sentence, its program, and the operations that it is between (one if its own partition is wrong)."""
-    return [
-        {
-            "text": one.text,
-            "program": one.program,
-            "operations": [one.operation] if isinstance(one, PartitionFault) else [one.first, one.second],
-            "shared_bytes": one.shared if isinstance(one, Race) else 0,
-        }
+    return tuple(
+        HazardEntry(
+            text=one.text,
+            program=one.program,
+            operations=(one.operation,) if isinstance(one, PartitionFault) else (one.first, one.second),
+            shared_bytes=one.shared if isinstance(one, Race) else 0,
+        )
         for one in found
-    ]
+    )

@@ -3,39 +3,38 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.stripe_plans import StripePlan
 from npu_model.printable import printable
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.stripes import GroupEntry, StagingGroupEntry, StripeBufferEntry
 from validation.layout import grid
 
 
-def groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> list[dict[str, Any]]:
+def groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> tuple[GroupEntry, ...]:
     """The figures of each plan, in the RFC's nouns."""
-    return [_group(graph, plan) for plan in plans]
+    return tuple(_group(graph, plan) for plan in plans)
 
 
-def staging_groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> list[dict[str, Any]]:
+def staging_groups_json(graph: CascaderGraph, plans: Sequence[StripePlan]) -> tuple[StagingGroupEntry, ...]:
     """As :func:`groups_json`, with the parts whose constants are staged while the group runs."""
-    return [_group(graph, plan) | {"staged": [graph.parts[index].name for index in plan.staged]} for plan in plans]
+    staged = (tuple(graph.parts[index].name for index in plan.staged) for plan in plans)
+    return tuple(extended(StagingGroupEntry, _group(graph, plan), staged=names) for plan, names in zip(plans, staged, strict=True))
 
 
-def _group(graph: CascaderGraph, plan: StripePlan) -> dict[str, Any]:
+def _group(graph: CascaderGraph, plan: StripePlan) -> GroupEntry:
     group = plan.group
-    return {
-        "parts": [part.name for part in graph.parts[group.first : group.last + 1]],
-        "stripe": list(group.stripes.shape),
-        "stripes": list(group.stripes.stripes),
-        "order": list(group.stripes.order),
-        "memory_bytes": plan.memory,
-        "planned_cycles": plan.cycles,
-        "work": int(plan.work),
-        "buffers": [
-            {"tensor": one.tensor, "mode": one.mode.value, "shape": list(one.shape), "copies": one.copies, "buffer_bytes": one.size}
-            for one in plan.buffers
-        ],
-    }
+    return GroupEntry(
+        parts=tuple(part.name for part in graph.parts[group.first : group.last + 1]),
+        stripe=group.stripes.shape,
+        stripes=group.stripes.stripes,
+        order=group.stripes.order,
+        memory_bytes=plan.memory,
+        planned_cycles=plan.cycles,
+        work=int(plan.work),
+        buffers=tuple(StripeBufferEntry(one.tensor, one.mode.value, one.shape, one.copies, one.size) for one in plan.buffers),
+    )
 
 
 def groups_text(graph: CascaderGraph, plans: Sequence[StripePlan]) -> str:

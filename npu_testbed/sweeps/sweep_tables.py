@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+
+from msgspec import convert
 
 from npu_testbed.csv_file import csv_file
+from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
 from npu_testbed.reports.macs import share_again
 from npu_testbed.sweeps.run import Result
 from validation.tables import Table
@@ -103,13 +105,11 @@ def sweep_text(results: Sequence[Result], deadline: float | None) -> str:
     return "\n\n".join(table.text() if table.rows else "\n".join((table.title, "", *table.notes)) for table in tables)
 
 
-def sweep_json(results: Sequence[Result]) -> dict[str, Any]:
-    """Every point with its answer, as values that JSON can hold."""
-    return {
-        "points": [
-            one.point.plain() | one.answer.plain() | {"milliseconds": None if one.answer.refused else one.milliseconds} for one in results
-        ]
-    }
+def sweep_json(results: Sequence[Result]) -> SweepDocument:
+    """Every point with its answer."""
+    times = [None if one.answer.refused else one.milliseconds for one in results]
+    points = [one.point.plain() | one.answer.plain() | {"milliseconds": time} for one, time in zip(results, times, strict=True)]
+    return SweepDocument(convert(points, tuple[SweepPointEntry, ...]))
 
 
 _FIGURES = ("arena_bytes", "outside_bytes", "macs", "macs_again", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes")

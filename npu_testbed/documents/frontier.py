@@ -1,0 +1,55 @@
+"""The document of ``frontier``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
+from npu_testbed.documents.surroundings import MemorySystemEntry, NetworkEnds
+from npu_testbed.documents.units import Bytes, Cycles, Macs, MacsAgain, Timing, Tools
+
+
+class LowerBoundsEntry(Entry, frozen=True):
+    """Bytes below which no schedule fits."""
+
+    any_schedule_bytes: Bytes
+    this_search_bytes: Bytes
+
+
+class FrontierPointEntry(Entry, frozen=True):
+    """A schedule of the frontier; errors are ratios."""
+
+    memory_bytes: Bytes
+    cycles: Cycles
+    expected_cycles: Cycles
+    estimate_error: float
+    stripe_jobs: int
+    groups: int
+    staged_bytes: Bytes
+    macs: Macs
+    macs_again: MacsAgain
+    schedule_sha256: str
+
+
+class FrontierEntry(Entry, frozen=True):
+    """A frontier: its points, its bounds, and what it was searched for."""
+
+    model: str
+    model_sha256: str
+    accelerator: str
+    memory_system: MemorySystemEntry
+    timing: Timing
+    tools: Tools
+    lower_bounds: LowerBoundsEntry
+    candidates: int
+    replayed: int
+    points: tuple[FrontierPointEntry, ...]
+
+
+class FrontierDocument(FrontierEntry, Document, frozen=True):
+    """A frontier, with the ends of its network."""
+
+    ends: NetworkEnds
+    command: Literal["frontier"] = "frontier"
+    schema: Annotated[Literal[4], STRUCTURE] = 4
+    version: ProductVersion = VERSION
