@@ -6,7 +6,9 @@ that some tool has cut has another one there. Operators that make values of shap
 
 from __future__ import annotations
 
+import struct
 from contextlib import suppress
+from math import prod
 
 from msgspec.structs import replace
 
@@ -60,6 +62,45 @@ def without_known_operators(model: bytes) -> bytes:
     return model
 
 
+def _reshaped(made: TfliteTensor, shape: bytes, elements: int) -> tuple[int, ...] | None:
+    """The shape that a RESHAPE of so many ``elements`` gives its result by its operand, 32-bit integers; None if that is no shape of them.
+
+    >>> blank = TfliteTensor("y", (1, 1), "INT8", (), (), 0, False, b"", (-1, -1))
+    >>> _reshaped(blank, struct.pack("<2i", 1, -1), 128), _reshaped(blank, struct.pack("<2i", 3, 5), 128)
+    ((1, 128), None)
+    """
+    if -1 not in made.shape_signature or not shape or len(shape) % 4:
+        return None
+    wanted = list(struct.unpack(f"<{len(shape) // 4}i", shape))
+    if wanted.count(-1) == 1 and (known := -prod(wanted)) > 0:
+        wanted[wanted.index(-1)] = elements // known
+    return tuple(wanted) if min(wanted) > 0 and prod(wanted) == elements else None
+
+
+def with_known_reshapes(model: bytes) -> bytes:
+    """The .tflite ``model`` with the shapes that its RESHAPEs have by their operands, where the model holds a stand-in for an unknown one.
+
+    Converters write extents of 1 where they traced a network with a batch of any size. Itself if it has none, or no records hold it.
+    """
+    parsed = model_of(model)
+    shapes = {number: one.shape for number, one in enumerate(parsed.tensors)}
+    found: dict[int, tuple[int, ...]] = {}
+    for one in parsed.operators:
+        if one.code == "RESHAPE" and len(one.inputs) == 2 and min(*one.inputs, *one.outputs) >= 0:
+            made, operand = one.outputs[0], parsed.tensors[one.inputs[1]]
+            shape = _reshaped(parsed.tensors[made], operand.data, prod(shapes[one.inputs[0]])) if operand.dtype == "INT32" else None
+            if shape is not None and shape != shapes[made]:
+                found[made] = shapes[made] = shape
+    if not found:
+        return model
+    with suppress(InputError):
+        records = read_records(model)
+        tensors = (replace(one, shape=found.get(number, one.shape)) for number, one in enumerate(records.tensors))
+        other = (replace(one, shape_signature=()) if number in found else one for number, one in enumerate(tensors))
+        return write_tflite(replace(records, tensors=tuple(other)))
+    return model
+
+
 def prepared(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
     """The .tflite ``model`` as Vela is best given it, and the outputs that it has lost: those that are constants. Itself if it is so."""
-    return without_constant_outputs(without_known_operators(with_states_read_first(with_own_shapes(model))))
+    return without_constant_outputs(with_known_reshapes(without_known_operators(with_states_read_first(with_own_shapes(model)))))

@@ -231,3 +231,28 @@ def test_arena_offsets_of_a_models_own_are_not_taken_for_those_of_vela(offsets: 
     own, bare = (read_compiled(compile_network(one, options).compiled) for one in (model, plain))
     assert own == bare
     assert npu_testbed.schedule(model).arena_bytes == npu_testbed.schedule(plain).arena_bytes
+
+
+@needs_litert
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+@pytest.mark.parametrize("columns", [-1, 128])
+@pytest.mark.parametrize("blank", [(1, 1), (1, 16)])
+def test_a_reshape_to_a_shape_that_is_worked_out_has_it(dtype: str, columns: int, blank: tuple[int, ...], tmp_path: Path) -> None:
+    graph, kind = Graph(), {"int32": 2, "int64": 4}[dtype]
+    x = graph.tensor("image", (1, 4, 4, 8))
+    y = graph.conv(x, 8, "conv")
+    shape, first, joined = (graph.tensor(name, (size,), dtype, None) for name, size in (("shape", 4), ("first", 1), ("joined", 2)))
+    graph.operator("SHAPE", (y,), (shape,), "ShapeOptions", version=1, OutType=kind)
+    graph.operator("SLICE", (shape, graph.constant("b", [0], dtype), graph.constant("s", [1], dtype)), (first,), "SliceOptions", version=1)
+    graph.operator("CONCATENATION", (first, graph.constant("rest", [columns], dtype)), (joined,), "ConcatenationOptions", version=1, Axis=0)
+    cast = graph.tensor("cast", (2,), "int32", None)
+    graph.operator("CAST", (joined,), (cast,), "CastOptions", version=1, InDataType=kind, OutDataType=2)
+    flat = graph.tensor("flat", (1, 128), "int8", graph.tensors[y].scales[0])
+    graph.operator("RESHAPE", (y, cast), (flat,), "ReshapeOptions", version=1)
+    known = graph.finish([x], [graph.dense(flat, 8, "dense")])
+    graph.tensors[flat] = replace(graph.tensors[flat], shape=blank, shape_signature=(-1, -1))
+    source = tmp_path / "net.tflite"
+    source.write_bytes(graph.finish([x], [len(graph.tensors) - 1]))
+    open_, closed = npu_testbed.schedule(source, output=tmp_path / "made.json"), npu_testbed.schedule(known)
+    assert (open_.arena_bytes, open_.cycles) == (closed.arena_bytes, closed.cycles)
+    assert call("verify", tmp_path / "made.json", "--model", source).status == 0
