@@ -100,6 +100,14 @@ def test_the_index_leads_to_every_page() -> None:
     assert [page for page in pages if f"]({page})" not in index and page != "index.md"] == []
 
 
+def test_pages_are_few_and_short() -> None:
+    """At most 32 pages of 5,500 lines in all, decisions aside: merge or shorten others before a page is added."""
+    lines = {path.name: path.read_text(encoding="utf-8").count("\n") for path in DOCS.glob("*.md")}
+    assert [path for path in DOCS.rglob("*.md") if path.parent not in {DOCS, DOCS / "decisions"}] == []
+    assert len(lines) <= 32
+    assert sum(lines.values()) <= 5500
+
+
 def test_every_page_is_in_the_navigation_of_the_site() -> None:
     navigation = (DOCS.parent / "mkdocs.yml").read_text(encoding="utf-8")
     pages = [path.relative_to(DOCS).as_posix() for path in (*DOCS.glob("*.md"), *DOCS.glob("decisions/*.md"))]
