@@ -35,7 +35,6 @@ from npu_testbed.legalise import load_task
 from npu_testbed.models import load_model
 from sim import quick_replay, replay
 from sim.fast.compiled import compiled_cache
-from sim.fast.jobs import replay_cache
 
 Schedules = dict[str, CompiledNetwork]
 Cycles = Callable[[CompiledNetwork], int]
@@ -68,7 +67,6 @@ def decode(made: Schedules) -> None:
 def measure(made: Schedules, cycles: Cycles) -> list[tuple[int, float, float]]:
     """Cycles and the seconds of the first and a second replay of each schedule, from empty caches."""
     block_jobs.cache_clear()
-    replay_cache.cache_clear()
     compiled_cache.cache_clear()
     found = []
     for network in made.values():

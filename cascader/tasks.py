@@ -11,11 +11,12 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Provenance
-from cascader.ethosu.judge.replay import Cycles, Replayer
+from cascader.ethosu.judge.replay import Cycles, Replayer, decides
 from cascader.ethosu.network.homes import on_ports, spill_home, with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.ethosu.options import CascadeOptions
+from cascader.ethosu.search.effort import by_estimates
 from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
 from cascader.ethosu.search.task import Origin, Task
 from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, vela_tools
@@ -71,7 +72,9 @@ def network_task(
     system = on_ports(system, (*network.homes, *spilled))
     replay = Replayer(cycles, system, terms.timing)
     may_spill = None if outer is None else spills.Spills(outer)
-    return Task(network, accelerator(device).name, system, replay, origin(system), terms.options, homes=wanted, spills=may_spill)
+    name = accelerator(device).name
+    options = terms.options if decides(replay, name) else by_estimates(terms.options)
+    return Task(network, name, system, replay, origin(system), options, homes=wanted, spills=may_spill)
 
 
 def _others(source: ModelSource, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:

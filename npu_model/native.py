@@ -21,10 +21,10 @@ VERSION = 38
 
 _BUILD = "python setup.py build_ext --inplace"
 
-SLOWER = 40
+SLOWER = 30
 """Factor of the CPU seconds that a search takes without the cores.
 
-The searches of two built-in networks of 9 and 12 layers took 39 (``zoo:resnet8``) and 57 times (``zoo:ds_cnn``), on one Linux machine.
+The searches of two built-in networks of 9 and 12 layers took 18 (``zoo:resnet8``) and 43 times (``zoo:ds_cnn``), on one Linux machine.
 """
 
 
@@ -84,11 +84,21 @@ _INSTALLED = "with a C compiler, or from a binary wheel, an installation has the
 def slow_sentence() -> str | None:
     """That searches will be slow, by how much and why, for a user who is about to start one; None if every core runs."""
     if os.environ.get(SWITCH):
-        return f"This will be slow: a search takes some {SLOWER} times as long without the compiled cores, and {SWITCH} switches them off."
+        reason = (
+            f"This will be slow: a search takes some {SLOWER} times as long without the compiled cores, and {SWITCH} switches them off."
+        )
+        return f"{reason} {_BY_ESTIMATES}"
     missing = [package for package in PACKAGES if not ((core := _built(package)) and _is_ours(core))]
     if not missing:
         return None
     begin = f"This will be slow: of {len(PACKAGES)} compiled cores {len(missing)} are missing or of another version, and a search"
+    way = f"{begin} then takes some {SLOWER} times as long"
     if _is_checkout():
-        return f"{begin} then takes some {SLOWER} times as long; Python takes the packages of this checkout: run `pip install -e .` in it."
-    return f"{begin} then takes some {SLOWER} times as long (see `npu-testbed --version`); install with a C compiler, or a binary wheel."
+        remedy = f"{way}; Python takes the packages of this checkout: run `pip install -e .` in it."
+    else:
+        remedy = f"{way} (see `npu-testbed --version`); install with a C compiler, or a binary wheel."
+    return f"{remedy} {_BY_ESTIMATES}" if "sim" in missing else remedy
+
+
+_BY_ESTIMATES = "The search decides by estimates and replays its answer alone."
+"""What a search does without the core of ``sim``."""

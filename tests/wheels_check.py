@@ -62,8 +62,8 @@ def main() -> None:
         cores, *made[wheel.name] = installed(place, wheel, names)
         assert cores == expected, f"{wheel.name} has the compiled cores {cores}"
     first, second = made.values()
-    assert first == second, "the schedules differ"
-    print(f"{binary.name}, {pure.name}, {source.name}: the same schedule")  # noqa: T201  # run by hand
+    assert first == second, "the replays differ"
+    print(f"{binary.name}, {pure.name}, {source.name}: the same replay")  # noqa: T201  # run by hand
     if arguments.keep:
         arguments.keep.mkdir(parents=True, exist_ok=True)
         for one in (source, binary, pure):

@@ -1,26 +1,32 @@
-"""Quick replays: cycles, data beats and the times of the operations of a Program, from the fast recurrence."""
+"""Quick replays: what the compiled twin says of a Program, of a network, and of kernels that somebody else has made flat.
+
+Where the core is not built the engine answers instead: the values are the same, and take some 80 times as long.
+"""
 
 from __future__ import annotations
 
+from array import array
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
+from npu_model.compiled.network import CompiledNetwork
 from npu_model.front import later
-from npu_model.memory.system import MemorySystem
-from npu_model.program import WORD_BYTES, Program
+from npu_model.memory.system import AXI0, AXI1, MemorySystem
+from npu_model.program import WORD_BYTES, KernelOperation, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_model.weight_stream.work import StreamWork, stream_work
+from npu_model.weight_stream.work import StreamWork, stream_work, work_of
 from sim.engine.terms import Times
-from sim.fast.compiled import compiled_cache
-from sim.replay import Beats, check_work
+from sim.fast.compiled import CompiledCache, compiled_cache
+from sim.footprint import footprint
+from sim.replay import MAX_BLOCKS, Beats, Counted, NetworkReplay, Replay, check_work, operation_beats, replay, replay_of
 
 if TYPE_CHECKING:
-    from sim.fast import recurrence as recurrences
+    from sim.engine import engine
 else:
-    recurrences = later("sim.fast.recurrence")  # where the core is built nobody asks for it
+    engine = later("sim.engine.engine")  # where the core is built nobody asks for it, nor for SimPy
 
 
 class QuickReplay(Struct, frozen=True):
@@ -50,18 +56,24 @@ def quick_replay(
     """
     device = device or accelerator(program.accelerator)
     check_work(program)
-    known = {} if not timing.decodes_streams else stream_work(program, device) if work is None else work
-    rest = command_and_copy_beats(program, device, system)
     compiled = compiled_cache(device, system, timing)
     if compiled.is_usable:
-        found = compiled.replay(program, known)
-        return QuickReplay(found.cycles, found.beats + rest, found.times)
+        found = compiled.replay(program, _known(program, device, timing, work))
+        return QuickReplay(found.cycles, found.beats + _command_and_copy_beats(program, device, system), found.times)
+    machine = engine.run_engine(program, device, system, timing=timing, work=work)
+    reads, writes = machine.ports.reads, machine.ports.writes
+    beats = Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats)
+    return QuickReplay(machine.env.cycle, beats, machine.times)
 
-    cycles, beats, times = recurrences.recurrence(program, device, system, timing, known)
-    return QuickReplay(cycles, beats + rest, times)
+
+def _known(program: Program, device: Accelerator, timing: TimingParameters, work: StreamWork | None) -> StreamWork:
+    """The work of the weight streams; none where the timing does not ask for it."""
+    if not timing.decodes_streams:
+        return {}
+    return stream_work(program, device) if work is None else work
 
 
-def command_and_copy_beats(program: Program, device: Accelerator, system: MemorySystem) -> Beats:
+def _command_and_copy_beats(program: Program, device: Accelerator, system: MemorySystem) -> Beats:
     """Data beats of the transfers and of the command fetch."""
     word, words = device.port_bytes_per_cycle, [0, 0, 0, 0]
     words[2 * system.command_port] += ceil_div(sum(program.words) * WORD_BYTES, word)
@@ -71,3 +83,77 @@ def command_and_copy_beats(program: Program, device: Accelerator, system: Memory
         if not op.to_shram:
             words[2 * system.port_of(op.destination_region) + 1] += length
     return Beats(*words)
+
+
+def counted_replay(
+    program: Program, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, work: StreamWork | None = None
+) -> Replay:
+    """As :func:`sim.replay` without listeners, to which it is equal.
+
+    InputError if the Program's accelerator is unknown, a weight stream is damaged or it is absurdly large.
+    """
+    device = accelerator(program.accelerator)
+    compiled = compiled_cache(device, system, timing)
+    if not compiled.is_usable:
+        return replay(program, system, timing=timing, work=work)
+    check_work(program)
+    found = compiled.replay(program, _known(program, device, timing, work), counted=True)
+    beats = {
+        index: found.kernel_beats(index) if isinstance(op, KernelOperation) else operation_beats(op, device, system)
+        for index, op in enumerate(program.operations)
+    }
+    total = found.beats + _command_and_copy_beats(program, device, system)
+    return replay_of(program, device, system, Counted(found.cycles, total, beats, found.times, found.busy, found.waits), timing)
+
+
+def counted_network(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> NetworkReplay:
+    """As :func:`sim.replay_network` without listeners."""
+    return NetworkReplay(
+        replays=tuple(counted_replay(program, system, timing) for program in network.programs),
+        footprint=footprint(network.programs, network.inputs, network.outputs),
+    )
+
+
+class FlatReplay:
+    """The compiled replay of rows of operations, as :meth:`sim.fast.compiled.CompiledCache.rows` has them, and of the works of kernels."""
+
+    most_blocks = MAX_BLOCKS
+    """Blocks of a Program up to which it is replayed."""
+
+    def __init__(self, device: Accelerator, system: MemorySystem, timing: TimingParameters, compiled: CompiledCache) -> None:
+        self._device, self._timing, self._compiled = device, timing, compiled
+        self.ports = system.region_ports
+        """The port of each region."""
+        self.word = device.port_bytes_per_cycle
+        """Bytes of a data word."""
+        self.is_aligned = timing.aligned_bursts
+        """Whether the addresses of transfers count."""
+
+    def work(self, operation: KernelOperation, home: KernelOperation, constants: bytes) -> memoryview:
+        """The work of a kernel: its weights are those that ``home`` reads in ``constants``, copied to where ``operation`` reads them.
+
+        Kernels whose addresses differ by multiples of 16 bytes, and those of weights by multiples of 1024, have the same.
+        """
+        decoding = work_of(home, constants, self._device) if self._timing.decodes_streams and home.weights else ()
+        return self._compiled.work(operation, decoding)
+
+    def cycles(self, rows: array[int], works: list[memoryview]) -> int:
+        """Cycles of one Program."""
+        return self._compiled.run(rows, works)[0]
+
+
+class QuickCycles(Struct, frozen=True):
+    """NPU ACTIVE of all Programs of a network, one after the other: the cycles of :func:`sim.replay_network`."""
+
+    def __call__(self, network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> int:
+        """NPU cycles on the memories of ``system``, with the NPU's ``timing``."""
+        return sum(quick_replay(program, system, timing).cycles for program in network.programs)
+
+    def flat(self, device: str, system: MemorySystem, timing: TimingParameters) -> FlatReplay | None:
+        """The compiled replay on a device; None if the core is not built, or if the memories' numbers do not fit into it."""
+        found = accelerator(device)
+        compiled = compiled_cache(found, system, timing)
+        return FlatReplay(found, system, timing, compiled) if compiled.is_usable else None
+
+
+quick_cycles = QuickCycles()

@@ -1,4 +1,4 @@
-"""Without the compiled cores, or with stale ones: the same answers, and `--version` says which run."""
+"""Without the compiled cores, or with stale ones: equal values, a search that decides by estimates, and `--version` says which run."""
 
 from __future__ import annotations
 
@@ -154,22 +154,41 @@ def test_a_core_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pyte
         assert (native(package.name) is not None) == (name == "fresh")
 
 
-@pytest.mark.skipif(native("cascader") is None, reason="the compiled cores were not built, or are switched off: nothing to compare with")
-def test_a_command_runs_on_the_python_forms_where_all_cores_are_stale(tmp_path: Path) -> None:
-    code = "import sys, npu_model.native as n; n.VERSION += 1; from npu_testbed.__main__ import main; sys.exit(main())"
-    words = ["schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o"]
+needs_cores = pytest.mark.skipif(native("cascader") is None, reason="the cores were not built, or are switched off: nothing to compare")
+
+SEARCH = ("schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o")
+
+
+def run_after(folder: Path, statement: str, *words: str) -> None:
+    """Run a command in a process with the cores, after a statement of Python."""
+    code = f"import sys; {statement}; from npu_testbed.__main__ import main; sys.exit(main())"
     environment = os.environ | {SWITCH: "", "PYTHONPATH": str(ROOT)}
-    subprocess.run([sys.executable, "-c", code, *words, "stale.json"], cwd=tmp_path, env=environment, check=True, capture_output=True)
-    run(tmp_path, *words, "fresh.json", pure="")
-    assert (tmp_path / "stale.json").read_bytes() == (tmp_path / "fresh.json").read_bytes()
+    subprocess.run([sys.executable, "-c", code, *words], cwd=folder, env=environment, check=True, capture_output=True)
 
 
-@pytest.mark.skipif(native("cascader") is None, reason="the compiled cores were not built, or are switched off: nothing to compare with")
-def test_the_schedule_and_its_replay_are_the_same_without_the_compiled_cores(tmp_path: Path) -> None:
-    written = []
-    for name, pure in (("compiled", ""), ("python", "1")):
-        folder = tmp_path / name
-        folder.mkdir()
-        run(folder, "schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o", "s.json", pure=pure)
-        written.append(((folder / "s.json").read_bytes(), run(folder, "simulate", "schedule", "s.json", "--json", pure=pure)))
-    assert written[0] == written[1]
+@needs_cores
+def test_a_command_runs_on_the_python_forms_where_all_cores_are_stale(tmp_path: Path) -> None:
+    run_after(tmp_path, "import npu_model.native as n; n.VERSION += 1", *SEARCH, "stale.json")
+    run(tmp_path, *SEARCH, "pure.json", pure="1")
+    assert (tmp_path / "stale.json").read_bytes() == (tmp_path / "pure.json").read_bytes()
+
+
+@needs_cores
+def test_a_search_by_estimates_finds_the_same_without_the_compiled_cores(tmp_path: Path) -> None:
+    """The core of the replay is taken away on both sides: the Python forms of all others are equal to these."""
+    run_after(tmp_path, "import sim.fast.compiled as c; c._CORE = None", *SEARCH, "compiled.json")
+    run(tmp_path, *SEARCH, "python.json", pure="1")
+    assert (tmp_path / "compiled.json").read_bytes() == (tmp_path / "python.json").read_bytes()
+
+
+@needs_cores
+def test_a_schedule_takes_as_long_without_the_compiled_cores(tmp_path: Path) -> None:
+    run(tmp_path, *SEARCH, "s.json", pure="")
+    compiled, python = (run(tmp_path, "simulate", "schedule", "s.json", "--json", pure=pure) for pure in ("", "1"))
+    assert compiled == python
+
+
+def test_a_search_without_the_replay_s_core_says_the_replayed_cycles_of_its_answer(tmp_path: Path) -> None:
+    made = json.loads(run(tmp_path, *SEARCH, "s.json", "--json", pure="1"))
+    replayed = json.loads(run(tmp_path, "simulate", "schedule", "s.json", "--json", pure="1"))
+    assert made["cycles"] == replayed["npu_cycles"]

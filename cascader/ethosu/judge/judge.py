@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.judge.replay import Replay, flat_replay
+from cascader.ethosu.judge.replay import Replay, decides, flat_replay
 from cascader.ethosu.judge.tables import HAS_CORE, Tables, Works
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.drafts import schedule_of
@@ -12,7 +12,10 @@ from npu_model.accelerator import accelerator as find_accelerator
 
 
 class Judge:
-    """Says what drafts of one network take in a ``replay``: the compiled one as they are, any other one by what they are lowered to."""
+    """Says what drafts of one network take in a ``replay``: the compiled one as they are, any other one by what they are lowered to.
+
+    If the replay does not decide (:func:`cascader.ethosu.judge.replay.decides`), the judge repeats the estimate of each draft.
+    """
 
     def __init__(self, network: Network, accelerator: str, replay: Replay, tables: Tables | None = None) -> None:
         """``tables`` are those of the network on the device, where somebody else fills them, too."""
@@ -21,9 +24,12 @@ class Judge:
         self._works = None if flat is None or not HAS_CORE else Works(network, device, flat)
         self._tables = tables or Tables(network, device)
         self._network = network
+        self._decides = decides(replay, accelerator)
 
     def cycles(self, draft: Draft) -> int:
         """NPU cycles of a draft, which is not checked."""
+        if not self._decides:
+            return draft.cycles
         works = self._works
         issued = None if works is None else self._tables.issued(draft, works)
         if issued is None or works is None:

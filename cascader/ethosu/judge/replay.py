@@ -73,3 +73,12 @@ def flat_replay(replay: Replay, device: str) -> FlatReplay | None:
     if isinstance(replay, Replayer) and isinstance(replay.cycles, FlatCycles):
         return replay.cycles.flat(device, replay.system, replay.timing)
     return None
+
+
+def decides(replay: Replay, device: str) -> bool:
+    """Whether a replay judges all that a search tries: a flat one is quick enough, and a caller's own function is there for that.
+
+    A replay that would be flat if its core was built judges the answer alone: a search decides by estimates then.
+    """
+    is_slow = isinstance(replay, Replayer) and isinstance(replay.cycles, FlatCycles) and flat_replay(replay, device) is None
+    return not is_slow

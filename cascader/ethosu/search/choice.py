@@ -228,7 +228,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     missing = [draft for draft in drafts if draft not in best.replayed]
     found = (*known, *replayed(missing, explored, task.replay, executor, show, best.take))
     fastest, proof = chooser.proven(chooser.changed_by_replays((*found, *chooser.started_otherwise(found))))
-    chosen = fastest.point()
+    chosen = task.settled(fastest.point())
     check_schedule(chosen.schedule)
     return Choice(chosen, best.least_cycles, proof, _proven_bytes(task, explored, aim, executor, show) if aim.bounds else None)
 

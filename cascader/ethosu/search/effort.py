@@ -25,6 +25,11 @@ def require_effort(effort: str) -> None:
         raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
 
 
+def by_estimates(options: CascadeOptions) -> CascadeOptions:
+    """The options without all that tries something in replay, for a search whose replay is too slow for that."""
+    return replace(options, constant_places=False, change_by_replays=False, other_costs=False)
+
+
 def options_of(effort: str, options: CascadeOptions) -> CascadeOptions:
     """The options with few forms and changes if quick, any number of rows to change if thorough; InputError for another effort."""
     require_effort(effort)

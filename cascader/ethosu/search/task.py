@@ -14,7 +14,7 @@ from cascader.ethosu.forms import forms, is_flat
 from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.job.schedule import Provenance, Schedule
-from cascader.ethosu.judge.replay import Replay
+from cascader.ethosu.judge.replay import Replay, decides
 from cascader.ethosu.network.homes import homed_forms, in_arena
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.network.wanted_homes import Wanted
@@ -151,6 +151,17 @@ class Task(Brief, frozen=True):
         if self.spills is not None:
             found = spilling.spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
             yield from (replace(origin, network=form, smaller=True, name="spilled") for form in found)
+
+    @property
+    def decides_by_replays(self) -> bool:
+        """Whether drafts are compared by their replays; if not, by estimates, and the answer alone is replayed."""
+        return decides(self.replay, self.accelerator)
+
+    def settled(self, point: Point) -> Point:
+        """A point of the answer, with the cycles of its replay."""
+        if self.decides_by_replays:
+            return point
+        return replace(point, cycles=self.replay(lower(point.schedule, checked=False)))
 
     def within(self, budget: int | None, *, smallest: bool) -> Task:
         """The task for an aim: the fastest schedule in a budget of bytes (None: of any number), or the smallest one."""

@@ -93,7 +93,7 @@ def _points(network: Network, task: Task, options: StripeOptions | None) -> Iter
                 schedule = striped_schedule(network, plans, device, sources, provenance=task.provenance)
             except InputError:
                 break  # a plan that the NPU cannot do
-            cycles = task.replay(lower(schedule))
+            cycles = task.replay(lower(schedule)) if task.decides_by_replays else proposal.cycles
             yield StripedPoint(Point(schedule.arena_size, cycles, proposal.cycles, schedule), graph, plans)
 
 
@@ -115,6 +115,9 @@ def striped_choice(
     if not fitting:
         least = min((one.point.memory for one in found), default=0)
         raise InputError(f"No plan of stripes fits into {budget} bytes: the smallest that is reached takes {least}; allow that much.")
-    if smallest:
-        return min(fitting, key=lambda one: (one.point.memory, one.point.cycles))
-    return min(fitting, key=lambda one: (one.point.cycles, one.point.memory))
+
+    def rank(one: StripedPoint) -> tuple[int, int]:
+        return (one.point.memory, one.point.cycles) if smallest else (one.point.cycles, one.point.memory)
+
+    best = min(fitting, key=rank)
+    return replace(best, point=task.settled(best.point))

@@ -157,6 +157,15 @@ def test_a_replay_that_knows_networks_alone_judges_as_well() -> None:
         assert ours.cycles(draft_of(plan)) + 1 == theirs.cycles(draft_of(plan))
 
 
+def test_where_the_core_of_the_replay_is_missing_the_judge_repeats_estimates(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sim.fast.compiled._CORE", None)
+    plan = schedules("tiny_residual")[0]
+    draft = replace(draft_of(plan), cycles=1234)
+    assert Judge(plan.network, DEFAULT, REPLAY).cycles(draft) == 1234
+    own = Judge(plan.network, DEFAULT, lambda lowered: quick_cycles(lowered, SYSTEM))
+    assert own.cycles(draft) == quick_cycles(lower(plan), SYSTEM)
+
+
 def test_where_the_tables_have_no_answer_the_lowering_is_judged(monkeypatch: pytest.MonkeyPatch) -> None:
     plan = schedules("tiny_residual")[0]
     judge = Judge(plan.network, DEFAULT, REPLAY)
