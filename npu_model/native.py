@@ -101,4 +101,4 @@ def slow_sentence() -> str | None:
 
 
 _BY_ESTIMATES = "The search decides by estimates and replays its answer alone."
-"""What a search does without the core of ``sim``."""
+"""Sentence on a search without the core of ``sim``."""
