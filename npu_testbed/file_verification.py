@@ -157,7 +157,15 @@ def _judged(original: Model, inputs: Sequence[Arrays], stream: Once) -> _Judged:
     except InputError as error:
         return _Judged((), f"{str(error).removesuffix('check the model.').rstrip(': ')}: {VELA_STREAM} is all that was compared.")
     name = LITERT if judgement.is_reference else BUILT_IN
-    return _Judged(((name, lambda _: judgement.outputs),), _built_in(judgement.built_in, is_reference=judgement.is_reference))
+    notes = (_built_in(judgement.built_in, is_reference=judgement.is_reference), _defined(judgement.defined))
+    return _Judged(((name, lambda _: judgement.outputs),), " ".join(filter(None, notes)))
+
+
+def _defined(codes: tuple[str, ...]) -> str:
+    """The sentence that says which operators were held to their definition; "" if none were."""
+    if not codes:
+        return ""
+    return f"{', '.join(codes)} was held to its definition, with 64-bit integers: LiteRT's reference kernel of it is wrong."
 
 
 def _built_in(codes: tuple[str, ...], *, is_reference: bool) -> str:

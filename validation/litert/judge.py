@@ -23,6 +23,8 @@ from numpy.typing import NDArray
 from cascader.frontends.children import nothing, run_child
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError
+from npu_model.tflite.model import read_tflite
+from validation.litert.definitions import is_defined
 from validation.litert.environment import TIMEOUT_SECONDS, child_environment, litert_installed, require_litert
 from validation.litert.one_by_one import OneByOne
 
@@ -38,12 +40,15 @@ LACKING = "Didn't find op"
 class Judgement(Struct, frozen=True, eq=False):
     """Outputs by name of each inference; ``built_in`` are the operators of which built-in kernels were asked.
 
+    ``defined`` are those that were held to their definition instead, as LiteRT's reference kernel of them is wrong.
+
     ``is_reference`` is False if the whole model was executed by built-in kernels.
     """
 
     outputs: list[dict[str, NDArray[Any]]]
     built_in: tuple[str, ...] = ()
     is_reference: bool = True
+    defined: tuple[str, ...] = ()
 
 
 def _run_child(folder: Path, meanwhile: Callable[[], object]) -> None:
@@ -88,18 +93,26 @@ def judge(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object
     InputError if LiteRT is not installed, or refuses, crashes or does not finish.
     """
     require_litert()
+    held = _held_to_definition(model)
     try:
-        return Judgement(_whole(model, inputs, meanwhile, built_in=False)[0])
+        if not held:
+            return Judgement(_whole(model, inputs, meanwhile, built_in=False)[0])
     except InputError as error:
         if LACKING not in str(error):
             raise
     try:
         with closing(OneByOne(model)) as operators:
             outputs = [operators.run(arrays) for arrays in inputs]
-            return Judgement(outputs, tuple(operators.built_in))
+            return Judgement(outputs, tuple(operators.built_in), defined=held)
     except InputError:
         # Control flow, dynamic shapes, resources: what cannot be executed one by one.
         return Judgement(_whole(model, inputs, nothing, built_in=True)[0], is_reference=False)
+
+
+def _held_to_definition(model: bytes) -> tuple[str, ...]:
+    """The kinds of operators of a model that are held to their definition, as LiteRT's reference kernel of them is wrong."""
+    read = read_tflite(model)
+    return tuple(dict.fromkeys(one.code for one in read.operators if is_defined(read, one)))
 
 
 def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object] = nothing) -> list[dict[str, NDArray[Any]]]:
@@ -113,7 +126,8 @@ def reference_outputs(model: bytes, inputs: Sequence[Arrays], meanwhile: Callabl
 def reference_tensors(model: bytes, inputs: Sequence[Arrays]) -> dict[int, NDArray[Any]]:
     """All tensors of the last of the inferences, by their numbers in the model; InputError as of :func:`judge`."""
     try:
-        return _whole(model, inputs, nothing, built_in=False, tensors=len(inputs) - 1)[1]
+        if not _held_to_definition(model):
+            return _whole(model, inputs, nothing, built_in=False, tensors=len(inputs) - 1)[1]
     except InputError as error:
         if LACKING not in str(error):
             raise

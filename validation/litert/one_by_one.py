@@ -1,4 +1,7 @@
-"""A model whose operators LiteRT executes one by one: by its reference kernels, and by built-in ones where it has no reference kernel."""
+"""A model whose operators LiteRT executes one by one: by its reference kernels, and by built-in ones where it has no reference kernel.
+
+Operators whose reference kernel is wrong are executed here, by their definition.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ from npu_model.compiled.cpu_operators import operator_model
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteOperator
 from npu_model.tflite.record_reader import RecordReader
+from validation.litert.definitions import defined, is_defined
 from validation.litert.operator_process import OperatorProcess
 
 Array = NDArray[Any]
@@ -52,6 +56,9 @@ class OneByOne:
 
     def _execute(self, index: int, operator: TfliteOperator) -> None:
         tensors = self._reader.model.tensors
+        if is_defined(self._reader.model, operator) and operator.inputs[0] in self.tensors:
+            self.tensors[operator.outputs[0]] = defined(self._reader.model, operator, self.tensors[operator.inputs[0]])
+            return
         operands = [number for number in operator.inputs if number >= 0 and not tensors[number].data]
         name = str(index)
         one = self._process.knows(name)
