@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 import re
 from pathlib import Path
@@ -41,6 +42,25 @@ def _api_page(package: str) -> str:
     for name in modules(package):
         parts += [f"::: {name}", "    options:", "      show_submodules: false", ""]
     return "\n".join(parts)
+
+
+def first_lines(path: Path) -> dict[str, str]:
+    """The first line of the docstring of a module (by "") and of each of its public functions, in their order."""
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    nodes = [("", tree), *((node.name, node) for node in tree.body if isinstance(node, ast.FunctionDef) and node.name[0] != "_")]
+    return {name: (ast.get_docstring(node) or "").partition("\n")[0] for name, node in nodes}
+
+
+def api_index() -> str:
+    """The front page of the reference: a line for each verb of the one import, and a line for each package."""
+    verbs = first_lines(ROOT / "npu_testbed" / "verbs.py")
+    parts = ["# API reference", "", "[Use it from Python](../python.md) explains the verbs of `import npu_testbed`:", ""]
+    parts += [f"- [`{name}`](npu_testbed.md#npu_testbed.verbs.{name}): {line}" for name, line in verbs.items() if name not in {"", "ask"}]
+    parts += ["", "## Packages", "", "Each package has a page, made of its docstrings.", ""]
+    for package in packages():
+        line = first_lines(ROOT.joinpath(*package.split("."), "__init__.py"))[""]
+        parts.append(f"- [{package}]({package}.md): {line}" if line else f"- [{package}]({package}.md)")
+    return "\n".join(parts) + "\n"
 
 
 def redirects(index: str) -> dict[str, str]:
@@ -87,11 +107,9 @@ def on_files(files: Files, config: Any) -> Files:
     for name in BESIDE:
         files.append(File.generated(config, _place(name), content=(ROOT / name).read_text(encoding="utf-8")))
     files.append(File.generated(config, "notebook.md", content=notebook_page(NOTEBOOK)))
-    listed = ["# API reference", "", "One page for each package, from its docstrings.", ""]
     for package in packages():
         files.append(File.generated(config, f"api/{package}.md", content=_api_page(package)))
-        listed.append(f"- [{package}]({package}.md)")
-    files.append(File.generated(config, "api/index.md", content="\n".join(listed) + "\n"))
+    files.append(File.generated(config, "api/index.md", content=api_index()))
     return files
 
 

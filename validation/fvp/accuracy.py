@@ -10,29 +10,25 @@ from validation.fvp.scorecard import CLAIM, Scorecard, render, scorecard
 
 _HEAD = f"""# Accuracy of the timing model
 
-**{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU, which
-is cycle-approximate itself. Of silicon, counters of one chip are public: 289 fully connected kernels on an Alif
-Ensemble E7. They decided nothing here; [PMU events](pmu.md) has them beside ours.
+**{CLAIM}** The reference is the Corstone FVP, Arm's own model of the NPU,
+which is cycle-approximate itself. Counters of one chip of silicon are public too. They decided nothing on this page, and
+[PMU events](pmu.md) compares them with ours.
 
-This page is written by `python -m validation.fvp.accuracy > docs/accuracy.md`; a test holds it to what the model does
-today. The same figures come from `npu-testbed validate fvp`. Everything that they need is in the package: the published
-counters, each with its source, and the command streams that were measured. The streams are the text form of their
-Programs, with the decoder's work for each weight stream in place of the weights.
+`python -m validation.fvp.accuracy > docs/accuracy.md` writes this page, and a test compares it with today's model.
+`npu-testbed validate fvp` prints the same figures. The package holds the published counters, each with its source, and the
+measured command streams. The streams are in the text form of Programs, with the decoder's work instead of the weights.
 
-Figures published by the project Kwon-GiHwan/mps4_prototyping_board (commit c5450807): three networks, four MAC
-configurations, timing adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All networks are
-8-bit; 16-bit, LUT-heavy and transposed convolution networks have no public cycle counts, and accuracy on them is
-unproven. Per-layer and per-stall truth is not public either; the beats per port are the check that totals do not hide
-errors that cancel.
+The project Kwon-GiHwan/mps4_prototyping_board published the figures (commit c5450807): three networks, four MAC
+configurations, timing adapters on (Corstone-300, profile `u55_high_end`) and off (Corstone-310). All networks have 8 bits.
+Networks with 16 bits, look-up tables or transposed convolutions have no public cycle counts, so their accuracy is unproven.
+The cycles of layers and stalls are not public either. The beats of each port show whether totals hide errors that cancel.
 
-One network of small kernels is held to the time of its whole run, among them the only public measurement of a cascade.
-Twelve inferences of the same three networks on an Ethos-U65 are classes of their own, and so are three streams of older
-Velas.
+Other classes are the time of whole runs of small kernels, with the only public measurement of a cascade; inferences on an
+Ethos-U65; and streams of older Velas.
 
-A few constants were chosen by looking at these very points, so the errors below are those of a calibration set, not of
-a blind test: `docs/decisions/0003-timing-model.md` names them and shows what each is worth. Nothing was fitted by a
-program. Operators that no measured network has are held against Vela's estimate instead
-(`tests/sim/test_unit_cycles.py`), which is no measurement.
+A few constants were chosen with these points in view, so the errors are those of a calibration set, not of a blind test.
+`docs/decisions/0003-timing-model.md` names the constants and what each is worth. No program fitted them. Operators that no
+measured network has are compared with Vela's estimate (`tests/sim/test_unit_cycles.py`), which is not a measurement.
 """
 
 

@@ -18,11 +18,10 @@ NOTICEABLE = 0.001
 """Growth of a network's mean absolute error from which on it bears a rule: a tenth of a percentage point."""
 
 _NOTE = (
-    "A network bears a rule if its mean absolute error grows by 0.1 points or more without it (Ethos-U65: by 0.3 points), and speaks "
-    "against it if that shrinks by as much. U55: adapters on and off, all configurations; tinycnn is the class of small kernels. The "
-    "networks are independent of each other; the accelerators and adapters of one network are not. A rule that one network bears is a "
-    "fit, whatever else speaks for it; one that none bears is kept for what documents, beats or silicon say "
-    "(docs/decisions/0003-timing-model.md)."
+    "A network bears a rule if its mean absolute error grows by 0.1 points or more without the rule (Ethos-U65: by 0.3 points). It speaks "
+    "against the rule if the error shrinks by that much. U55: adapters on and off, all configurations; tinycnn is the class of small "
+    "kernels. The networks are independent; the accelerators and adapters of one network are not. A rule that one network bears is a fit. "
+    "A rule that no network bears is kept because documents, beats or silicon ask for it (docs/decisions/0003-timing-model.md)."
 )
 
 

@@ -22,21 +22,21 @@ from validation.fvp.scores import (
 from validation.tables import Table, percent, share
 
 _CLAIM = "Agreement with Arm's simulator (Corstone-300 and Corstone-310 FVP), not silicon."
-_BEATS = "A beat is 8 bytes, 16 on the U65. The FVP's beats are published for the adapters on alone; AXI1_RD includes the command fetch."
+_BEATS = "A beat is 8 bytes, or 16 on the U65. The FVP's beats are published only with adapters on. AXI1_RD includes the command fetch."
 _GRID = (
-    f"NPU TOTAL alone is published here and sits on a grid of {TOTAL_GRID} cycles: our NPU ACTIVE, plus the {TOTAL_OVERHEAD} cycles "
-    "by which TOTAL exceeds it, is rounded up to that grid before the two are compared; an error below the resolution cannot be seen. "
-    "Where the resolution is 0, NPU ACTIVE is published, too, and is what the error is of."
+    f"Only NPU TOTAL is published here, on a grid of {TOTAL_GRID} cycles. Our NPU ACTIVE, plus the {TOTAL_OVERHEAD} cycles by which "
+    "TOTAL exceeds it, is rounded up to that grid before the comparison. An error below the resolution cannot be seen. Where the "
+    "resolution is 0, NPU ACTIVE is published too, and the error is its error."
 )
 _VELA = (
-    "Vela's column is the estimate that Vela 5.0.0 gave with the measured streams. It counts the memory timing that the adapters "
-    "stand for, so beside adapters off it only shows what that timing is worth."
+    "Vela's column is the estimate of Vela 5.0.0 for the measured streams. The estimate counts the memory timing of the adapters, so "
+    "with adapters off it only shows what that timing is worth."
 )
 _WHOLE_RUNS = (
-    "One graph at two sizes, published by the project zwb725/tinycnn-edgi_talk (commit 6275536); each stream transposes its input by "
-    f"64 or 96 pools of one channel. The time of the whole run is published; {IDLE} idle cycles are taken off, as published for one of "
-    "them. The streams are of networks of ours with random weights, which give the published SRAM, flash and beats to two command words. "
-    "Size is the only cascade of which a measurement is public: one of one network on one configuration, which says little of other ones."
+    "The project zwb725/tinycnn-edgi_talk (commit 6275536) published one graph at two sizes. Each stream transposes its input by 64 or "
+    f"96 pools of one channel. The time of the whole run is published, and {IDLE} idle cycles are subtracted, as published for one of the "
+    "runs. The streams come from our own networks with random weights, and match the published SRAM, flash and beats to two command "
+    "words. Size is the only cascade with a public measurement. One network on one configuration says little about others."
 )
 _U65 = (
     "Published by the same project: Corstone-300 with an Ethos-U65, adapters on (u65_high_end), and Corstone-310 and -315, which agree, "
@@ -44,21 +44,20 @@ _U65 = (
     "points of three networks; two of them are fits of one network (docs/decisions/0003-timing-model.md)."
 )
 _OLD = (
-    "Arm's own documentation (ML embedded evaluation kit): an FVP of 2021 or 2022 whose version is not stated, adapters on. The streams "
-    "are made anew with the Vela of that time; all beats are those that were published. YOLO is two streams, parted by an operator on the "
-    "CPU. Nothing was chosen by looking at them."
+    "Arm's own documentation (ML embedded evaluation kit): an FVP of 2021 or 2022 without a stated version, adapters on. The streams "
+    "were made again with the Vela of that time, and all beats equal the published ones. An operator on the CPU splits YOLO into two "
+    "streams. No rule was chosen with these points in view."
 )
 _SINGLE = (
-    "Expected cycles as in the tests of TVM's cascader, which check them to 10 % and do not say how they were found. Assumed here: "
-    "adapters off, NHWC, random weights that use all of their bits, part-kernel traversal up to 8 IFM channels."
+    "The expected cycles come from the tests of TVM's cascader, which check them to 10 % and do not say how they were found. Assumed "
+    "here: adapters off, NHWC, random weights that use all of their bits, part-kernel traversal up to 8 IFM channels."
 )
 
 
 _READINGS = (
-    "Not scored. The source states neither the layout nor where the constants lie; and as a depthwise operator keeps its channels, the "
-    "record with 42 in and 41 out contradicts itself: 40, five whole ublocks, is the largest number whose MACs take no longer than "
-    "expected. That is an interpretation: nothing says that it was measured. Adapters off. "
-    "docs/decisions/0003-timing-model.md says what else was tried."
+    "Not scored. The source states neither the layout nor the memory of the constants. A depthwise operator keeps its channels, so the "
+    "record with 42 in and 41 out contradicts itself. 40 channels, five whole ublocks, are the most whose MACs take no longer than "
+    "expected. That is an interpretation, not a measurement. Adapters off. docs/decisions/0003-timing-model.md says what else was tried."
 )
 
 
@@ -69,7 +68,7 @@ def _least(scores: Sequence[OperatorScore]) -> str:
         for s in scores
         if s.operator.cycles < s.mac_cycles
     ]
-    return f"Fewer than its own MACs take: {'; '.join(parts)}." if parts else ""
+    return f"Fewer cycles than their own MACs take: {'; '.join(parts)}." if parts else ""
 
 
 def _onoff(adapters: bool) -> str:  # noqa: FBT001  # the one argument is the thing that is named
