@@ -24,6 +24,7 @@ from npu_model.program.operations import (
     KernelOperation,
     KernelWait,
     Operation,
+    OperationKind,
 )
 from npu_model.program.program import Binding, Program
 from npu_model.shapes import Shape3D
@@ -88,12 +89,28 @@ def ofm_ublock_of(op: KernelOperation, device: Accelerator) -> Shape3D:
     return Shape3D(height, width, max(1, device.macs // (8 * height * width))) if height else device.ofm_ublock
 
 
+_LEAST_DEPTH = 8
+"""Channels that a microblock has at least."""
+
+
+def _granules(op: KernelOperation) -> Iterator[str]:
+    """Multiples that blocks are without a shared buffer: the microblock's height and width, and 8 channels (``ethos_u85.cpp``)."""
+    height, width = op.modes.ublock
+    if op.kind is not OperationKind.RESIZE:
+        yield from _aligned("OFM block height", op.block.height, height)
+        yield from _aligned("OFM block width", op.block.width, width)
+    yield from _aligned("OFM block depth", op.block.depth, _LEAST_DEPTH)
+
+
 def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
     """OFM block within the hardware's limits; SHRAM areas inside the SHRAM and in order."""
     block, limit, banks = op.block, device.max_block, device.shram_banks
     if block.height > limit.height or block.width > limit.width or block.depth > limit.depth:
         yield f"has OFM block {block} but {limit} is the largest"
-    ublock = ofm_ublock_of(op, device)
+    if device.buffers is not None:
+        yield from _granules(op)
+        return
+    ublock = device.ofm_ublock
     for what, extent, multiple in (
         ("height", block.height, ublock.height),
         ("width", block.width, ublock.width),
@@ -102,8 +119,6 @@ def _block(op: KernelOperation, device: Accelerator) -> Iterator[str]:
         yield from _aligned(f"OFM block {what}", extent, multiple)
     if block.depth < op.ofm.shape.depth:
         yield from _aligned("OFM block depth (it splits the OFM)", block.depth, device.ofm_split_depth)
-    if device.buffers is not None:
-        return
     lut_banks = device.lut_banks if op.activation.kind is ActivationKind.LUT else 0
     top = banks - max(device.reserved_lut_banks, lut_banks)
     if not device.reserved_output_banks <= op.shram.ib_end <= banks:

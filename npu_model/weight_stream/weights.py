@@ -20,7 +20,7 @@ from npu_model.program import KernelOperation, OperationKind
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 from npu_model.weight_stream.mlw import decode
-from npu_model.weight_stream.order import Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
+from npu_model.weight_stream.order import SUBKERNEL, Int16, WeightFormat, check_format, from_hardware_order, ifm_steps, symbol_count
 
 MAX_WEIGHT = 255
 """Largest magnitude of a weight once its zero point is subtracted: the decoder yields 9-bit signed values."""
@@ -66,6 +66,18 @@ def _terms(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerato
     """The terms of an order, as the core takes them: ``Order`` of order.h."""
     blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)
     return array("q", (*shape, *blocks, layout.element_multiple, *layout.subkernel, layout.part_kernel))
+
+
+def encode_symbols(symbols: Int16) -> bytes:
+    """Compressed stream of symbols that are in the decoder's order already, a multiple of 16 bytes long."""
+    count = len(symbols)
+    if _NATIVE is not None:
+        # One channel of as many inputs, in one run.
+        terms = array("q", (1, 1, 1, count, 1, 1, count, count, 1, SUBKERNEL, SUBKERNEL, 0))
+        stream: bytes = _NATIVE.encode_weights(np.ascontiguousarray(symbols, np.int16).tobytes(), terms)
+        return stream
+    encoded = bytes(_codec().encode(symbols.tolist()))
+    return encoded + bytes(-len(encoded) % ALIGNMENT)
 
 
 def _encoded(plain: bytes, shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> bytes:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, ClipRange, DataType, ElementwiseKind, KernelOperation
+from npu_model.program import ActivationKind, ClipRange, DataType, ElementwiseKind, KernelOperation, TableFormat
 from sim.functional.memory import RegionBytes
 from sim.functional.native import FUNCTIONS
-from sim.functional.rescale import Integers, require_int32, saturate32
+from sim.functional.rescale import Integers, magnitude, require_int32, saturate32, wrap32
 
 LUT_SLOT_BYTES = 256
 """Size of one of the eight LUT slots (Vela 5.2.0 architecture features)."""
@@ -37,8 +37,22 @@ def interpolate(values: Integers, table: Integers) -> Integers:
     return np.asarray(base + ((slope * fraction + (1 << (_LUT16_FRACTION_BITS - 1))) >> _LUT16_FRACTION_BITS), np.int64)
 
 
+TABLE_BYTES = {
+    TableFormat.U8_U8: 256,
+    TableFormat.S8_S8: 256,
+    TableFormat.S8_S16: 512,
+    TableFormat.S8_S32: 1024,
+    TableFormat.S16_S16: 2048,
+    TableFormat.S16_S32: 2048,
+}
+"""Bytes of a table whose format the operation names; the table's number counts tables of its size (Vela 5.2.0 ``GenerateActivation``)."""
+
+
 def table_range(op: KernelOperation, lut_address: int) -> tuple[int, int]:
     """Address in the shared buffer and bytes of the operation's look-up table: a word per 8-bit index, or 512 words to interpolate."""
+    if op.activation.table is not TableFormat.OFM:
+        length = TABLE_BYTES[op.activation.table]
+        return lut_address + op.activation.lut * length, length
     index = _CLIP_TYPES.get(op.activation.clip, op.ofm.dtype)
     length = 256 * op.ofm.dtype.bytes if index.bits == 8 else 4 * _LUT16_ENTRIES
     return lut_address + op.activation.lut * LUT_SLOT_BYTES, length
@@ -91,3 +105,41 @@ def finish(op: KernelOperation, values: Integers, memory: RegionBytes, lut_addre
         raise InputError(f"{user} clamps to [{low}, {high}], which is empty: the activation registers are damaged.")
     result = np.clip(values + ofm.zero_point, low, high)
     return _look_up(op, result, clip, memory, lut_address, user) if is_lut else result
+
+
+_INDICES = {
+    TableFormat.U8_U8: (DataType(8, signed=False), "<u1"),
+    TableFormat.S8_S8: (DataType(8, signed=True), "<i1"),
+    TableFormat.S8_S16: (DataType(8, signed=True), "<i2"),
+    TableFormat.S8_S32: (DataType(8, signed=True), "<i4"),
+    TableFormat.S16_S16: (DataType(16, signed=True), "<u4"),
+}
+"""By the format of a table: the type of its index, and that of its entries."""
+
+
+def finish_deep(op: KernelOperation, values: Integers, memory: RegionBytes, lut_address: int, user: str) -> Integers:
+    """The end of a U85's operation: zero point, clamp unless it is off, and table; 32 bits wrap.
+
+    What leaves the OFM's type without a clamp is an InputError: nothing public says what the NPU stores then.
+    """
+    activation, dtype = op.activation, op.ofm.dtype
+    result = values + op.ofm.zero_point
+    if activation.clip is not ClipRange.NONE:
+        result = np.clip(result, activation.minimum, activation.maximum)
+    if activation.table is not TableFormat.OFM:
+        if activation.table not in _INDICES:
+            raise InputError(f"{user} has a table of format {activation.table.name}: its arithmetic is not public.")
+        index, word = _INDICES[activation.table]
+        result = np.clip(result, index.minimum, index.maximum)
+        table = _table(op, memory, lut_address, word, user)
+        result = interpolate(result, table) if index.bits == 16 else table[result - index.minimum]
+        result = np.clip(result, dtype.minimum, dtype.maximum)
+    if dtype.bits == 32:
+        return wrap32(result)
+    if result.size and (int(result.min()) < dtype.minimum or int(result.max()) > dtype.maximum):
+        raise InputError(f"{user} gives {magnitude(result)}, beyond its {dtype} output, and clamps nothing: the result is not public.")
+    return np.asarray(result, np.int64)
+
+
+FINISHES = {"u55": finish, "u85": finish_deep}
+"""The end of an operation by the layout of the accelerator's commands."""

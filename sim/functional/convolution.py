@@ -10,7 +10,7 @@ import numpy as np
 
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
-from npu_model.program import AccumulatorFormat, KernelOperation, OperationKind
+from npu_model.program import AccumulatorFormat, AccumulatorInput, KernelOperation, OperationKind
 from sim.functional.filters import Filter, FilterCache, Real, ScaleTable
 from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers, magnitude, rescale
@@ -19,7 +19,7 @@ from sim.functional.window import covered
 _PATCH_ELEMENTS = 1 << 21
 """Elements of the im2col matrix that are made at a time: a few megabytes stay in the processor's caches."""
 
-_ACCUMULATOR_BITS = {AccumulatorFormat.INT32: 32, AccumulatorFormat.INT40: 40}
+_ACCUMULATOR_BITS = {AccumulatorFormat.INT32: 32, AccumulatorFormat.INT40: 40, AccumulatorFormat.INT48: 48}
 
 
 def _patches(op: KernelOperation, image: Real, first: int, rows: int) -> Real:
@@ -75,6 +75,8 @@ def _biased(op: KernelOperation, sums: Real, bound: int, table: ScaleTable, user
 def _check(op: KernelOperation, user: str) -> None:
     if op.ifm.dtype.bits == 32:
         raise InputError(f"{user} has a 32-bit IFM: convolutions read 8 or 16 bits; the stream is damaged.")
+    if op.modes.weights_from_ifm2 or op.modes.accumulators is not AccumulatorInput.RESET or not op.modes.has_output:
+        raise InputError(f"{user} takes weights or accumulators from another operand: that is not run yet; compile without BATCH_MATMUL.")
     if op.global_scale:
         raise InputError(f"{user} uses the global OFM scale: convolutions are modelled with their per-channel scales only.")
     if op.kind is OperationKind.DEPTHWISE and op.ifm.shape.depth != op.ofm.shape.depth:
@@ -89,5 +91,5 @@ def convolution(op: KernelOperation, memory: RegionBytes, cache: FilterCache, ac
     values -= op.ifm.zero_point
     image = covered(op, values, 0)
     sums = _depthwise(op, image, weights.taps) if op.kind is OperationKind.DEPTHWISE else _convolve(op, image, weights.taps)
-    table = cache.scales(op, memory, user)
+    table = cache.scales(op, memory, accelerator, user)
     return rescale(_biased(op, sums, weights.bound, table, user), table.scale, table.shift, op.rounding)

@@ -7,9 +7,9 @@ from collections.abc import Iterable
 from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
-from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, Program
+from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, KernelOperation, MapStorage, Program
 from npu_model.program.region_numbers import ARENA
-from npu_model.weight_stream.weights import core_channels, core_format, require_scales, weights_from_stream
+from npu_model.weight_stream.kernels import kernel_scales, kernel_weights
 from sim.functional.activation import table_range
 from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import RegionBytes
@@ -46,30 +46,32 @@ def _define(regions: Regions, bindings: Iterable[Binding], origins: Origins) -> 
 
 
 def _require_weights(op: KernelOperation, memory: RegionBytes, origins: Origins, device: Accelerator, user: str) -> None:
-    for core, part in enumerate(op.weights):
-        stream = memory.read(part, user)
+    if not op.weights:
+        return
+    streams = [memory.read(part, user) for part in op.weights]
+    for part in op.weights:
         # A core without a channel has no weights.
-        if core_format(op, core)[0][0]:
+        if part.length:
             origins.require_constant(memory, part, user)
-            try:
-                weights_from_stream(op, stream, device, core)
-            except InputError as error:
-                raise InputError(f"{user} has weights that cannot be decoded. {error}") from None
+    try:
+        kernel_weights(op, streams, device)
+    except InputError as error:
+        raise InputError(f"{user} has weights that cannot be decoded. {error}") from None
 
 
 def _require_kernel(op: KernelOperation, memory: RegionBytes, origins: Origins, device: Accelerator, user: str) -> None:
     for fm in (op.ifm, op.ifm2):
-        if fm is not None:
+        if fm is not None and fm.storage is MapStorage.TILES:
             memory.require_defined(fm, user)
-    memory.require_inside(op.ofm, user)
+    memory.require_inside(op.stored, user)
     require_no_hazard(op, user)
     _require_weights(op, memory, origins, device, user)
-    for core, part in enumerate(op.scales):
-        require_scales(memory.read(part, user), core_channels(op.ofm.shape.depth, core, len(op.scales)))
+    kernel_scales(op, [memory.read(part, user) for part in op.scales], device)
     if op.activation.kind is ActivationKind.LUT:
         memory.read_shram(*table_range(op, device.lut_address), user)
-    memory.define(op.ofm, user)
-    origins.compute(memory, op.ofm)
+    if op.ofm.storage is MapStorage.TILES:
+        memory.define(op.stored, user)
+        origins.compute(memory, op.stored)
 
 
 def _follow(program: Program, memory: RegionBytes, origins: Origins) -> None:

@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.program import DmaOperation, KernelOperation, Operation, OperationKind, Program
-from sim.functional.activation import finish
+from sim.functional.activation import FINISHES
 from sim.functional.convolution import convolution
 from sim.functional.elementwise import elementwise
 from sim.functional.filters import FilterCache
@@ -15,6 +19,7 @@ from sim.functional.memory import RegionBytes
 from sim.functional.pooling import pooling
 from sim.functional.regions import numpy_dtype
 from sim.functional.rescale import Integers
+from sim.functional.resizing import resized
 
 OnOperation = Callable[[int, Operation, RegionBytes], None]
 """Called after each operation with its index, itself and the memory as it is then."""
@@ -25,16 +30,27 @@ def _compute(op: KernelOperation, memory: RegionBytes, cache: FilterCache, devic
         return convolution(op, memory, cache, device, user)
     if op.kind is OperationKind.POOL:
         return pooling(op, memory, user)
+    if op.kind is OperationKind.RESIZE:
+        return resized(op, memory, user)
     return elementwise(op, memory, user)
 
 
 def _run_kernel(op: KernelOperation, memory: RegionBytes, cache: FilterCache, device: Accelerator, user: str) -> None:
-    for fm in (op.ifm, op.ifm2, op.ofm):
+    stored = op.stored
+    for fm in (op.ifm, op.ifm2, stored):
         if fm is not None:
             memory.require_inside(fm, user)
     require_no_hazard(op, user)
+    finish = FINISHES[device.commands]
     values = finish(op, _compute(op, memory, cache, device, user), memory, device.lut_address, user)
-    memory.scatter(op.ofm, values.astype(numpy_dtype(op.ofm.dtype)), user)
+    memory.scatter(stored, _arranged(op, values.astype(numpy_dtype(op.ofm.dtype))), user)
+
+
+def _arranged(op: KernelOperation, values: NDArray[Any]) -> NDArray[Any]:
+    """The OFM as it is stored: reversed along an axis, or its axes in another order."""
+    axis = op.modes.reverse.axis
+    ordered: NDArray[Any] = values if axis is None else np.flip(values, axis)
+    return np.transpose(ordered, op.modes.transpose.axes)
 
 
 def execute(program: Program, memory: RegionBytes, on_operation: OnOperation | None = None, filters: FilterCache | None = None) -> None:

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
-from npu_model.weight_stream.weights import core_channels, decode_scales, weight_shape, weights_from_stream
+from npu_model.weight_stream.kernels import kernel_scales, kernel_weights
 from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers
 
@@ -47,10 +47,7 @@ def largest_input(op: KernelOperation) -> int:
 
 
 def _filter(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator, user: str) -> Filter:
-    weights = np.zeros(weight_shape(op), np.int16)
-    for core, stream in enumerate(streams):
-        if stream:  # a core beyond the last channel has none
-            weights[core :: len(streams)] = weights_from_stream(op, stream, accelerator, core)
+    weights = kernel_weights(op, streams, accelerator)
     sums = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3))
     bound = int(sums.max(initial=0)) * largest_input(op)
     if bound >= _EXACT_FLOAT64:
@@ -65,27 +62,26 @@ class FilterCache:
 
     def __init__(self) -> None:
         self._filters: dict[object, Filter] = {}
-        self._scales: dict[tuple[int, tuple[bytes, ...]], ScaleTable] = {}
+        self._scales: dict[object, ScaleTable] = {}
 
     def filter(self, op: KernelOperation, memory: RegionBytes, accelerator: Accelerator, user: str) -> Filter:
         """The decoded weights of a convolution or depthwise operation, encoded for this accelerator."""
         streams = tuple(memory.read(where, user) for where in op.weights)
         ifm, kernel = op.ifm, op.kernel
         geometry = (kernel.height, kernel.width, kernel.dilation_y, kernel.dilation_x, ifm.shape.depth, op.ofm.shape.depth)
-        order = (op.kind, op.block.depth, op.part_kernel, op.decompose)
+        strides = (kernel.stride_y, kernel.stride_x)
+        order = (op.kind, op.block.depth, op.part_kernel, op.decompose, op.modes, strides)
         key = (streams, accelerator.name, geometry, order, ifm.dtype, ifm.zero_point)
         if key not in self._filters:
             self._filters[key] = _filter(op, streams, accelerator, user)
         return self._filters[key]
 
-    def scales(self, op: KernelOperation, memory: RegionBytes, user: str) -> ScaleTable:
+    def scales(self, op: KernelOperation, memory: RegionBytes, accelerator: Accelerator, user: str) -> ScaleTable:
         """The per-channel records of a convolution or depthwise operation."""
         contents = tuple(memory.read(where, user) for where in op.scales)
-        key = (op.ofm.shape.depth, contents)
+        key = (op.ofm.shape.depth, op.accumulator, accelerator.commands, contents)
         if key not in self._scales:
-            fields = np.zeros((op.ofm.shape.depth, 3), np.int64)
-            for core, content in enumerate(contents):
-                records = decode_scales(content, core_channels(len(fields), core, len(contents)))
-                fields[core :: len(contents)] = [(record.bias, record.scale, record.shift) for record in records]
+            records = kernel_scales(op, contents, accelerator)
+            fields = np.array([(record.bias, record.scale, record.shift) for record in records], np.int64)
             self._scales[key] = ScaleTable(fields[:, 0], fields[:, 1], fields[:, 2])
         return self._scales[key]

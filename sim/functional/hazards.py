@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from npu_model.errors import InputError
-from npu_model.program import Broadcast, FeatureMap, Kernel, KernelOperation, OperationKind, Padding, Upscale
+from npu_model.program import Broadcast, FeatureMap, Kernel, KernelOperation, OperationKind, Padding, Reverse, Transpose, Upscale
 from sim.functional.boxes import boxes
 
 
@@ -26,8 +26,10 @@ def _share_an_element(first: FeatureMap, second: FeatureMap) -> bool:
 
 def _reads_in_step(op: KernelOperation, fm: FeatureMap) -> bool:
     """Whether each element of ``fm`` is read for just the OFM element that lies on its very address."""
+    if op.modes.transpose is not Transpose.HWC or op.modes.reverse is not Reverse.NONE:
+        return False
     if op.kind is OperationKind.ELEMENTWISE:
-        in_step = fm is op.ifm or op.broadcast in (Broadcast(), Broadcast(swap=True))
+        in_step = (fm is op.ifm and not any(op.modes.ifm_broadcast)) or op.broadcast in (Broadcast(), Broadcast(swap=True))
     else:
         in_step = op.kind is OperationKind.POOL and op.kernel == Kernel() and op.padding == Padding() and op.upscale is Upscale.NONE
     return in_step and fm.same_places(op.ofm)
@@ -38,9 +40,9 @@ def require_no_hazard(op: KernelOperation, user: str) -> None:
 
     The NPU writes OFM blocks while it reads later IFM blocks. Safe are elementwise operations and 1x1 pooling in place.
     """
-    written = op.ofm.byte_ranges()
+    written = op.writes()
     for fm in (op.ifm, op.ifm2):
         if fm is None or not any(read.overlaps(write) for read in fm.byte_ranges() for write in written):
             continue
-        if not _reads_in_step(op, fm) and _share_an_element(fm, op.ofm):
+        if not _reads_in_step(op, fm) and _share_an_element(fm, op.stored):
             raise InputError(f"{user} overwrites elements of its own input before it has read them all: give its output another address.")

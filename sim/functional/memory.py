@@ -8,7 +8,7 @@ channels undefined, as the hardware moves whole bricks.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from npu_model.program import BRICK, MOST_ELEMENTS, DmaOperation, FeatureMap, Layout, Program, Region, RegionRole
+from npu_model.program import BRICK, MOST_ELEMENTS, ByteRange, DmaOperation, FeatureMap, Layout, MapStorage, Program, Region, RegionRole
+from npu_model.program.operations import INDEX_BYTES
 from sim.functional.boxes import ElementBox, boxes
 from sim.functional.regions import Regions, Store, numpy_dtype
 
 _SHRAM_BANK = 1024
-_WRITTEN: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: np.dtype("<u4")}
+_WRITTEN: dict[int, np.dtype[Any]] = {size: np.dtype(f"<u{size}") for size in (1, 2, 4, 8)}
 
 
 class RegionBytes(Regions):
@@ -34,6 +35,7 @@ class RegionBytes(Regions):
     def __init__(self, program: Program, arena: Store | None = None, homes: Mapping[int, Store] | None = None) -> None:
         """Fresh memories with the program's constants; ``arena`` is used for region 1 if given, and ``homes`` for home regions."""
         super().__init__({})
+        self.chained: dict[int, NDArray[Any]] = {}
         self.shram = Store(accelerator(program.accelerator).shram_banks * _SHRAM_BANK)
         for region in program.regions:
             known = homes.get(region.index) if homes and region.role is RegionRole.HOME else None
@@ -68,6 +70,8 @@ class RegionBytes(Regions):
     def gather(self, fm: FeatureMap, user: str) -> NDArray[Any]:
         """The feature map as an array of height x width x depth; InputError if an element was never written."""
         self.require_inside(fm, user)
+        if fm.storage is not MapStorage.TILES:
+            return self._chained(fm, user)
         shape = fm.shape
         dtype = numpy_dtype(fm.dtype)
         values = np.empty((shape.height, shape.width, shape.depth), dtype)
@@ -79,6 +83,13 @@ class RegionBytes(Regions):
             rows, columns = box.shape[:2]
             values[box.y : box.y + rows, box.x : box.x + columns, box.c : box.c + box.channels] = view.reshape(rows, columns, -1)
         return values
+
+    def _chained(self, fm: FeatureMap, user: str) -> NDArray[Any]:
+        """What the kernel before has handed on in a chaining buffer."""
+        shape, found = fm.shape, self.chained.get(fm.region) if fm.storage is MapStorage.CHAINED else None
+        if found is None or found.shape != (shape.height, shape.width, shape.depth) or found.dtype != numpy_dtype(fm.dtype):
+            raise InputError(f"{user} reads {shape} {fm.dtype} elements of chaining buffer {fm.region}, where others or none are.")
+        return found
 
     def require_defined(self, fm: FeatureMap, user: str) -> None:
         """InputError if an element of the feature map was never written."""
@@ -104,6 +115,10 @@ class RegionBytes(Regions):
     def scatter(self, fm: FeatureMap, values: NDArray[Any], user: str) -> None:
         """Write an array of height x width x depth that holds values of the feature map's type."""
         self.require_inside(fm, user)
+        if fm.storage is not MapStorage.TILES:
+            if fm.storage is MapStorage.CHAINED:
+                self.chained[fm.region] = values
+            return
         store = self.regions[fm.region]
         for box in boxes(fm):
             rows, columns, bricks, lanes = box.shape
@@ -126,6 +141,9 @@ class RegionBytes(Regions):
 
     def transfer(self, dma: DmaOperation, user: str) -> None:
         """Copy the bytes of a DMA transfer with their state."""
+        if dma.rows is not None:
+            self._move_rows(dma, user)
+            return
         source = self._region(dma.source.region, dma.source.end, user)
         end = dma.destination + dma.length
         if dma.to_shram and end > len(self.shram):
@@ -135,3 +153,25 @@ class RegionBytes(Regions):
         # A copy, as source and destination may be one memory and overlap.
         target.data[dma.destination : end] = source.data[span].copy()
         target.written[dma.destination : end] = source.written[span].copy()
+
+    def _move_rows(self, dma: DmaOperation, user: str) -> None:
+        """Copy the rows of a transfer one by one; an indexed side takes its row numbers from memory."""
+        rows = dma.rows
+        if rows is None or dma.to_shram:
+            raise InputError(f"{user} writes rows to the memory of look-up tables: only single runs are read.")
+        numbers = range(rows.count)
+        for plane in range(rows.planes):
+            picked: Sequence[int] = numbers
+            if rows.indices is not None:
+                start = rows.indices.address + plane * rows.indices.skip
+                content = self.read(ByteRange(rows.indices.region, start, start + INDEX_BYTES * rows.count), user)
+                picked = np.frombuffer(content, "<i4").tolist()
+                if min(picked) < 0 or max(picked) > rows.indices.largest:
+                    raise InputError(f"{user} is asked for rows {min(picked)} to {max(picked)}: 0 to {rows.indices.largest} exist.")
+            by_source = rows.indices is not None and rows.indices.picks_source
+            by_destination = rows.indices is not None and not by_source
+            for number, pick in zip(numbers, picked, strict=True):
+                start = dma.source.start + plane * rows.source[1] + (pick if by_source else number) * rows.source[0]
+                place = dma.destination + plane * rows.destination[1] + (pick if by_destination else number) * rows.destination[0]
+                source = ByteRange(dma.source.region, start, start + dma.length)
+                self.transfer(DmaOperation(source, place, dma.destination_region), user)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from npu_model.errors import InputError
-from npu_model.program import Kernel, KernelOperation, Padding, PoolKind, Rounding, Scale
+from npu_model.program import AccumulatorInput, Kernel, KernelOperation, Padding, PoolKind, Rounding
 from sim.functional.memory import RegionBytes
 from sim.functional.rescale import Integers, rescale
 from sim.functional.window import covered
@@ -56,19 +56,20 @@ def truncated(sums: Integers, counts: Integers, user: str) -> Integers:
 
 
 def _average(op: KernelOperation, values: Integers, user: str) -> Integers:
-    """With padding the NPU divides by the number of elements inside the IFM, and OFM_SCALE holds one or is not used.
+    """With padding, or where OFM_SCALE is one, the NPU divides by the number of elements inside the IFM; else OFM_SCALE divides.
 
     Vela's two cores say so (per-channel mode without a scale in the one, a global scale of one in the other), and LiteRT
     agrees with the result of both, with either of the rounding modes that they choose. Velas up to 3.0 make a bilinear resize
     of such pools and ask them to truncate: TensorFlow Lite 2.2, which they were made for, truncates there too.
     """
     sums = _reduce(op, covered(op, values, 0), np.add)
-    if op.padding == Padding():
+    is_one = op.ofm_scale.scale == 1 << op.ofm_scale.shift
+    if op.padding == Padding() and not (is_one and op.kernel != Kernel()):
         if not op.global_scale:
             raise InputError(f"{user} averages without padding and without a global scale: what divides the sum is not public.")
         return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding)
-    if op.global_scale and op.ofm_scale != Scale(1, 0):
-        raise InputError(f"{user} averages with padding and a global {op.ofm_scale}: only Scale(1, 0) is known.")
+    if op.global_scale and not is_one:
+        raise InputError(f"{user} averages with padding and a global {op.ofm_scale}: only a scale of one is known.")
     inside = covered(op, np.ones((op.ifm.shape.height, op.ifm.shape.width, 1), np.int64), 0)
     counts = _reduce(op, inside, np.add)
     return truncated(sums, counts, user) if op.rounding is Rounding.TRUNCATE else round_half_away(sums, counts)
@@ -83,10 +84,29 @@ def _reduce_sum(op: KernelOperation, values: Integers, user: str) -> Integers:
 
 def pooling(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     """The result of a POOL operation, height x width x depth of the OFM, before zero point and clamp."""
+    if op.pool is PoolKind.NONE:
+        return _handed_on(op, memory, user)
     values = memory.gather(op.ifm, user).astype(np.int64)
     values -= op.ifm.zero_point
     if op.pool is PoolKind.REDUCE_SUM:
         return _reduce_sum(op, values, user)
+    if op.pool in (PoolKind.ARGMAX_X, PoolKind.ARGMAX_Y):
+        raise InputError(f"{user} finds the places of maxima: the NPU's arithmetic of that is not read yet; compile without ARG_MAX on it.")
     if op.ifm.shape.depth != op.ofm.shape.depth:
         raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: pooling keeps them.")
+    if op.pool is PoolKind.SUM:
+        return _scaled(op, _reduce(op, covered(op, values, 0), np.add))
+    if op.pool is PoolKind.MIN:
+        return _reduce(op, covered(op, values, op.ifm.dtype.maximum + (1 << op.ifm.dtype.bits)), np.minimum)
     return _maximum(op, values) if op.pool is PoolKind.MAX else _average(op, values, user)
+
+
+def _scaled(op: KernelOperation, values: Integers) -> Integers:
+    return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding, op.ofm_scale.double_round)
+
+
+def _handed_on(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
+    """The second operand, scaled: a pool of no function hands its accumulators on."""
+    if op.ifm2 is None or op.modes.accumulators is not AccumulatorInput.IFM2:
+        raise InputError(f"{user} pools nothing: what its accumulators hold then is not public.")
+    return _scaled(op, memory.gather(op.ifm2, user).astype(np.int64) - op.ifm2.zero_point)

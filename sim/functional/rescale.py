@@ -2,7 +2,9 @@
 
 ``(value * scale + r) >> shift`` with an arithmetic shift (Vela 5.2.0 scaling, checked against LiteRT): natural rounding
 has r = half of 1 << shift; truncation rounds towards zero; double rounding is natural rounding plus (shift above 31)
-1 << 30 with the sign of the value, which equals gemmlowp's rounding doubling multiply followed by its rounding shift.
+1 << 30 with the sign of the value, which equals gemmlowp's rounding doubling multiply followed by its rounding shift. Of an
+operand that was shifted left by d before (the U85's double-round field) it is the shift above 31 - d, and 1 << (30 - d). Symmetric rounding
+takes ties away from zero.
 """
 
 from __future__ import annotations
@@ -34,19 +36,26 @@ def magnitude(values: Integers) -> int:
     return max(int(values.max()), -int(values.min())) if values.size else 0
 
 
-def _rounding_term(values: Integers, shift: Integers, rounding: Rounding) -> Integers:
-    """The addend before the shift; ``values`` gives the sign and the number format (int64 or Python integers)."""
+def _rounding_term(values: Integers, shift: Integers, rounding: Rounding, double: int) -> Integers:
+    """The addend before the shift; ``values`` gives the sign and the number format (int64 or Python integers).
+
+    ``double`` is a left shift of the operand, which the second rounding of double rounding counts from.
+    """
     one = np.ones((), values.dtype)
     if rounding is Rounding.TRUNCATE:
         return np.where(values < 0, (one << shift) - 1, 0)
+    if rounding is Rounding.TRUNCATE_LOWER:
+        return np.zeros_like(values)
     half = np.where(shift > 0, one << np.maximum(shift - 1, 0), 0)
-    if rounding is Rounding.NATURAL or not (shift > _NUDGE_FROM).any():
+    if rounding is Rounding.SYMMETRIC:
+        return np.where((values < 0) & (shift > 0), half - 1, half)
+    if rounding is Rounding.NATURAL or not (shift > _NUDGE_FROM - double).any():
         return half
-    nudge = np.where(shift > _NUDGE_FROM, _NUDGE, 0)
+    nudge = np.where(shift > _NUDGE_FROM - double, _NUDGE >> double, 0)
     return half + np.where(values < 0, -nudge, nudge)
 
 
-def rescale(values: Integers, scale: int | Integers, shift: int | Integers, rounding: Rounding) -> Integers:
+def rescale(values: Integers, scale: int | Integers, shift: int | Integers, rounding: Rounding, double: int = 0) -> Integers:
     """``values * scale / 2**shift``, rounded; ``scale`` and ``shift`` may hold one value per channel (last axis).
 
     Exact for every input: where 64 bits could overflow, Python integers take over.
@@ -59,7 +68,11 @@ def rescale(values: Integers, scale: int | Integers, shift: int | Integers, roun
     [2, -1]
     >>> rescale(np.array([3, -3]), 1 << 31, 32, Rounding.DOUBLE).tolist()
     [2, -2]
+    >>> rescale(np.array([5, -5, -6]), 1, 1, Rounding.SYMMETRIC).tolist()
+    [3, -3, -3]
     """
+    if rounding is Rounding.DOUBLE_ASYMMETRIC:
+        raise InputError("Double asymmetric rounding is not public: no compiler that was seen asks for it.")
     scales = np.asarray(scale, np.int64)
     shifts = np.asarray(shift, np.int64)
     if shifts.size and (int(shifts.min()) < 0 or int(shifts.max()) > _MAX_SHIFT):
@@ -67,11 +80,12 @@ def rescale(values: Integers, scale: int | Integers, shift: int | Integers, roun
     largest = magnitude(values) * (magnitude(scales) if scales.size else 0)
     if largest + (1 << int(shifts.max(initial=0))) + _NUDGE < _INT64:
         product = values * scales
-        product += _rounding_term(values, shifts, rounding)
+        product += _rounding_term(values, shifts, rounding, double)
         product >>= shifts
         return product
     wide = values.astype(object)
-    exact: NDArray[Any] = (wide * scales.astype(object) + _rounding_term(wide, shifts.astype(object), rounding)) >> shifts.astype(object)
+    wide_shifts = shifts.astype(object)
+    exact: NDArray[Any] = (wide * scales.astype(object) + _rounding_term(wide, wide_shifts, rounding, double)) >> wide_shifts
     return np.asarray(np.clip(exact, -_INT64, _INT64 - 1), np.int64)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npu_model.accelerator import Accelerator
-from npu_model.program import ActivationKind, ByteRange, DmaOperation, KernelOperation, Operation, Program, RegionRole
+from npu_model.program import ActivationKind, ByteRange, DmaOperation, KernelOperation, MapStorage, Operation, Program, RegionRole
 from sim.functional.activation import table_range
 from sim.hazards.race import SHRAM
 from sim.hazards.spans import Spans, map_spans, whole
@@ -100,8 +100,8 @@ class Accesses:
     def _uses(self, op: Operation, *, written: bool) -> Iterator[tuple[int, Spans]]:
         parts: Sequence[ByteRange] = ()
         if isinstance(op, KernelOperation):
-            for fm in (op.ofm,) if written else (op.ifm, op.ifm2):
-                if fm is not None:
+            for fm in (op.stored,) if written else (op.ifm, op.ifm2):
+                if fm is not None and fm.storage is MapStorage.TILES:
                     yield self.memory(fm.region), map_spans(fm, whole(fm), written=written)
             parts = () if written else op.weights + op.scales
         elif isinstance(op, DmaOperation):

@@ -5,7 +5,8 @@ queue is in order and holds no more than the device's outstanding operations. An
 
 - a KERNEL_WAIT or DMA_WAIT after it let no more than the younger ones remain;
 - so many younger ones of its queue were issued as can be outstanding;
-- for kernels: BLOCKDEP says so. Job ``j`` of a kernel starts when ``BLOCKDEP - j`` OFM blocks of the one before are unfinished, or fewer.
+- for kernels, of which a chain counts as one: BLOCKDEP says so. Job ``j`` of a kernel starts when ``BLOCKDEP - j`` OFM blocks of the
+  one before are unfinished, or fewer.
 
 Between two kernels the pipeline keeps reads in order, and writes, and a write behind the reads of all earlier blocks. So of two
 kernels only what the later one reads can be too early. Everything else that is not known to be done is at any point of its work.
@@ -20,16 +21,13 @@ from msgspec import Struct
 
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Program
+from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, MapStorage, Program, Reverse
 from sim.hazards.accesses import Accesses, Overlap, overlap, touch
 from sim.hazards.jobs import first_jobs, last_blocks
 from sim.hazards.partition import partition_problem
 from sim.hazards.race import SHRAM, LostTable, PartitionFault, Race, operation_name
-from sim.hazards.spans import Spans, map_spans
+from sim.hazards.spans import Spans, map_spans, whole
 from sim.hazards.tables import lost_tables
-
-_MOST_JOBS = 3
-"""Jobs of a kernel that may start before the kernel before it is done: BLOCKDEP is 3 at most."""
 
 Hazard = Race | LostTable | PartitionFault
 """A finding of the check."""
@@ -64,17 +62,24 @@ def _overwritten_table(accesses: Accesses, first: int, second: int) -> Overlap |
     return overlap([(SHRAM, Spans.of(*table))], [(SHRAM, Spans.of(*buffers))])
 
 
-def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation) -> tuple[Overlap | None, int]:
-    """Bytes that the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it."""
+def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation, most: int) -> tuple[Overlap | None, int]:
+    """Bytes that the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it.
+
+    ``most`` jobs may start before the kernel before is done: the largest BLOCKDEP.
+    """
     maps = [fm for fm in (op.ifm, op.ifm2) if fm is not None]
     if not touch(accesses.placed(before.writes()), accesses.placed([part for fm in maps for part in fm.byte_ranges()])):
-        return None, _MOST_JOBS
+        return None, most
     memory = accesses.memory(before.ofm.region)
-    blocks = [[(memory, map_spans(before.ofm, part, written=True))] for part in last_blocks(before, _MOST_JOBS)]
-    found, safe = None, _MOST_JOBS
-    for job, reads in enumerate(first_jobs(op, _MOST_JOBS)):
+    blocks = [[(memory, map_spans(before.ofm, part, written=True))] for part in last_blocks(before, most)]
+    found, safe = None, most
+    if before.stored is not before.ofm or before.modes.reverse is not Reverse.NONE:
+        # Blocks of an OFM that is stored in another order are anywhere in it.
+        memory_span = [(memory, map_spans(before.stored, whole(before.stored), written=True))]
+        blocks = [memory_span] * most
+    for job, reads in enumerate(first_jobs(op, most)):
         read = [(accesses.memory(fm.region), map_spans(fm, part, written=False)) for fm, part in reads]
-        for age, block in enumerate(blocks[: _MOST_JOBS - job]):
+        for age, block in enumerate(blocks[: most - job]):
             shared = overlap(read, block)
             if shared is not None and job + age < safe:
                 found, safe = shared, job + age
@@ -88,7 +93,8 @@ class _Check:
         self._program, self._number, self._programs = program, number, programs
         self._device = accelerator(program.accelerator)
         self._accesses = Accesses(program, self._device)
-        self._kernels: list[tuple[int, KernelOperation]] = []
+        # A chain of kernels is under way as one.
+        self._kernels: list[_Chain] = []
         self._transfers: list[int] = []
 
     def races(self) -> Iterator[Race]:
@@ -104,19 +110,21 @@ class _Check:
                 self._transfers = self._transfers[_others(len(self._transfers), op.outstanding) :]
 
     def _kernel(self, index: int, op: KernelOperation) -> Iterator[Race]:
-        self._kernels = self._kernels[_others(len(self._kernels), self._device.max_outstanding_kernels - 1) :]
+        if not _is_chained(op):
+            self._kernels = self._kernels[_others(len(self._kernels), self._device.max_outstanding_kernels - 1) :]
         for age, other in enumerate(reversed(self._transfers)):
             pair = _conflict(self._accesses, other, index)
             if pair is not None:
                 yield self._race(other, index, pair, f"DMA_WAIT {age} is missing")
-        for age, (other, _) in enumerate(reversed(self._kernels)):
+        chain = self._kernels.pop() if self._kernels and _is_chained(op) else []
+        for age, (other, _) in _aged(self._kernels):
             # Weights and scales are fetched ahead, and nothing but a wait holds them back.
             early = self._streams(other, op)
             if early is not None:
                 yield self._race(other, index, _Pair(early, True, False), f"KERNEL_WAIT {age} is missing")
         if self._kernels:
-            yield from self._after(*self._kernels[-1], index, op)
-        self._kernels.append((index, op))
+            yield from self._after(*self._kernels[-1][-1], index, op)
+        self._kernels.append([*chain, (index, op)])
 
     def _after(self, other: int, before: KernelOperation, index: int, op: KernelOperation) -> Iterator[Race]:
         """A kernel behind another one that may be under way."""
@@ -125,7 +133,7 @@ class _Check:
         lost = _overwritten_table(self._accesses, other, index)
         if lost is not None:
             yield self._race(other, index, _Pair(lost, False, True), f"BLOCKDEP is {op.blockdep}, but only 0 is safe")
-        early, safe = _early_reads(self._accesses, before, op)
+        early, safe = _early_reads(self._accesses, before, op, self._device.max_blockdep)
         if early is not None and safe < op.blockdep:
             missing = f"BLOCKDEP is {op.blockdep}, but {safe} is the largest that is safe"
             yield self._race(other, index, _Pair(early, True, False), missing)
@@ -138,7 +146,7 @@ class _Check:
 
     def _transfer(self, index: int) -> Iterator[Race]:
         self._transfers = self._transfers[_others(len(self._transfers), self._device.max_outstanding_dma - 1) :]
-        for age, (other, _) in enumerate(reversed(self._kernels)):
+        for age, (other, _) in _aged(self._kernels):
             pair = _conflict(self._accesses, other, index)
             if pair is not None:
                 yield self._race(other, index, pair, f"KERNEL_WAIT {age} is missing")
@@ -148,6 +156,19 @@ class _Check:
         names = [operation_name(self._program, index, self._number, self._programs) for index in (first, second)]
         shared, run = pair.overlap
         return Race(self._number, first, second, (names[0], names[1]), run, shared, pair.first_writes, pair.second_writes, missing)
+
+
+_Chain = list[tuple[int, KernelOperation]]
+
+
+def _is_chained(op: KernelOperation) -> bool:
+    """Whether a kernel takes its input from a chaining buffer: it goes on with the chain of the kernel before."""
+    return any(fm is not None and fm.storage is MapStorage.CHAINED for fm in (op.ifm, op.ifm2))
+
+
+def _aged(chains: list[_Chain]) -> Iterator[tuple[int, tuple[int, KernelOperation]]]:
+    """The kernels of chains, youngest chain first, each with the number of chains after its own."""
+    return ((age, kernel) for age, chain in enumerate(reversed(chains)) for kernel in chain)
 
 
 def _others(running: int, most: int) -> int:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
-from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, Upscale
+from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, ResizeAxis, Upscale
 from npu_model.shapes import Shape3D
 from sim.hazards.spans import SpanPart
 
@@ -63,6 +63,12 @@ def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: in
     return max(first, 0), min(last + 1, extent)
 
 
+def _neighbours(outer: tuple[int, int], axis: ResizeAxis, extent: int) -> tuple[int, int]:
+    """Rows (or columns) of the IFM before and after the places of those of the OFM."""
+    first, last = ((place * axis.step + axis.offset) // axis.numerator for place in (outer[0], outer[1] - 1))
+    return min(max(first, 0), extent - 1), min(max(last + 2, 1), extent)
+
+
 def _repeated(shape: Shape3D, part: SpanPart) -> SpanPart:
     """The part of an operand that an elementwise block reads: an axis of one element is repeated."""
     return SpanPart(
@@ -75,6 +81,12 @@ def _repeated(shape: Shape3D, part: SpanPart) -> SpanPart:
 def _block_jobs(op: KernelOperation, part: SpanPart) -> Iterator[list[Read]]:
     if op.kind is OperationKind.ELEMENTWISE:
         yield [(fm, _repeated(fm.shape, part)) for fm in (op.ifm, op.ifm2) if fm is not None]
+        return
+    resize = op.modes.resize
+    if resize is not None:
+        height, width, depth = op.ifm.shape.height, op.ifm.shape.width, op.ifm.shape.depth
+        rows, columns = _neighbours(part.y, resize.y, height), _neighbours(part.x, resize.x, width)
+        yield [(op.ifm, SpanPart(rows, columns, (part.c[0], min(part.c[1], depth))))]
         return
     shape, kernel, doubled = op.ifm.shape, op.kernel, op.upscale is not Upscale.NONE
     y = _window(part.y, kernel.stride_y, kernel.dilated_height, op.padding.top, shape.height, doubled=doubled)

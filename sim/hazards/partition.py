@@ -70,7 +70,9 @@ def accumulator_banks(op: KernelOperation, device: Accelerator) -> int:
 
 
 def partition_problem(op: KernelOperation, device: Accelerator) -> str:
-    """The clause that says which buffers overlap or are too small, "" if none."""
+    """The clause that says which buffers overlap or are too small, "" if none; separate buffers are in no stream."""
+    if device.buffers is not None:
+        return ""
     first = device.reserved_output_banks
     top = device.shram_banks - max(device.reserved_lut_banks, device.lut_banks * (op.activation.kind is ActivationKind.LUT))
     shram, needed = op.shram, ifm_banks(op, device)

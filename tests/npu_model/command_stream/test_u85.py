@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 import struct
-import subprocess
-import sys
 from collections.abc import Iterator
 
 import pytest
-from hypothesis import given
+import vela_u85
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from operation_strategies import U85_OPERATIONS
 from reference_data import shared_data
@@ -39,7 +38,6 @@ from npu_model.program.program import Program
 from npu_model.program.text import parse_text, to_text
 from npu_model.tflite.model import read_tflite
 from sim.replay import check_work
-from validation.portfolio import build
 
 pytestmark = pytest.mark.law
 
@@ -81,14 +79,9 @@ _CODES: dict[str, dict[str, int]] = {
 
 
 @pytest.fixture(scope="module")
-def listed(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, str]:
+def listed() -> tuple[bytes, str]:
     """A network of the portfolio compiled for a U85, and Vela's listing of its stream."""
-    folder = tmp_path_factory.mktemp("listed")
-    model = folder / "network.tflite"
-    model.write_bytes(build(LISTED))
-    command = [sys.executable, "-m", "ethosu.vela", str(model), "--accelerator-config", NAME, "--output-dir", str(folder)]
-    text = subprocess.run([*command, "--verbose-register-command-stream"], capture_output=True, check=True, text=True).stdout
-    return (folder / "network_vela.tflite").read_bytes(), text
+    return vela_u85.listed(LISTED, 256)
 
 
 LISTED = "mobilenet_v3"
@@ -155,12 +148,14 @@ def test_the_listings_network_comes_back_from_its_operations_and_its_text(listed
     assert parse_text(to_text(program), program.region(0).content) == program
 
 
+@settings(max_examples=50)
 @given(st.lists(U85_OPERATIONS, max_size=4))
 def test_decoding_encoded_operations_gives_them_back(operations: list[Operation]) -> None:
     words, counts = encode_operations((*operations, STOP), "u85")
     assert decode_words(words, "u85") == ((*operations, STOP), counts)
 
 
+@settings(max_examples=50)
 @given(st.lists(U85_OPERATIONS, max_size=3))
 def test_the_text_of_operations_is_read_back(operations: list[Operation]) -> None:
     program = Program(NAME, tuple(operations), (1,) * len(operations), ())

@@ -13,7 +13,7 @@ pytest.importorskip("ai_edge_litert", reason="LiteRT's reference kernels are not
 from reference_data import shared_data
 from unit_networks import Reference, compiled_network, differing_bytes
 
-import sim.functional.filters
+import npu_model.weight_stream.kernels
 from npu_model.accelerator import Accelerator
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
@@ -101,13 +101,13 @@ def test_a_program_without_its_transfers_reads_memory_that_was_never_written() -
 def test_the_stripes_of_one_layer_share_their_decoded_weights(monkeypatch: pytest.MonkeyPatch) -> None:
     network = compiled_network(model("vww_mnv1_0.25_96_i8"), "Size")
     decoded: Counter[bytes] = Counter()
-    original = sim.functional.filters.weights_from_stream
+    original = npu_model.weight_stream.kernels.weights_from_stream
 
     def counted(op: KernelOperation, stream: bytes, device: Accelerator, core: int = 0) -> object:
         decoded[stream] += 1
         return original(op, stream, device, core)
 
-    monkeypatch.setattr(sim.functional.filters, "weights_from_stream", counted)
+    monkeypatch.setattr(npu_model.weight_stream.kernels, "weights_from_stream", counted)
     run(network, [np.zeros(network.inputs[0].shape, np.int8)])
     convolutions = [op for op in network.programs[0].kernels if op.weights]
     assert set(decoded.values()) == {1}
