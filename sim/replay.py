@@ -11,13 +11,14 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.cost.block_jobs import BlockJob, block_jobs
+from npu_model.cost.block_jobs import BlockJob
+from npu_model.cost.kernel_beats import kernel_beats
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
 from npu_model.cost.traversal import reduces_depth
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
-from npu_model.program import BRICK, DmaOperation, KernelOperation, Operation, OperationKind, Program
+from npu_model.program import BRICK, WORD_BYTES, DmaOperation, KernelOperation, Operation, OperationKind, Program
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.order import WeightFormat
@@ -151,15 +152,29 @@ def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, jo
     """Data beats of one operation, counted from its blocks (``jobs`` if given) without any timing (commands not included)."""
     beats = [[0, 0], [0, 0]]
     if isinstance(op, KernelOperation):
-        for job in block_jobs(op, device) if jobs is None else jobs:
+        for region, read_beats, written in kernel_beats(op, device) if jobs is None else ():
+            _add(beats, system.port_of(region), 0, read_beats)
+            _add(beats, system.port_of(region), 1, written)
+        for job in jobs or ():
             for read in job.scales + tuple(r for step in job.steps for r in step.fetches + step.weights):
                 _add(beats, system.port_of(read.region), 0, sum(read.runs))
             _add(beats, system.port_of(op.ofm.region), 1, sum(job.writes))
     elif isinstance(op, DmaOperation):
-        _add(beats, system.port_of(op.source.region), 0, ceil_div(op.length, device.port_bytes_per_cycle))
+        rows = 1 if op.rows is None else op.rows.count * op.rows.planes
+        _add(beats, system.port_of(op.source.region), 0, rows * ceil_div(op.length, device.port_bytes_per_cycle))
         if not op.to_shram:
-            _add(beats, system.port_of(op.destination_region), 1, ceil_div(op.length, device.port_bytes_per_cycle))
+            _add(beats, system.port_of(op.destination_region), 1, rows * ceil_div(op.length, device.port_bytes_per_cycle))
     return Beats(beats[AXI0][0], beats[AXI0][1], beats[AXI1][0], beats[AXI1][1])
+
+
+def program_beats(program: Program, system: MemorySystem) -> Beats:
+    """Data beats of a Program, counted without any timing; its command stream comes once, from its first word on, through AXI1."""
+    device = accelerator(program.accelerator)
+    commands = ceil_div(WORD_BYTES * sum(program.words), device.port_bytes_per_cycle)
+    found = Beats(0, 0, commands, 0)
+    for op in program.operations:
+        found += operation_beats(op, device, system)
+    return found
 
 
 def blocks_of(op: KernelOperation) -> int:

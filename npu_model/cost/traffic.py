@@ -42,7 +42,7 @@ def _pixel_addresses(feature_map: FeatureMap, box: Box) -> list[int]:
     return [start + number * step for start, count in starts for number in range(count)]
 
 
-def _pixel_runs(feature_map: FeatureMap, box: Box, channels: int, word: int) -> Runs:
+def pixel_runs(feature_map: FeatureMap, box: Box, channels: int, word: int) -> Runs:
     """One run per pixel and ``channels`` channels."""
     size = feature_map.dtype.bytes
     pieces = [(c * size, min(channels, box.c1 - c) * size) for c in range(box.c0, box.c1, channels)]
@@ -83,7 +83,7 @@ def read_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> Runs
         return _brick_runs(feature_map, box, word)
     if _is_dense(feature_map, box):
         return _row_runs(feature_map, box, word)
-    return _pixel_runs(feature_map, box, box.c1 - box.c0, word)
+    return pixel_runs(feature_map, box, box.c1 - box.c0, word)
 
 
 def read_starts(feature_map: FeatureMap, box: Box) -> tuple[int, ...]:
@@ -111,4 +111,4 @@ def write_runs(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES, cores:
     piece = BRICK * cores
     if _is_dense(feature_map, box) and box.c1 - box.c0 <= piece:
         return _row_runs(feature_map, box, word)
-    return _pixel_runs(feature_map, box, piece, word)
+    return pixel_runs(feature_map, box, piece, word)
