@@ -197,7 +197,7 @@ def deep_beats(op: KernelOperation, device: Accelerator) -> Iterator[tuple[int, 
 
 
 def _unmet(op: KernelOperation, device: Accelerator) -> Iterator[tuple[bool, str]]:
-    """What the published points had no kernel of, and whether this is one."""
+    """Kinds of kernels that no published point has, and whether this is one."""
     deep = reduces_depth(op) and op.ofm.shape.depth > op.block.depth
     parts = len(_strips(op)) > 1 or op.kernel.dilated_height > STRIP
     yield deep and parts, "a window of several sub-kernels with several OFM blocks in depth (one layer of one network bears the rule)"
@@ -216,7 +216,7 @@ _RARE = PoolKind.NONE, PoolKind.ARGMAX_X, PoolKind.ARGMAX_Y
 
 
 def unmet(op: KernelOperation, device: Accelerator) -> str:
-    """Why the points that the rules were found with say little or nothing of a kernel's traffic; "" if they do."""
+    """The reason why the published points say little of a kernel's traffic; "" if they say all."""
     return next((reason for applies, reason in _unmet(op, device) if applies), "")
 
 

@@ -85,7 +85,7 @@ class RegionBytes(Regions):
         return values
 
     def _chained(self, fm: FeatureMap, user: str) -> NDArray[Any]:
-        """What the kernel before has handed on in a chaining buffer."""
+        """The map that the kernel before has handed on in a chaining buffer."""
         shape, found = fm.shape, self.chained.get(fm.region) if fm.storage is MapStorage.CHAINED else None
         if found is None or found.shape != (shape.height, shape.width, shape.depth) or found.dtype != numpy_dtype(fm.dtype):
             raise InputError(f"{user} reads {shape} {fm.dtype} elements of chaining buffer {fm.region}, where others or none are.")
