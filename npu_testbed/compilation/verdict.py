@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Literal
 
 from msgspec import Struct
-from msgspec.structs import asdict
 
 from npu_model.printable import printable
 from npu_testbed.compilation.peer import PeerFigures
+from npu_testbed.documents.replay import PromiseEntry, SideFiguresEntry
 from validation.layout import filled, grid
 
 _REASON = 600
@@ -28,7 +28,7 @@ class Verdict(Struct, frozen=True):
     without_vela: str = ""
 
     @property
-    def written(self) -> str:
+    def written(self) -> Literal["ours", "vela"]:
         """The side whose schedule was written: "ours" or "vela"."""
         return "vela" if self.reason else "ours"
 
@@ -51,10 +51,17 @@ def verdict_text(verdict: Verdict) -> str:
     return "\n".join(lines)
 
 
-def verdict_json(verdict: Verdict) -> dict[str, Any]:
-    """The verdict as values that JSON can hold."""
+def _figures(figures: PeerFigures | None) -> SideFiguresEntry | None:
+    return None if figures is None else SideFiguresEntry(figures.memory, figures.cycles)
 
-    def plain(figures: PeerFigures | None) -> dict[str, int] | None:
-        return None if figures is None else {"bytes": figures.memory, "cycles": figures.cycles}
 
-    return asdict(verdict) | {"ours": plain(verdict.ours), "vela": plain(verdict.vela), "written": verdict.written}
+def verdict_json(verdict: Verdict) -> PromiseEntry:
+    """The verdict as documents have it."""
+    return PromiseEntry(
+        promise=verdict.promise,
+        ours=_figures(verdict.ours),
+        vela=_figures(verdict.vela),
+        written=verdict.written,
+        reason=verdict.reason,
+        without_vela=verdict.without_vela,
+    )

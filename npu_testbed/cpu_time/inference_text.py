@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from npu_model.printable import printable
 from npu_testbed.cpu_time.estimate import Inference, OperatorTime
 from npu_testbed.cpu_time.table import SHIPPED, Range
+from npu_testbed.documents.inference import CpuCyclesEntry, InferenceEntry, MillisecondsEntry, OperatorTimeEntry
 
 CAVEAT = "counted from instructions, not measured: off by a factor of two or more"
 """Worth of the shipped tables."""
@@ -50,31 +49,22 @@ def inference_sentence(found: Inference) -> str:
     return f"An inference takes {inference_text(found)} ({basis_text(found)})."
 
 
-def _plain(found: Range) -> dict[str, int]:
-    return {"low": round(found[0]), "high": round(found[1])}
+def _cycles(found: Range) -> CpuCyclesEntry:
+    return CpuCyclesEntry(round(found[0]), round(found[1]))
 
 
-def inference_json(found: Inference) -> dict[str, Any]:
-    """The same as values that JSON can hold; CPU cycles are at the CPU's clock."""
-    low, high = found.milliseconds
-    return {
-        "cpu": found.table.name,
-        "cpu_clock_hz": found.cpu_hz,
-        "npu_milliseconds": found.npu_milliseconds,
-        "milliseconds": {"low": low, "high": high},
-        "npu_calls": found.jobs,
-        "npu_calls_cpu_cycles": _plain(found.invocations),
-        "copies_cpu_cycles": _plain(found.copies),
-        "operators": [
-            {
-                "operator": one.operator,
-                "output": one.output,
-                "kind": one.kind.name,
-                "counted": one.kind.per,
-                "count": one.count,
-                "cpu_cycles": _plain(one.cycles),
-                "basis": one.kind.basis,
-            }
+def inference_json(found: Inference) -> InferenceEntry:
+    """The same as documents have it; CPU cycles are at the CPU's clock."""
+    return InferenceEntry(
+        cpu=found.table.name,
+        cpu_clock_hz=found.cpu_hz,
+        npu_milliseconds=found.npu_milliseconds,
+        milliseconds=MillisecondsEntry(*found.milliseconds),
+        npu_calls=found.jobs,
+        npu_calls_cpu_cycles=_cycles(found.invocations),
+        copies_cpu_cycles=_cycles(found.copies),
+        operators=tuple(
+            OperatorTimeEntry(one.operator, one.output, one.kind.name, one.kind.per, one.count, _cycles(one.cycles), one.kind.basis)
             for one in found.operators
-        ],
-    }
+        ),
+    )

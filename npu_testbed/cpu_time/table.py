@@ -6,19 +6,20 @@ from collections.abc import Collection, Mapping
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
+from npu_testbed.documents.inference import Counted
 from validation.reading import read_configuration
 
 DEFAULT_CPU = "cortex-m55"
 SHIPPED = (DEFAULT_CPU, "cortex-m85")
 
-COUNTS = ("byte", "output", "input", "mac")
+COUNTS: tuple[Counted, ...] = get_args(Counted)
 """Units by which cycles are counted: a byte of inputs and outputs, an element of the outputs or the inputs, a multiply-accumulate."""
 
 OTHER = "other"
@@ -35,7 +36,7 @@ class OperatorKind(Struct, frozen=True):
     """Operators that take cycles ``per`` one of :data:`COUNTS`; ``wide`` is for elements of more than 8 bits."""
 
     name: str
-    per: str
+    per: Counted
     cycles: Range
     wide: Range
     basis: str

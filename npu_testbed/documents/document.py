@@ -42,6 +42,6 @@ def given(value: T | None) -> T | UnsetType:
     return UNSET if value is None else value
 
 
-def extended(kind: type[D], entry: Entry, **more: Any) -> D:
-    """An object with the fields of ``entry`` and more: ``kind`` has both."""
-    return kind(**{key: getattr(entry, key) for key in entry.__struct_fields__}, **more)
+def extended(kind: type[D], entry: Struct, **more: Any) -> D:
+    """An object of ``kind``, which has the fields of ``entry`` and more, with the values of both; ``more`` comes first."""
+    return kind(**{key: getattr(entry, key) for key in entry.__struct_fields__} | more)

@@ -15,10 +15,6 @@ from npu_testbed import documents
 _FIRST = 1
 _VERSIONS = {
     "compare": 10,
-    "compile": 8,
-    "schedule": 14,
-    "simulate schedule": 17,
-    "simulate vela": 15,
     "validate fvp": 5,
     "calibrate fit": 4,
     "validate vela": 4,

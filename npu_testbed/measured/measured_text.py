@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
+from npu_testbed.documents.measured import CounterEntry, MeasuredLayerEntry, MeasurementEntry
 from npu_testbed.measured.rows import Beside, MeasuredRow
 from npu_testbed.reports.tables import all_shortened, first_operator
 from validation.fvp.scores import relative
@@ -76,26 +76,18 @@ def _counters_text(beside: Beside) -> str:
     return "\n".join(["Measured beside replayed:", "", table, filled(measured_note(beside))])
 
 
-def measured_json(beside: Beside) -> dict[str, Any]:
+def measured_json(beside: Beside) -> MeasurementEntry:
     """The rows with the largest difference first; errors are ratios."""
     total = _sum("total", beside.rows)
-    return {
-        "kind": beside.kind,
-        "runs": beside.runs,
-        "is_scaled": beside.is_scaled,
-        "measured_cycles": total.measured,
-        "replayed_cycles": total.replayed,
-        "layers": [
-            {
-                "layer": row.layer,
-                "operator": row.operator,
-                "kernels": row.kernels,
-                "measured_cycles": row.measured,
-                "margin_cycles": row.margin,
-                "replayed_cycles": row.replayed,
-                "error": row.error,
-            }
+    return MeasurementEntry(
+        kind=beside.kind,
+        runs=beside.runs,
+        is_scaled=beside.is_scaled,
+        measured_cycles=total.measured,
+        replayed_cycles=total.replayed,
+        layers=tuple(
+            MeasuredLayerEntry(row.layer, row.operator, row.kernels, row.measured, row.margin, row.replayed, row.error)
             for row in beside.rows
-        ],
-        "counters": [{"counter": name, "measured": measured, "replayed": replayed} for name, measured, replayed in beside.counters],
-    }
+        ),
+        counters=tuple(CounterEntry(*counter) for counter in beside.counters),
+    )

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+
+from msgspec import UNSET
 
 from npu_model.printable import printable
 from npu_testbed.compilation.compiler import Compilation
 from npu_testbed.compilation.vela_summary import vela_summary_text
 from npu_testbed.compilation.verdict import verdict_json, verdict_text
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.macs import macs_text
-from npu_testbed.reports.summary import summary_json, summary_text
-from npu_testbed.reports.tables import layers_json, layers_text
+from npu_testbed.reports.summary import replay_json, summary_text
+from npu_testbed.reports.tables import layers_text
 
 
 class CompilationOutcome(Outcome, frozen=True):
@@ -42,14 +45,17 @@ class CompilationOutcome(Outcome, frozen=True):
         """Bytes that the plan sets aside for feature maps."""
         return self.compilation.simulation.planned_bytes
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CompileDocument:
         """The figures, the layers, the promise and the files."""
         simulation = self.compilation.simulation
-        document = summary_json(simulation) | {"layers": layers_json(simulation.replay), "promise": verdict_json(self.compilation.verdict)}
-        document["macs_again"] = 0 if self.compilation.schedule is None else self.compilation.schedule.network.macs_again
-        if self.cpu_operations:
-            document["cpu_operations"] = cpu_operators_json(simulation.network)
-        return document | {"files": dict(self.files)}
+        return extended(
+            CompileDocument,
+            replay_json(simulation),
+            promise=verdict_json(self.compilation.verdict),
+            macs_again=0 if self.compilation.schedule is None else self.compilation.schedule.network.macs_again,
+            files=dict(self.files),
+            cpu_operations=cpu_operators_json(simulation.network) if self.cpu_operations else UNSET,
+        )
 
     def text(self) -> str:
         """The promise, the lines that Vela prints, the summary, and the files."""

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from html import escape
-from typing import Any
 
+from msgspec import UNSET
+
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.replay import SimulateDocument, SimulateScheduleDocument, SimulateVelaDocument
 from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.outcome import Outcome
@@ -14,8 +17,8 @@ from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
 from npu_testbed.reports.recurrent import recurrent_json, recurrent_layers
 from npu_testbed.reports.stream import stream_json, stream_text
-from npu_testbed.reports.summary import Summary, summarise, summary_json, summary_text
-from npu_testbed.reports.tables import layers_json, layers_text, stalls_json, stalls_text
+from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
+from npu_testbed.reports.tables import layers_text, stalls_json, stalls_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.streaming import StreamedInput
 from npu_testbed.views.arena_map import ArenaMap
@@ -71,22 +74,21 @@ class ReplayOutcome(Outcome, frozen=True):
         """The arena over the cycles, as a picture."""
         return sram_map_svg(self.areas())
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> SimulateDocument:
         """The figures, the layers, and what else was asked for."""
-        document = summary_json(self.simulation) | {"hazards": hazards_json(self.simulation.hazards)}
-        document["layers"] = layers_json(self.simulation.replay)
-        document["recurrent"] = recurrent_json(recurrent_layers(self.simulation.replay))
-        if self.stalls:
-            document["stalls"] = stalls_json(self.simulation.replay)
-        if self.stream is not None:
-            document["stream"] = stream_json(self.stream)
-        if self.beside is not None:
-            document["measured"] = measured_json(self.beside)
-        if self.findings is not None:
-            document["findings"] = findings_json(self.findings)
-        if self.cpu_operations:
-            document["cpu_operations"] = cpu_operators_json(self.simulation.network)
-        return document
+        facts = extended(
+            SimulateDocument,
+            replay_json(self.simulation),
+            hazards=hazards_json(self.simulation.hazards),
+            recurrent=recurrent_json(recurrent_layers(self.simulation.replay)),
+            stalls=stalls_json(self.simulation.replay) if self.stalls else UNSET,
+            measured=UNSET if self.beside is None else measured_json(self.beside),
+            findings=UNSET if self.findings is None else findings_json(self.findings),
+            cpu_operations=cpu_operators_json(self.simulation.network) if self.cpu_operations else UNSET,
+        )
+        if self.kind == "vela":
+            return extended(SimulateVelaDocument, facts)
+        return extended(SimulateScheduleDocument, facts, stream=UNSET if self.stream is None else stream_json(self.stream))
 
     def text(self) -> str:
         """The summary, the layers, and what else was asked for."""

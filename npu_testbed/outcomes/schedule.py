@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from html import escape
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from msgspec import UNSET
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
@@ -13,14 +15,16 @@ from cascader.ethosu.striped.choice import StripedPoint
 from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
+from npu_testbed.documents.document import given
+from npu_testbed.documents.schedule import ScheduleDocument
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.reports.bounds import bounds_json, bounds_text
+from npu_testbed.reports.bounds import bounds_text, proof_json
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
-from npu_testbed.reports.macs import macs_json, macs_text
+from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
@@ -85,32 +89,35 @@ class ScheduleOutcome(Outcome, frozen=True):
         """The arena over the cycles, as a picture."""
         return sram_map_svg(arena_map(self.schedule, self.simulation.replay))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> ScheduleDocument:
         """The schedule's figures, bounds and findings."""
         plan = self.schedule
-        facts = {
-            "model": plan.provenance.model,
-            "accelerator": plan.accelerator,
-            "memory_system": plan.provenance.memory_system.name if plan.provenance.memory_system else "",
-            "timing": timing_json(plan.provenance.timing),
-            "parts": len(plan.network.graph.parts),
-            "jobs": len(plan.jobs),
-            "cascaded": self.cascaded,
-            "mended": list(plan.network.mended),
-            "arena_bytes": plan.arena_size,
-            "ends": ends_json(self.simulation.network, self.simulation.system),
-            "carried_bytes": carried_bytes(self.simulation.network),
-            "cycles": self.cycles,
-            "stopped": self.stopped,
-            "output": self.output,
-            "tools": dict(plan.provenance.tools),
-        }
-        on_cpu = {"cpu_operations": cpu_operators_json(self.simulation.network)} if self.cpu_operations else {}
-        advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
-        if self.striped is not None:
-            facts["groups"] = stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans)
-        facts["inference"] = inference_json(self.simulation.inference)
-        return facts | macs_json(self.simulation.network, plan.network.macs_again) | bounds_json(self.choice) | on_cpu | advice
+        return ScheduleDocument(
+            model=plan.provenance.model,
+            accelerator=plan.accelerator,
+            memory_system=plan.provenance.memory_system.name if plan.provenance.memory_system else "",
+            timing=timing_json(plan.provenance.timing),
+            parts=len(plan.network.graph.parts),
+            jobs=len(plan.jobs),
+            cascaded=self.cascaded,
+            mended=plan.network.mended,
+            arena_bytes=plan.arena_size,
+            ends=ends_json(self.simulation.network, self.simulation.system),
+            carried_bytes=carried_bytes(self.simulation.network),
+            cycles=self.cycles,
+            stopped=self.stopped,
+            output=self.output,
+            tools=dict(plan.provenance.tools),
+            inference=inference_json(self.simulation.inference),
+            macs=macs_of(self.simulation.network),
+            macs_again=plan.network.macs_again,
+            groups=UNSET if self.striped is None else stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans),
+            least_cycles=given(self.choice.least_cycles),
+            least_bytes=given(self.choice.least_bytes),
+            proof=UNSET if self.choice.proof is None else proof_json(self.choice.proof),
+            cpu_operations=cpu_operators_json(self.simulation.network) if self.cpu_operations else UNSET,
+            findings=UNSET if self.findings is None else findings_json(self.findings),
+        )
 
     def text(self) -> str:
         """The schedule in a sentence, its layers, and the findings."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from npu_testbed.documents.schedule import ProofEntry
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.proven import Proof
@@ -46,18 +48,6 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
     return said
 
 
-def bounds_json(choice: Choice) -> dict[str, Any]:
-    """The proofs as values that JSON can hold."""
-    facts: dict[str, Any] = {} if choice.least_cycles is None else {"least_cycles": choice.least_cycles}
-    if choice.least_bytes is not None:
-        facts["least_bytes"] = choice.least_bytes
-    if choice.proof is not None:
-        proof = choice.proof
-        facts["proof"] = {
-            "complete": proof.complete,
-            "class_least_cycles": proof.least_cycles,
-            "class_schedules": proof.members,
-            "proof_replays": proof.replayed,
-            "proof_steps": proof.steps,
-        }
-    return facts
+def proof_json(proof: Proof) -> ProofEntry:
+    """The proof as a document has it."""
+    return ProofEntry(proof.complete, proof.least_cycles, proof.members, proof.replayed, proof.steps)

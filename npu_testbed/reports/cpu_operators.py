@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from cascader.frontends.vela.remedies import explained, grouped, named, remedy
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
 from npu_testbed.cpu_time.estimate import Inference
 from npu_testbed.cpu_time.inference_text import cycles_text
+from npu_testbed.documents.inference import CpuOperationEntry
 from validation.layout import filled, grid
 
 _HEADERS = ("operator on the CPU", "inputs", "outputs", "CPU cycles")
@@ -21,22 +20,22 @@ def _on_cpu(network: CompiledNetwork) -> list[CpuOperator]:
     return [step for step in network.steps if isinstance(step, CpuOperator)]
 
 
-def cpu_operators_json(network: CompiledNetwork) -> list[dict[str, Any]]:
+def cpu_operators_json(network: CompiledNetwork) -> tuple[CpuOperationEntry, ...]:
     """The operators in the order of their execution, with the tensors that they exchange with the arena, and why they are on the CPU.
 
     ``reason`` is the value that Vela found, ``bound`` what it asks for, ``remedy`` what to change: "" where nothing is known.
     """
-    return [
-        {
-            "operator": step.code,
-            "inputs": [binding.name for binding in step.inputs],
-            "outputs": [binding.name for binding in step.outputs],
-            "reason": step.reason.value if step.reason else "",
-            "bound": step.reason.bound if step.reason else "",
-            "remedy": remedy(step.code, step.reason) if step.reason else "",
-        }
+    return tuple(
+        CpuOperationEntry(
+            operator=step.code,
+            inputs=tuple(binding.name for binding in step.inputs),
+            outputs=tuple(binding.name for binding in step.outputs),
+            reason=step.reason.value if step.reason else "",
+            bound=step.reason.bound if step.reason else "",
+            remedy=remedy(step.code, step.reason) if step.reason else "",
+        )
         for step in _on_cpu(network)
-    ]
+    )
 
 
 def cpu_reasons(network: CompiledNetwork) -> list[tuple[str, str]]:
@@ -51,7 +50,7 @@ def cpu_reasons(network: CompiledNetwork) -> list[tuple[str, str]]:
 def cpu_operators_text(network: CompiledNetwork, times: Inference) -> str:
     """The same as a table with the CPU cycles of each and a line for each reason behind it, or that there are none."""
     rows = [
-        (one["operator"], ", ".join(one["inputs"]), ", ".join(one["outputs"]), cycles_text(time))
+        (one.operator, ", ".join(one.inputs), ", ".join(one.outputs), cycles_text(time))
         for one, time in zip(cpu_operators_json(network), times.operators, strict=True)
     ]
     if not rows:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from textwrap import fill
-from typing import Any
 
+from npu_testbed.documents.inference import FindingEntry
 from npu_testbed.findings import Finding
 from npu_testbed.findings.finding import LEAST, percent
 from validation.layout import width
@@ -22,16 +22,16 @@ def findings_text(found: Sequence[Finding]) -> str:
     return "\n".join([fill(HEADING, limit), *lines])
 
 
-def findings_json(found: Sequence[Finding]) -> list[dict[str, Any]]:
+def findings_json(found: Sequence[Finding]) -> tuple[FindingEntry, ...]:
     """The findings, the largest first."""
-    return [
-        {
-            "kind": one.kind,
-            "text": one.text,
-            "changed": one.changed,
-            "saved_cycles": one.cycles,
-            "saved_bytes": one.bytes,
-            "needed_bytes": one.needs,
-        }
+    return tuple(
+        FindingEntry(
+            kind=one.kind,
+            text=one.text,
+            changed=one.changed,
+            saved_cycles=one.cycles,
+            saved_bytes=one.bytes,
+            needed_bytes=one.needs,
+        )
         for one in found
-    ]
+    )

@@ -1,8 +1,8 @@
-"""Multiply-accumulates of a network as it runs, and those that it does a second time, in words and as JSON."""
+"""Multiply-accumulates of a network as it runs, and those that it does a second time, in words."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from npu_model.compiled.network import CompiledNetwork
@@ -23,11 +23,6 @@ def macs_text(compiled: CompiledNetwork, again: int) -> str:
     if not again:
         return f"It does {macs:,} multiply-accumulates, none of them twice."
     return f"It does {macs:,} multiply-accumulates, {again:,} of them again ({share_again(macs, again)})."
-
-
-def macs_json(compiled: CompiledNetwork, again: int) -> dict[str, Any]:
-    """The same as values that JSON can hold."""
-    return {"macs": macs_of(compiled), "macs_again": again}
 
 
 def macs_of(compiled: CompiledNetwork) -> int:

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from npu_model.program import ActivationKind, KernelOperation
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.replay import LayerEntry, RecurrentEntry
 from sim.replay import NetworkReplay, OperationReplay
 from sim.views.layers import Layer, LayerRow, layer_cycles, layer_row, layers
 
@@ -142,6 +143,6 @@ def steps_text(one: RecurrentLayer, short: str) -> str:
     return f"{short} takes {len(one.steps)} steps of {each} cycles; the row of a gate is all of its steps."
 
 
-def recurrent_json(found: Sequence[RecurrentLayer]) -> list[dict[str, Any]]:
+def recurrent_json(found: Sequence[RecurrentLayer]) -> tuple[RecurrentEntry, ...]:
     """Each layer with the cycles of its steps, and its gates as rows of the table of layers."""
-    return [{"layer": one.layer, "steps": list(one.steps), "gates": [to_builtins(row) for row in one.gates]} for one in found]
+    return tuple(RecurrentEntry(one.layer, one.steps, tuple(extended(LayerEntry, row) for row in one.gates)) for one in found)

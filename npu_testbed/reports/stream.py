@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 from npu_model.printable import printable
+from npu_testbed.documents.stream import PieceEntry, StreamEntry
 from npu_testbed.streaming import StreamedInput
 from validation.layout import filled
 
@@ -32,17 +31,17 @@ def _place(found: StreamedInput) -> str:
     return f"the input lies in a whole frame ({found.rows * found.row_bytes:,} bytes)"
 
 
-def stream_json(found: StreamedInput) -> dict[str, Any]:
+def stream_json(found: StreamedInput) -> StreamEntry:
     """The figures of the run, and each command stream's rows and cycles."""
-    return {
-        "input": found.name,
-        "rows": found.rows,
-        "row_bytes": found.row_bytes,
-        "cycles_per_row": found.cycles_per_row,
-        "latency_cycles": found.latency,
-        "waiting_cycles": found.waiting,
-        "never_waits_cycles_per_row": found.never_waits,
-        "held_rows": found.held_rows,
-        "ring_rows": found.ring,
-        "pieces": [{"until_row": piece.until, "cycles": piece.cycles} for piece in found.pieces],
-    }
+    return StreamEntry(
+        input=found.name,
+        rows=found.rows,
+        row_bytes=found.row_bytes,
+        cycles_per_row=found.cycles_per_row,
+        latency_cycles=found.latency,
+        waiting_cycles=found.waiting,
+        never_waits_cycles_per_row=found.never_waits,
+        held_rows=found.held_rows,
+        ring_rows=found.ring,
+        pieces=tuple(PieceEntry(piece.until, piece.cycles) for piece in found.pieces),
+    )

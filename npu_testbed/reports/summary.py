@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
@@ -14,11 +13,14 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.cpu_time.inference_text import basis_text, inference_json, inference_text
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.replay import BeatsEntry, ReplayDocument, SummaryEntry
 from npu_testbed.memory_options import memory_system_json
 from npu_testbed.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.macs import macs_of
+from npu_testbed.reports.tables import layers_json
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
 from validation.layout import filled
@@ -157,18 +159,19 @@ def summary_text(simulation: Simulation) -> str:
     return "\n".join(filled(f"{name:<{width}}  {printable(value, _VALUE)}", " " * (width + 2)) for name, value in lines)
 
 
-def summary_json(simulation: Simulation) -> dict[str, Any]:
-    """The simulation's inputs and summary as JSON values."""
+def replay_json(simulation: Simulation) -> ReplayDocument:
+    """The simulation's inputs, summary and layers."""
     summary = summarise(simulation)
-    return {
-        "model": simulation.model,
-        "planner": simulation.planner,
-        "accelerator": simulation.device.name,
-        "memory_system": memory_system_json(simulation.system),
-        "timing": timing_json(simulation.timing),
-        "tools": dict(simulation.tools),
-        "summary": to_builtins(summary) | {"as_planned": summary.as_planned},
-        "ends": ends_json(simulation.network, simulation.system),
-        "carried_bytes": carried_bytes(simulation.network),
-        "inference": inference_json(simulation.inference),
-    }
+    return ReplayDocument(
+        model=simulation.model,
+        planner=simulation.planner,
+        accelerator=simulation.device.name,
+        memory_system=memory_system_json(simulation.system),
+        timing=timing_json(simulation.timing),
+        tools=dict(simulation.tools),
+        summary=extended(SummaryEntry, summary, beats=BeatsEntry(**summary.beats), as_planned=summary.as_planned),
+        ends=ends_json(simulation.network, simulation.system),
+        carried_bytes=carried_bytes(simulation.network),
+        inference=inference_json(simulation.inference),
+        layers=layers_json(simulation.replay),
+    )

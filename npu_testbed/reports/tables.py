@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 from msgspec import to_builtins
 
 from npu_model.printable import printable
 from npu_testbed.csv_file import csv_file
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.replay import LayerEntry, StallEntry
 from npu_testbed.reports.recurrent import recurrent_layers, steps_text, with_gates
 from sim import NetworkReplay
 from sim.views.layers import LayerRow, layer_rows, layers, total_row
@@ -133,9 +134,9 @@ def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     return "\n".join([table, *map(filled, (*notes(shown), *steps))])
 
 
-def layers_json(replay: NetworkReplay) -> list[dict[str, Any]]:
+def layers_json(replay: NetworkReplay) -> tuple[LayerEntry, ...]:
     """The rows of the per-layer table."""
-    return [to_builtins(row) for row in layer_rows(replay)]
+    return tuple(extended(LayerEntry, row) for row in layer_rows(replay))
 
 
 def layers_csv(replay: NetworkReplay) -> bytes:
@@ -159,14 +160,9 @@ def stalls_text(replay: NetworkReplay) -> str:
     return grid(("unit", "busy", "waiting", "idle", "waited for"), cells, (True, False, False, False, True))
 
 
-def stalls_json(replay: NetworkReplay) -> list[dict[str, Any]]:
+def stalls_json(replay: NetworkReplay) -> tuple[StallEntry, ...]:
     """The rows of the stall report."""
-    return [
-        {
-            "unit": stalls.unit.value,
-            "busy": stalls.busy,
-            "idle": stalls.idle,
-            "waits": {cause.value: cycles for cause, cycles in stalls.waits},
-        }
+    return tuple(
+        StallEntry(stalls.unit.value, stalls.busy, stalls.idle, {cause.value: cycles for cause, cycles in stalls.waits})
         for stalls in stall_report(replay)
-    ]
+    )

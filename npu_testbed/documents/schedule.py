@@ -1,0 +1,65 @@
+"""The document of ``schedule``."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from msgspec import UNSET, UnsetType
+
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferred
+from npu_testbed.documents.stripes import StagingGroupEntry
+from npu_testbed.documents.surroundings import NetworkEnds
+from npu_testbed.documents.units import ArenaBytes, CarriedBytes, Cycles, Macs, MacsAgain, Timing, Tools
+
+
+class ProofEntry(Entry, frozen=True):
+    """The search of a whole class of schedules."""
+
+    complete: bool
+    class_least_cycles: Annotated[
+        int, meaning("NPU cycles that every schedule of the class takes at least: those of the answer if the proof is complete.")
+    ]
+    class_schedules: Annotated[int, meaning("Schedules of the class, those included that do not fit.")]
+    proof_replays: Annotated[int, meaning("Schedules of the class that were replayed.")]
+    proof_steps: Annotated[int, meaning("Jobs whose least cycles were worked out.")]
+
+
+_PROOF = meaning(
+    "What is proven of a small network with --effort thorough: none of the schedules of a class takes fewer cycles, "
+    "if the proof is complete."
+)
+
+
+class ScheduleDocument(Document, frozen=True):
+    """A schedule's figures, bounds and findings."""
+
+    model: str
+    accelerator: str
+    memory_system: str
+    timing: Timing
+    parts: int
+    jobs: int
+    cascaded: bool
+    mended: tuple[str, ...]
+    arena_bytes: ArenaBytes
+    ends: NetworkEnds
+    carried_bytes: CarriedBytes
+    cycles: Cycles
+    stopped: Annotated[str, meaning("What ended the search early; empty if nothing did.")]
+    output: str
+    tools: Tools
+    inference: Inferred
+    macs: Macs
+    macs_again: MacsAgain
+    groups: tuple[StagingGroupEntry, ...] | UnsetType = UNSET
+    least_cycles: Annotated[int, meaning("NPU cycles that every schedule that is searched takes at least, proven.")] | UnsetType = UNSET
+    least_bytes: Annotated[int, meaning("Bytes of the arena that every schedule that is searched takes at least, proven.")] | UnsetType = (
+        UNSET
+    )
+    proof: Annotated[ProofEntry, _PROOF] | UnsetType = UNSET
+    cpu_operations: CpuOperations | UnsetType = UNSET
+    findings: tuple[FindingEntry, ...] | UnsetType = UNSET
+    command: Literal["schedule"] = "schedule"
+    schema: Annotated[Literal[14], STRUCTURE] = 14
+    version: ProductVersion = VERSION
