@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,7 +29,7 @@ from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.program_files import ReadFile, read_network
 from npu_testbed.progress import Progress, silent
 from npu_testbed.te_models import TeModel, host_runs, is_te, load_te
-from npu_testbed.undefined import counted_outputs
+from npu_testbed.undefined import counted_outputs, entries, other_inputs
 from npu_testbed.verification import (
     BUILT_IN,
     HOST,
@@ -80,7 +80,10 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
     device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
+    counts = {} if tosa else counted_outputs(read_tflite(original.data))
     with nullcontext() if tosa else closing(CpuKernels(original.data)) as kernels:
+        if counts and kernels is not None:
+            inputs = _detecting(network, inputs, counts, kernels, seed)
         ours = Once(lambda: functional_outputs(network, inputs, kernels))
         # Where nothing is scheduled for the NPU, the legalised stream is that of the default one: the network's bytes are the same.
         legaliser = device if device in accelerator_names() else DEFAULT_ACCELERATOR
@@ -98,7 +101,6 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         judged = _judged(original, inputs, stream)
         references += judged.references
         notes = [vela.note, judged.note]
-        counts = {} if tosa else counted_outputs(read_tflite(original.data))
         if counts:
             notes.append(f"Entries of {', '.join(counts)} behind the number in {', '.join(dict.fromkeys(counts.values()))} are undefined.")
         result = verification(
@@ -120,6 +122,15 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
             runs = Runs(network, expected, mended.network, inputs, asked, found, theirs, counts)
             result = replace(result, began=first_difference(result, runs, original.data, kernels))
         return result
+
+
+def _detecting(network: CompiledNetwork, inputs: list[Arrays], counts: Mapping[str, str], kernels: CpuKernels, seed: int) -> list[Arrays]:
+    """The inputs, with one more by which the network defines the most entries, if it does so of none by these."""
+    if max(entries(outputs, counts) for outputs in functional_outputs(network, inputs, kernels)):
+        return inputs
+    others = list(other_inputs(network.inputs, seed))
+    found = [entries(outputs, counts) for other in others for outputs in functional_outputs(network, [other], kernels)]
+    return [*inputs, others[found.index(max(found))]] if max(found) else inputs
 
 
 def _te_model(read: ReadFile, source: str, name: str) -> TeModel:

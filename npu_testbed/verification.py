@@ -34,12 +34,18 @@ _QUANTISED_BITS = 16
 
 
 class OutputComparison(Struct, frozen=True):
-    """One output of all inferences beside one reference: ``differing`` of ``size`` bytes."""
+    """One output of all inferences beside one reference: ``differing`` of ``size`` bytes.
+
+    ``undefined`` are the bytes that could not be compared, as the operator defines only a part of its output. ``is_vacuous`` says that no
+    inference defined half of it.
+    """
 
     reference: str
     output: str
     differing: int
     size: int
+    undefined: int = 0
+    is_vacuous: bool = False
 
 
 class Verification(Struct, frozen=True):
@@ -67,8 +73,16 @@ class Verification(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether there is no hazard, and no byte differs from LiteRT; where that was not asked, from Vela's stream, mended or not."""
-        return not self.hazards and self._is_equal()
+        """Whether there is no hazard, and no byte differs from LiteRT; where that was not asked, from Vela's stream, mended or not.
+
+        Nothing has passed of which less than half was ever compared.
+        """
+        return not self.hazards and not self.vacuous and self._is_equal()
+
+    @property
+    def vacuous(self) -> tuple[str, ...]:
+        """The outputs of which less than half was compared in every inference."""
+        return tuple(dict.fromkeys(row.output for row in self.comparisons if row.is_vacuous))
 
     def _is_equal(self) -> bool:
         if any(comparison.reference == LITERT for comparison in self.comparisons):
@@ -81,7 +95,18 @@ class Verification(Struct, frozen=True):
     def remark(self) -> str:
         """A remark that the reader of the comparisons needs, "" if nothing."""
         began = "" if self.began is None else self.began.text
-        return " ".join(sentence for sentence in (began, self._difference(), self.skipped) if sentence)
+        return " ".join(sentence for sentence in (began, self._difference(), self.skipped, self._vacuity()) if sentence)
+
+    def _vacuity(self) -> str:
+        """What was not compared, with the remedy; "" if half of each output was compared at least once."""
+        if not self.vacuous:
+            return ""
+        rows = [row for row in self.comparisons if row.reference == self.comparisons[0].reference]
+        compared, undefined = (sum(sizes) for sizes in ([row.size for row in rows], [row.undefined for row in rows]))
+        return (
+            f"Only {compared:,} of {compared + undefined:,} bytes were compared: no inference defines half of {', '.join(self.vacuous)}. "
+            "Try more --inferences or another --seed, or verify the network without its post-processing."
+        )
 
     def _difference(self) -> str:
         """The cause of the differences, "" if there are none or it is not known."""
@@ -186,13 +211,16 @@ def compare(
         )
     comparisons = []
     for own, name in names.items():
-        differing = size = 0
+        differing = size = undefined = most = 0
         for ours, theirs in zip(found, expected, strict=True):
             pair = defined_part(ours[own], theirs[name], theirs.get((counts or {}).get(name, "")))
             a, b = (np.frombuffer(values.tobytes(), np.uint8) for values in pair)
             size += a.size
+            undefined += theirs[name].nbytes - b.size
+            most = max(most, b.size)
             differing += int(np.count_nonzero(a != b)) if a.size == b.size else max(a.size, b.size)
-        comparisons.append(OutputComparison(reference, name, differing, size))
+        is_vacuous = 2 * most < expected[0][name].nbytes
+        comparisons.append(OutputComparison(reference, name, differing, size, undefined, is_vacuous))
     return tuple(comparisons)
 
 

@@ -11,6 +11,7 @@ from npu_testbed.commands.printing import Printed
 if TYPE_CHECKING:
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
+    from npu_testbed.verification import OutputComparison
 
 
 def add(commands: Any) -> None:
@@ -72,6 +73,11 @@ def _seed(text: str) -> int:
     return _integer(text, 0, 2**32 - 1)
 
 
+def _result(row: OutputComparison) -> str:
+    left = f", {row.undefined:,} could not be compared" if row.undefined else ""
+    return f"{row.differing:,} of {row.size:,} bytes differ{left}"
+
+
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
     from npu_model.printable import printable
@@ -92,7 +98,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
             model=result.model,
             inferences=result.inferences,
             seed=result.seed,
-            comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size) for row in result.comparisons),
+            comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons),
             skipped=result.skipped,
             fully_connected=result.fully_connected,
             unmended=result.unmended,
@@ -104,7 +110,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
         )
 
     def text() -> str:
-        rows = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in result.comparisons]
+        rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
         sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
         sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
         sections += [filled(printable(result.remark, 4000))] if result.remark else []

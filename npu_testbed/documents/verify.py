@@ -18,6 +18,7 @@ class OutputEntry(Entry, frozen=True):
     output: str
     differing: DifferingBytes
     size: Bytes
+    undefined: Annotated[int, meaning("Bytes that could not be compared, as the operator defines only a part of its output.")] = 0
 
 
 class DivergenceEntry(Entry, frozen=True):
@@ -48,5 +49,5 @@ class VerifyDocument(Document, frozen=True):
     passed: bool
     tensorir: Annotated[dict[str, Any], meaning("What the proof in TensorIR found, with --tensorir.")] | UnsetType = UNSET
     command: Literal["verify"] = "verify"
-    schema: Annotated[Literal[3], STRUCTURE] = 3
+    schema: Annotated[Literal[4], STRUCTURE] = 4
     version: ProductVersion = VERSION

@@ -13,11 +13,12 @@ from msgspec.structs import replace
 from reference_data import shared_data
 
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network, named_network
+from npu_model.compiled.network import read_compiled
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import read_tflite
 from npu_testbed.divergence import divergence
-from npu_testbed.undefined import counted_outputs, defined_part
-from npu_testbed.verification import LITERT, VELA_STREAM
+from npu_testbed.undefined import counted_outputs, defined_part, entries, other_inputs
+from npu_testbed.verification import LITERT, VELA_STREAM, Verification, compare
 from validation.litert.judge import litert_installed
 from validation.zoo import build
 
@@ -79,8 +80,9 @@ def test_a_model_that_litert_refuses_is_held_against_velas_stream_alone(tmp_path
 def test_entries_behind_the_number_of_detections_are_not_compared(tmp_path: Path) -> None:
     """The network of a report, of which no detection is valid."""
     status, output = verified(tmp_path, (shared_data() / "reports" / "report_i.tflite").read_bytes())
-    assert status == 0
-    assert "DetectionBoxes LiteRT's reference kernels 0 of 0 bytes differ" in output
+    assert status == 1
+    assert "DetectionBoxes LiteRT's reference kernels 0 of 0 bytes differ, 160 could not be compared" in output
+    assert "Only 8 of 248 bytes were compared" in output
     assert "Entries of DetectionBoxes, DetectionClasses:1, DetectionScores:2 behind the number in NumDetections:3 are undefined." in output
 
 
@@ -90,6 +92,28 @@ def test_outputs_that_an_operator_counts_are_compared_up_to_their_number() -> No
     assert defined_part(ours, theirs, None)[0].shape == (1, 3, 4)
     assert defined_part(ours, theirs, np.array([-1.0]))[0].shape == (1, 3, 4)
     assert counted_outputs(read_tflite(build("tiny_conv"))) == {}
+
+
+@pytest.mark.parametrize(("valid", "vacuous"), [((0, 0), True), ((1, 0), True), ((0, 2), False), ((1, 1), True), ((4, 0), False)])
+def test_a_pass_of_less_than_half_of_an_output_is_none(valid: tuple[int, int], *, vacuous: bool) -> None:
+    arrays = [{"boxes": np.ones((1, 4, 2), np.float32), "count": np.array([number], np.float32)} for number in valid]
+    found = Verification("m", 2, 0, compare(VELA_STREAM, arrays, arrays, {"boxes": "count"}))
+    boxes = next(row for row in found.comparisons if row.output == "boxes")
+    assert (boxes.size, boxes.undefined) == (8 * sum(valid), 64 - 8 * sum(valid))
+    assert found.passed == (not vacuous)
+    assert found.vacuous == (("boxes",) if vacuous else ())
+    assert (f"Only {8 + 8 * sum(valid)} of 72 bytes were compared" in found.remark) == vacuous
+
+
+def test_other_inputs_are_constant_images_and_faint_noise_of_the_whole_range() -> None:
+    (image,) = read_compiled(compile_network(build("tiny_conv"), CompilerOptions()).compiled).inputs
+    found = [one[image.name] for one in other_inputs((image,), 0)]
+    assert [(int(one.min()), int(one.max())) for one in found[:5]] == [(at, at) for at in (-128, -64, 0, 63, 127)]
+    spans = [int(one.max()) - int(one.min()) for one in found[5:]]
+    assert spans == sorted(spans, reverse=True)
+    assert 120 <= spans[0] <= 128
+    assert all(one.shape == image.shape and one.dtype == np.int8 for one in found)
+    assert entries({"count": np.array([3.0])}, {"boxes": "count"}) == 3
 
 
 # Where it began.
