@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, nullcontext
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
@@ -124,7 +125,9 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         return result
 
 
-def _detecting(network: CompiledNetwork, inputs: list[Arrays], counts: Mapping[str, str], kernels: CpuKernels, seed: int) -> list[Arrays]:
+def _detecting(
+    network: CompiledNetwork, inputs: list[dict[str, NDArray[Any]]], counts: Mapping[str, str], kernels: CpuKernels, seed: int
+) -> list[dict[str, NDArray[Any]]]:
     """The inputs, with one more by which the network defines the most entries, if it does so of none by these."""
     if max(entries(outputs, counts) for outputs in functional_outputs(network, inputs, kernels)):
         return inputs
