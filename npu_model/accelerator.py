@@ -66,13 +66,15 @@ class PortRates(Struct, frozen=True):
     are compressed still, for one step more; 0: a slot is asked for when the one before is there. ``ifm_ahead`` says that a slot of the
     input buffer is an IFM block, which the sub-kernels of an IFM depth share, and that every free one is asked for, not one when the one
     before is there. ``ifm_bytes_per_cycle`` bounds what the input buffer takes of a port's words; 0: no bound. ``kernel_start_cycles`` pass
-    between a kernel's dependencies and its first fetch.
+    between a kernel's dependencies and its first fetch. ``own_channels`` says that each core takes its own channels alone: of the IFM where
+    an output channel needs no other one, and of the OFM in the output unit.
     """
 
     weight_bursts: int
     ifm_ahead: bool
     ifm_bytes_per_cycle: int
     kernel_start_cycles: int
+    own_channels: bool = False
 
     @property
     def weight_steps_ahead(self) -> int:
@@ -123,11 +125,17 @@ class Accelerator(Struct, frozen=True):
         """By name: the tables of one device are many numbers, and it is a key of every cache."""
         return hash(self.name)
 
-    @property
-    def ifm_cycles_per_word(self) -> int:
-        """Cycles in which the input buffer takes a word of a port; 0 if it takes them as they come."""
-        slowest = self.access.ifm_bytes_per_cycle
-        return ceil_div(self.port_bytes_per_cycle, slowest) if 0 < slowest < self.port_bytes_per_cycle else 0
+    def ifm_cycles_per_word(self, *, own_channels: bool = False) -> int:
+        """Cycles in which the input buffers take a word of a port; 0 if they take words as they come.
+
+        Every core needs all that a convolution reads. Of a kernel whose output channels need their ``own_channels`` alone, each core takes
+        its own part.
+
+        >>> [accelerator("ethos-u65-512").ifm_cycles_per_word(own_channels=own) for own in (False, True)]
+        [2, 0]
+        """
+        taken = self.access.ifm_bytes_per_cycle * (self.cores if own_channels and self.access.own_channels else 1)
+        return ceil_div(self.port_bytes_per_cycle, taken) if 0 < taken < self.port_bytes_per_cycle else 0
 
     @property
     def macs_per_cycle(self) -> int:

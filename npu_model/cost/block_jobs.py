@@ -9,7 +9,7 @@ from itertools import pairwise
 from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
-from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles
+from npu_model.cost.cycles import mac_cycles, ofm_ublock, output_cycles, output_elements
 from npu_model.cost.traffic import Runs, placement, read_runs, write_runs
 from npu_model.cost.traversal import (
     Box,
@@ -219,7 +219,7 @@ class _Blocks:
         return tuple(steps)
 
     def _job(self, ofm_box: Box, depth: _Depth, fetches: Fetches) -> BlockJob:
-        elements = ofm_box.shape.elements
+        elements = output_elements(ofm_box.shape, self._accelerator)
         if elements not in self._output_cycles:
             self._output_cycles[elements] = output_cycles(self._op, self._accelerator, elements, self._timing)
         writes = write_runs(self._op.ofm, ofm_box, self._word, self._accelerator.cores)

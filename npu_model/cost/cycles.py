@@ -170,6 +170,23 @@ def output_rate(op: KernelOperation, accelerator: Accelerator, timing: TimingPar
     return rate if timing.output_scale == 1 else rate * timing.output_scale
 
 
+def output_elements(block: Shape3D, accelerator: Accelerator) -> int:
+    """The elements that the output unit's rate counts for a block: those of the core with the most channels, times the cores.
+
+    The rates of a device are those of all its cores. The cores take the block's ublocks in depth in turn, as the MAC array does: the second
+    one of two rests where a block has 8 channels or fewer. With one core these are the elements of the block.
+
+    >>> from npu_model.accelerator import accelerator
+    >>> [output_elements(Shape3D(1, 1, depth), accelerator("ethos-u65-512")) for depth in (8, 16, 20, 24)]
+    [16, 16, 24, 32]
+    """
+    if not accelerator.access.own_channels:
+        return block.elements
+    ublock = accelerator.ofm_ublock.depth
+    rounds, rest = divmod(block.depth, ublock * accelerator.cores)
+    return block.height * block.width * accelerator.cores * (rounds * ublock + min(rest, ublock))
+
+
 def output_cycles(op: KernelOperation, accelerator: Accelerator, elements: int, timing: TimingParameters = DEFAULT_TIMING) -> int:
-    """Output-unit (AO) cycles of a block of ``elements`` OFM elements."""
+    """Output-unit (AO) cycles of a block of so many :func:`output_elements`."""
     return timing.output_start_cycles + ceil(output_rate(op, accelerator, timing) * elements)

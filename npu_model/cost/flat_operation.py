@@ -114,6 +114,7 @@ def flat_operation(
             len(op.weights),
             len(op.scales),
             accelerator.access.ifm_ahead,
+            accelerator.access.own_channels,
         ),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))

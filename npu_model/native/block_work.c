@@ -23,7 +23,7 @@ typedef struct {
     i64 kernel_height, kernel_width, part_height, part_width, channel_step, kept, aligned;
     i64 rate, rate_divisor, output_start;
     i64 pace, floor, size, passes, pool_floor, delay, pool_half, pool_fill, at_once, ublock_height, ublock_width, ublock_depth;
-    i64 decoder, is_known, cores, weights, scales, slot_per_depth;
+    i64 decoder, is_known, cores, weights, scales, slot_per_depth, own_channels;
 } Header;
 
 typedef struct {
@@ -407,6 +407,14 @@ static size_t block_writes(Blocks *b, Box ofm)
     return at;
 }
 
+/* Channels that the output unit's table counts: those of the core with the most, times the cores. */
+static i64 counted_channels(const Header *h, i64 channels)
+{
+    if (!h->own_channels) return channels;
+    i64 ublock = h->ublock_depth / h->cores;
+    return h->cores * (channels / h->ublock_depth * ublock + least(channels % h->ublock_depth, ublock));
+}
+
 /* The jobs of a column: each its output cycles, writes, scales, steps and of every step its fetches, weights and MAC cycles. */
 static int make_column(Blocks *b, Box place, int is_kept, size_t *jobs)
 {
@@ -424,7 +432,7 @@ static int make_column(Blocks *b, Box place, int is_kept, size_t *jobs)
             for (i64 s = 0; s < (h->kind == ELEMENTWISE ? 1 : depth->pieces); s++)
                 if (!first[s].start) fetches[first[s].number] = step_fetches(b, box, first + s);
         size_t writes = block_writes(b, box);
-        i64 elements = (box.y1 - box.y0) * (box.x1 - box.x0) * (box.c1 - box.c0);
+        i64 elements = (box.y1 - box.y0) * (box.x1 - box.x0) * counted_channels(h, box.c1 - box.c0);
         jobs[d] = b->out.length;
         growing_push(&b->out, h->output_start + div_up(h->rate * elements, h->rate_divisor));
         growing_push(&b->out, (i64)writes);
@@ -540,7 +548,7 @@ static int read_operation(Operation *op, const Flat *flat, const Flat *work)
     if (h->is_known && (!h->weights || work->length != 2 * h->weights * op->work_steps)) goto wrong;
     if (h->word < 1 || h->height < 1 || h->width < 1 || h->depth < 1 || h->block_height < 1 || h->block_width < 1 || h->block_depth < 1 ||
         h->part_height < 1 || h->part_width < 1 || h->channel_step < 1 || h->rate_divisor < 1 || h->size < 1 || h->ublock_height < 1 ||
-        h->ublock_width < 1 || h->ublock_depth < 1 || h->at_once < 0)
+        h->ublock_width < 1 || h->ublock_depth < 1 || h->at_once < 0 || h->cores < 1 || h->ublock_depth < h->cores)
         goto wrong;
     return 0;
 wrong:
@@ -554,13 +562,15 @@ int work_of_blocks(const Flat *operation, const Flat *decoding, Growing *out)
     Growing sequence = {0};
     int result = -1;
     if (read_operation(&b.op, operation, decoding) < 0) goto done;
-    /* The head: places, depths, columns, where the sequence of columns is and where the places of the jobs are. */
-    for (int i = 0; i < 5; i++) growing_push(&b.out, 0);
+    /* The head: places, depths, columns, where the sequence of columns is and where the places of the jobs are, whether a channel
+       of the output needs no other one of the input. */
+    for (int i = 0; i < 6; i++) growing_push(&b.out, 0);
     if (make_parts(&b) < 0 || make_depths(&b) < 0 || make_columns(&b, &sequence) < 0 || sequence.failed || b.out.failed) {
         if (!PyErr_Occurred()) PyErr_NoMemory();
         goto done;
     }
-    i64 head[5] = {(i64)sequence.length, b.depth_count, b.column_count, (i64)b.out.length, (i64)(b.out.length + sequence.length)};
+    i64 head[6] = {(i64)sequence.length, b.depth_count, b.column_count, (i64)b.out.length, (i64)(b.out.length + sequence.length),
+                   b.op.head.kind != DEEP};
     for (size_t i = 0; i < sequence.length; i++) growing_push(&b.out, sequence.at[i]);
     for (i64 i = 0; i < b.column_count * b.depth_count; i++) growing_push(&b.out, (i64)b.jobs[i]);
     if (!b.out.failed) memcpy(b.out.at, head, sizeof head);

@@ -8,6 +8,7 @@ from typing import Any
 
 import simpy
 
+from npu_model.cost.traversal import reduces_depth
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
 from sim.engine.machine import KernelRun, Machine, Threshold
@@ -52,7 +53,8 @@ def command_processor(machine: Machine) -> Process:
         if isinstance(op, KernelOperation):
             slot = machine.kernels_done.reach(kernels + 1 - accelerator.max_outstanding_kernels)
             yield from recorder.wait(Unit.CC, Cause.KERNEL_QUEUE, slot, index)
-            previous = KernelRun(index, op, machine.jobs[index], previous, Threshold(machine.env), machine.env.cycle)
+            pace = accelerator.ifm_cycles_per_word(own_channels=not reduces_depth(op))
+            previous = KernelRun(index, op, machine.jobs[index], previous, Threshold(machine.env), machine.env.cycle, pace)
             machine.kernel_queue.put(previous)
             kernels += 1
         elif isinstance(op, DmaOperation):

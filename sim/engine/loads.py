@@ -10,7 +10,6 @@ from typing import Any
 import simpy
 
 from sim.engine.machine import Machine, Work
-from sim.engine.terms import Channel
 from sim.events import Cause, Unit
 
 
@@ -33,7 +32,7 @@ class Loads:
         for read in work.job.steps[work.step].fetches:
             port = ports.system.port_of(read.region)
             self._asked[port] += 1
-            ports.read(read.region, Channel.IFM, read.runs).call(partial(self._arrive, port))
+            ports.load(read.region, read.runs, work.run.ifm_pace).call(partial(self._arrive, port))
         self._under_way.append((work, (self._asked[0], self._asked[1]), self._machine.env.cycle))
         self._hand_on()
 

@@ -127,6 +127,8 @@ class KernelRun:
     """Blocks that are stored."""
     issued: int
     """Cycle at which the kernel entered its queue."""
+    ifm_pace: int
+    """Cycles in which the input buffer takes a word, 0: as they come."""
 
     def needed_of_previous(self, block: int, rule: BlockdepRule) -> int:
         """Blocks of the previous kernel that must be stored before this one's ``block`` may start (BLOCKDEP)."""

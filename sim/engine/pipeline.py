@@ -72,7 +72,7 @@ def input_load(machine: Machine) -> Process:
                     loads.ask(Work(run, block, number))
                     continue
                 start = machine.env.cycle
-                fetches = [machine.ports.read(read.region, Channel.IFM, read.runs) for read in step.fetches]
+                fetches = [machine.ports.load(read.region, read.runs, run.ifm_pace) for read in step.fetches]
                 yield from fetches
                 machine.recorder.was_busy(Unit.IFM, start, run.index)
                 machine.input_buffer.fill(Work(run, block, number))

@@ -104,10 +104,11 @@ def transactions(runs: Runs, limit: int, phase: int = 0) -> list[int]:
 
 
 class _Request(Struct, frozen=True):
-    """The transactions of one transfer that are still to be issued, last first, and the event that completes it."""
+    """The transactions of one transfer that are still to be issued, last first, the event that completes it, and the input's pace."""
 
     beats: list[int]
     done: Completion
+    pace: int
 
 
 class PortServer:
@@ -119,8 +120,8 @@ class PortServer:
         self._env = env
         self._gate = gate
         self._path = path
-        # What is read of the IFM goes on to the input buffer, at its pace.
-        self._input = DataPath(device.ifm_cycles_per_word)
+        # What is read of the IFM goes on to the input buffer, at its pace: when it can take more.
+        self._filled = 0
         self._grants = timing.grant
         # Latency comes before the data of a read and after the data of a write.
         self._before, self.response = (memory.read_latency, 0) if reads else (0, memory.write_latency)
@@ -134,17 +135,17 @@ class PortServer:
         self.beats = 0
         env.process(self._serve())
 
-    def transfer(self, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
+    def transfer(self, channel: Channel, runs: Runs, phase: int = 0, pace: int = 0) -> Completion:
         """Queue the transactions of one transfer; the event fires with the last data word read, or handed over to be written.
 
         The response to a write follows :attr:`response` cycles later. ``phase`` is the word address of the first run as far as
-        alignment goes.
+        alignment goes, ``pace`` the cycles in which the input buffer takes a word, 0 if it takes them as they come.
         """
         done = Completion(self._env)
         if not runs:
             done.fire_in(0)
             return done
-        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel], phase)[::-1], done))
+        self._queues[channel].append(_Request(transactions(runs, self._burst_beats[channel], phase)[::-1], done, pace))
         if self._wake is not None and not self._wake.triggered:
             self._wake.succeed()
         return done
@@ -173,27 +174,28 @@ class PortServer:
         request = queue[0]
         time = self._env.cycle - 1
         for _ in range(self._grants):
-            time, finish = self._issue(time + 1, request.beats.pop(), fills=channel is Channel.IFM)
+            time, finish = self._issue(time + 1, request.beats.pop(), request.pace)
             if not request.beats:
                 queue.popleft()
                 request.done.fire_in(finish - self.response - self._env.cycle)
                 break
         return time
 
-    def _issue(self, time: int, words: int, *, fills: bool) -> tuple[int, int]:
+    def _issue(self, time: int, words: int, pace: int) -> tuple[int, int]:
         """Issue a transaction at the first cycle from ``time`` on at which a slot is free, the path near and the gate open.
 
-        ``fills`` says that its words go on to the input buffer. Returns the cycles of its issue and of its end, with the last data word
+        Its words go on to the input buffer if there is a ``pace``. Returns the cycles of its issue and of its end, with the last data word
         read or the response.
         """
         outstanding, path = self._outstanding, self._path
         if self._limit and len(outstanding) >= self._limit:
             time = max(time, outstanding[0])
-        near = max(path.free, self._input.free) if fills else path.free
+        near = max(path.free, self._filled) if pace else path.free
         time = self._gate.admit(max(time, near - self._lead), words)
         finish = path.occupy(time + self._before, words) + self.response
-        if fills:
-            finish = max(finish, self._input.occupy(time + self._before, words))
+        if pace:
+            self._filled = max(self._filled, time + self._before) + pace * words
+            finish = max(finish, self._filled)
         if self._limit:
             while outstanding and outstanding[0] <= time:
                 outstanding.popleft()
@@ -220,6 +222,10 @@ class Ports:
     def read(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
         """Read from a base-pointer region."""
         return self.reads[self.system.port_of(region)].transfer(channel, runs, phase)
+
+    def load(self, region: int, runs: Runs, pace: int) -> Completion:
+        """Read from a base-pointer region into the input buffer, which takes a word in ``pace`` cycles."""
+        return self.reads[self.system.port_of(region)].transfer(Channel.IFM, runs, pace=pace)
 
     def write(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:
         """Write to a base-pointer region."""

@@ -123,7 +123,8 @@ class CompiledCache:
                 access.weight_bursts * accelerator.cores,
                 timing.buffer_slots + access.weight_steps_ahead,
                 access.ifm_ahead,
-                accelerator.ifm_cycles_per_word,
+                accelerator.ifm_cycles_per_word(),
+                accelerator.ifm_cycles_per_word(own_channels=True),
                 timing.sliding_cap,
             ),
         )

@@ -16,6 +16,7 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
         *kernel = (Kernel){.index = i, .blockdep = op->first, .repartitions = op->second, .port = op->third, .work = work};
         kernel->depths = work[1];
         kernel->blocks = work[0] * work[1];
+        kernel->ifm_pace = work[5] ? m->timing.own_ifm_pace : m->timing.ifm_pace;
         kernel->written.waiting = NOBODY;
         if (op->third < 0 || op->third > 1) {
             PyErr_SetString(PyExc_ValueError, "a kernel stores through no port");

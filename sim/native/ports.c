@@ -154,7 +154,7 @@ void serve(Machine *m, int number)
         Transfer *first = &queue->items[queue->first];
         int is_next = a->due[a->due_length - 1] == me;
         i64 horizon = is_next && s->work == 1 << channel ? soonest(a) : 0;
-        i64 since = a->cycle, finish = 0, pace = channel == IFM ? m->timing.ifm_pace : 0;
+        i64 since = a->cycle, finish = 0, pace = first->pace;
         do since = s->denominator == 1 && !pace ? turn_of_whole(m, s, &first->beats, since, &finish) : turn_of_any(m, s, &first->beats, since, &finish, pace);
         while (!is_over(&first->beats) && since < horizon && !a->failed);
         if (is_over(&first->beats)) {
@@ -211,6 +211,7 @@ void transfer(Machine *m, i64 port, int writes, int channel, const i64 *pairs, i
     if (!added) return;
     start_beats(&added->beats, pairs, count, phase, burst);
     added->done = done;
+    added->pace = channel == IFM ? m->kernels[m->load_kernel].ifm_pace : 0;
     s->work |= 1 << channel;
     if (s->idle) {
         s->idle = 0;

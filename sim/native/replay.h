@@ -42,6 +42,8 @@ typedef struct {
 typedef struct {
     Beats beats;
     Resume done;
+    /* Cycles in which the input buffer takes a word; 0: as they come. */
+    i64 pace;
 } Transfer;
 
 /* Its room, as that of a Fifo, is a power of two. */
@@ -98,7 +100,7 @@ typedef struct {
 typedef struct {
     i64 index, blockdep, repartitions, port, issued, previous, finished;
     const i64 *work;
-    i64 depths, blocks;
+    i64 depths, blocks, ifm_pace;
     Count written;
 } Kernel;
 
@@ -110,7 +112,7 @@ enum { KERNEL_OPERATION, DMA_OPERATION, KERNEL_WAIT, DMA_WAIT, OTHER_OPERATION }
 typedef struct {
     i64 word, command_port, most_kernels, most_dmas, pace, slots, kernel_start, blockdep_rule, shram_drains, weights_ahead, grant, lookahead;
     i64 shared_cap, aligned, drain_responses, posted_writes, fetch_words, buffer_words, chunk_beats, chunks_ahead, weight_bursts, weight_slots;
-    i64 ifm_ahead, ifm_pace, sliding_cap;
+    i64 ifm_ahead, ifm_pace, own_ifm_pace, sliding_cap;
 } Timing;
 
 typedef struct {

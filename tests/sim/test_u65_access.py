@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 import pytest
 from msgspec.structs import replace
-from small_programs import conv, program
+from small_programs import conv, max_pool, program
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.cost.block_jobs import block_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import Kernel, Program
 from npu_model.shapes import Shape3D
+from npu_model.timing import TimingParameters
 from sim.engine.engine import run_engine
 from sim.engine.terms import fetch_words
 
@@ -62,8 +65,8 @@ def test_the_input_buffer_takes_eight_bytes_a_cycle_of_sixteen() -> None:
     """A pool that reads far more than it writes or works: twice the cycles of a buffer that takes words as they come."""
     one = replace(program(conv(Shape3D(16, 16, 16), Shape3D(16, 16, 16), 32)), accelerator=ONE.name)
     words = sum(sum(read.runs) for job in block_jobs(one.kernels[0], ONE) for step in job.steps for read in step.fetches)
-    assert ONE.ifm_cycles_per_word == 2
-    assert accelerator("ethos-u55-256").ifm_cycles_per_word == 0
+    assert ONE.ifm_cycles_per_word() == 2
+    assert accelerator("ethos-u55-256").ifm_cycles_per_word() == 0
     bound = [cycles(one, ONE, late(1), ifm_bytes_per_cycle=size) for size in (8, 4, 2)]
     assert bound == sorted(bound)
     assert bound[2] >= 8 * words > bound[0]
@@ -88,3 +91,27 @@ def test_two_cores_have_twice_as_many_weights_under_way() -> None:
     two = replace(halves, weights=(where, replace(where, start=where.start, end=where.end)), scales=halves.scales * 2)
     one = replace(program(two), accelerator=TWO.name)
     assert cycles(one, TWO, late(1000)) == pytest.approx(cycles(one, TWO, late(1000), weight_bursts=24), rel=0.02)
+
+
+def test_a_kernel_that_keeps_its_channels_fills_both_cores_input_buffers_at_once() -> None:
+    """A pool whose windows are single elements and take no time: it reads in half the time of buffers that each take all."""
+    kept, free = (
+        program(max_pool(Shape3D(64, 64, 32), Shape3D(8, 16, 32)), accelerator=TWO.name),
+        TimingParameters(pool_floor=1, pool_passes=False),
+    )
+    words = sum(sum(read.runs) for job in block_jobs(kept.kernels[0], TWO) for step in job.steps for read in step.fetches)
+    assert [device.ifm_cycles_per_word(own_channels=True) for device in (ONE, TWO)] == [2, 0]
+    assert TWO.ifm_cycles_per_word() == 2
+    shared = replace(TWO, access=replace(TWO.access, own_channels=False))
+    apart = Memory("apart", 1, 1, burst_bytes=128, shared=False)
+    system = MemorySystem("apart", 1, (apart, apart), (0,) * 8, command_port=1)
+    ours, theirs = (run_engine(kept, device, system, timing=free).env.cycle for device in (TWO, shared))
+    assert ours < 1.3 * words < 2 * words <= theirs
+
+
+@pytest.mark.parametrize(("depth", "factor"), [(8, 2), (16, 1), (24, Fraction(4, 3)), (32, 1)])
+def test_the_second_core_s_output_unit_rests_where_a_block_ends_with_eight_channels(depth: int, factor: Fraction) -> None:
+    op = conv(Shape3D(8, 8, depth), Shape3D(8, 8, depth), 16)
+    alone = replace(TWO, access=replace(TWO.access, own_channels=False))
+    (ours, shared) = (sum(job.output_cycles for job in block_jobs(op, device)) for device in (TWO, alone))
+    assert ours == factor * shared

@@ -21,7 +21,7 @@ BEAT_LIMITS = {"AXI0_RD": 0.01, "AXI0_WR": 0.002, "AXI1_RD": 0.002}
 WHOLE_RUN_LIMIT = 0.02
 """Absolute error of NPU ACTIVE of any run of small kernels, the cascade among them."""
 
-U65_MEAN_LIMIT, U65_WORST_LIMIT = 0.03, 0.06
+U65_MEAN_LIMIT, U65_WORST_LIMIT = 0.02, 0.05
 """Mean and worst absolute error of NPU ACTIVE on the Ethos-U65, with the adapters on and off each."""
 
 OLD_LIMIT = 0.02

@@ -40,8 +40,8 @@ _WHOLE_RUNS = (
 )
 _U65 = (
     "Published by the same project: Corstone-300 with an Ethos-U65, adapters on (u65_high_end), and Corstone-310 and -315, which agree, "
-    "adapters off (u65_off); Vela 5.0.0 with Dedicated_Sram. Some rules hold for the U65 alone and were chosen by looking at these twelve "
-    "points of three networks; two of them are fits of one network (docs/decisions/0003-timing-model.md)."
+    "adapters off (u65_off); Vela 5.0.0 with Dedicated_Sram. Some rules hold for the U65 alone and were chosen by looking at these sixteen "
+    "points of four networks; some of them are fits of one network (docs/decisions/0003-timing-model.md)."
 )
 _OLD = (
     "Arm's own documentation (ML embedded evaluation kit): an FVP of 2021 or 2022 without a stated version, adapters on. The streams "
@@ -130,7 +130,7 @@ def _u65(scores: Sequence[PointScore]) -> Table:
     rows = tuple(
         (
             *(s.point.network, s.point.accelerator, _onoff(s.point.adapters)),
-            *(str(s.point.active), str(s.cycles), percent(s.error), percent(s.vela_error)),
+            *(str(s.point.active), str(s.cycles), percent(s.error), percent(s.vela_error) if s.point.vela_cycles else ""),
         )
         for s in scores
     )

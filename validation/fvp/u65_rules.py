@@ -20,13 +20,14 @@ from validation.tables import Table, percent, share
 RULES: tuple[tuple[str, dict[str, object]], ...] = (
     ("all rules", {}),
     ("IFM as fast as the ports", {"ifm_bytes_per_cycle": 0}),
+    ("cores without channels of their own", {"own_channels": False}),
     ("a slot of the input buffer for each window, one asked for at a time", {"ifm_ahead": False}),
     ("weights slot by slot", {"weight_bursts": 0}),
     ("kernels begin at once", {"kernel_start_cycles": 0}),
     ("kernels begin after 30 cycles", {"kernel_start_cycles": 30}),
     (
         "none: the U55's",
-        {"ifm_ahead": False} | dict.fromkeys(("ifm_bytes_per_cycle", "weight_bursts", "kernel_start_cycles"), 0),
+        {"ifm_ahead": False, "own_channels": False} | dict.fromkeys(("ifm_bytes_per_cycle", "weight_bursts", "kernel_start_cycles"), 0),
     ),
 )
 """Fields of :class:`npu_model.accelerator.Access` that each row changes."""

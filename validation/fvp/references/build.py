@@ -5,7 +5,7 @@
 DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``; and
 ``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured; and
 ``u65_calibration.csv`` and ``u65_off.csv`` with those of ``u65/``; ``u55_old_cores.csv`` with those of ``old_cores/``; and
-``sweeps_active.csv``, further points of the sweeps.
+``sweeps_active.csv``, further points of the sweeps; and ``u65_vww4.csv`` with the streams of ``u65_vww4/``, four more points of the U65.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from npu_model.weight_stream.work import stream_work
 from validation.fvp.references.records import OLD_POINTS, OPERATORS, POINTS, SWEEPS, U65_POINTS, WHOLE_RUNS, stream_name, work_name
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
-_NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face"}
+_NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face", "vww4_128_128_INT8": "vww4_128"}
 """Names of ours for networks whose published name is that of another file."""
 
 
@@ -207,16 +207,17 @@ def reference_files(data: Path) -> dict[str, bytes]:
     names = "u55_calibration.csv", "u55_small_kernels.csv", "u65_calibration.csv"
     calibration, small, wide = (_read(data / name) for name in names)
     off = [_like(row, wide) for row in _read(data / "u65_off.csv")]
+    vww4 = [row | {"vela_estimate_cycles": "0"} for row in _read(data / "u65_vww4.csv")]
     old = [_old(row, data) for row in _read(data / "u55_old_cores.csv")]
     return {
         POINTS: _table(sorted((_point(row) for row in calibration), key=_point_order)),
-        U65_POINTS: _table(sorted((_point(row) for row in (*wide, *off)), key=_point_order)),
+        U65_POINTS: _table(sorted((_point(row) for row in (*wide, *off, *vww4)), key=_point_order)),
         OLD_POINTS: _table(sorted((_point(row) for row in old), key=_point_order)),
         SWEEPS: _table(_sweeps(data)),
         OPERATORS: _table(_operator(row) for row in _read(data / "single_operators.csv")),
         WHOLE_RUNS: _table(map(_whole_run, small)),
         **_streams(data, calibration, lambda row: _network(row["model"])),
-        **_streams(data, wide, lambda row: _network(row["model"])),
+        **_streams(data, (*wide, *vww4), lambda row: _network(row["model"])),
         **_streams(data, old, lambda row: row["model"]),
         **_streams(data, small, lambda row: ".".join(Path(row["stream"]).name.split(".")[:2])),
     }
