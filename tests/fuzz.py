@@ -35,6 +35,7 @@ import damage
 from cpu_networks import cpu_split_network
 from delegates import raw_network, stream
 from plan_files import edited_plan
+from vela_u85 import compiled
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
@@ -168,6 +169,7 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
     return {
         "network": (build("tiny_conv"), build("tiny_residual"), cpu_split_network()),
         "compiled": (compile_network(build("tiny_residual")).compiled, compile_network(cpu_split_network()).compiled),
+        "deep": tuple(compiled(name, macs) for name, macs in (("conv_resize_nearest_half_conv", 256), ("mobilenet_v3", 1024))),
         "executorch": (_delegate(),),
         "source": (b"const uint8_t n[] = {\n" + b",".join(b"%d" % byte for byte in build("tiny_conv")) + b"\n};\n",),
         "baseline": (_baseline(),),
@@ -189,6 +191,7 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
 COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "network": ("n.tflite", (("simulate", "vela", "{}"), ("schedule", "{}", "--no-cascade", "-o", "s.json"), ("validate", "vela", "{}"))),
     "compiled": ("n_vela.tflite", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("export", "{}", "-o", "x.tflite"))),
+    "deep": ("n_vela.tflite", (("inspect", "{}"), ("export", "{}", "-o", "x.tflite"), ("simulate", "vela", "{}", "--stalls"))),
     "executorch": ("n.pte", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"))),
     "source": ("n.cc", (("simulate", "vela", "{}"),)),
     "baseline": ("b.json", (("check", "{model}", "--against", "{}"),)),

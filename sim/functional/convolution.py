@@ -13,6 +13,7 @@ from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, AccumulatorInput, KernelOperation, OperationKind
 from sim.functional.filters import Filter, FilterCache, Real, ScaleTable
 from sim.functional.memory import RegionBytes
+from sim.functional.products import first_accumulators, product, scaled_product
 from sim.functional.rescale import Integers, magnitude, rescale
 from sim.functional.window import covered
 
@@ -75,8 +76,6 @@ def _biased(op: KernelOperation, sums: Real, bound: int, table: ScaleTable, user
 def _check(op: KernelOperation, user: str) -> None:
     if op.ifm.dtype.bits == 32:
         raise InputError(f"{user} has a 32-bit IFM: convolutions read 8 or 16 bits; the stream is damaged.")
-    if op.modes.weights_from_ifm2 or op.modes.accumulators is not AccumulatorInput.RESET or not op.modes.has_output:
-        raise InputError(f"{user} takes weights or accumulators from another operand: that is not run yet; compile without BATCH_MATMUL.")
     if op.global_scale:
         raise InputError(f"{user} uses the global OFM scale: convolutions are modelled with their per-channel scales only.")
     if op.kind is OperationKind.DEPTHWISE and op.ifm.shape.depth != op.ofm.shape.depth:
@@ -84,7 +83,13 @@ def _check(op: KernelOperation, user: str) -> None:
 
 
 def convolution(op: KernelOperation, memory: RegionBytes, cache: FilterCache, accelerator: Accelerator, user: str) -> Integers:
-    """The rescaled sums of a CONV_2D or DEPTHWISE operation, height x width x depth of the OFM, before zero point and clamp."""
+    """The rescaled sums of a CONV_2D or DEPTHWISE operation, height x width x depth of the OFM, before zero point and clamp.
+
+    Without an output they are the accumulators.
+    """
+    if op.modes.weights_from_ifm2:
+        products = product(op, memory, user)
+        return scaled_product(op, products) if op.modes.has_output else products
     _check(op, user)
     weights: Filter = cache.filter(op, memory, accelerator, user)
     values = memory.gather(op.ifm, user).astype(weights.taps.dtype)
@@ -92,4 +97,9 @@ def convolution(op: KernelOperation, memory: RegionBytes, cache: FilterCache, ac
     image = covered(op, values, 0)
     sums = _depthwise(op, image, weights.taps) if op.kind is OperationKind.DEPTHWISE else _convolve(op, image, weights.taps)
     table = cache.scales(op, memory, accelerator, user)
-    return rescale(_biased(op, sums, weights.bound, table, user), table.scale, table.shift, op.rounding)
+    accumulators = _biased(op, sums, weights.bound, table, user)
+    if op.modes.accumulators is not AccumulatorInput.RESET:
+        accumulators = accumulators + first_accumulators(op, memory, user)
+    if not op.modes.has_output:
+        return accumulators
+    return rescale(accumulators, table.scale, table.shift, op.rounding)

@@ -42,7 +42,11 @@ def _run_kernel(op: KernelOperation, memory: RegionBytes, cache: FilterCache, de
             memory.require_inside(fm, user)
     require_no_hazard(op, user)
     finish = FINISHES[device.commands]
-    values = finish(op, _compute(op, memory, cache, device, user), memory, device.lut_address, user)
+    computed = _compute(op, memory, cache, device, user)
+    if not op.modes.has_output:
+        memory.accumulators = computed
+        return
+    values = finish(op, computed, memory, device.lut_address, user)
     memory.scatter(stored, _arranged(op, values.astype(numpy_dtype(op.ofm.dtype))), user)
 
 

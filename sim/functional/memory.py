@@ -36,6 +36,7 @@ class RegionBytes(Regions):
         """Fresh memories with the program's constants; ``arena`` is used for region 1 if given, and ``homes`` for home regions."""
         super().__init__({})
         self.chained: dict[int, NDArray[Any]] = {}
+        self.accumulators: NDArray[np.int64] | None = None
         self.shram = Store(accelerator(program.accelerator).shram_banks * _SHRAM_BANK)
         for region in program.regions:
             known = homes.get(region.index) if homes and region.role is RegionRole.HOME else None

@@ -7,6 +7,7 @@ import numpy as np
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorInput, Kernel, KernelOperation, Padding, PoolKind, Rounding
 from sim.functional.memory import RegionBytes
+from sim.functional.products import first_accumulators
 from sim.functional.rescale import Integers, rescale
 from sim.functional.window import covered
 
@@ -90,10 +91,10 @@ def pooling(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     values -= op.ifm.zero_point
     if op.pool is PoolKind.REDUCE_SUM:
         return _reduce_sum(op, values, user)
-    if op.pool in (PoolKind.ARGMAX_X, PoolKind.ARGMAX_Y):
-        raise InputError(f"{user} finds the places of maxima: the NPU's arithmetic of that is not read yet; compile without ARG_MAX on it.")
     if op.ifm.shape.depth != op.ofm.shape.depth:
         raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: pooling keeps them.")
+    if op.pool in (PoolKind.ARGMAX_X, PoolKind.ARGMAX_Y):
+        return _place_of_maximum(op, values, user)
     if op.pool is PoolKind.SUM:
         return _scaled(op, _reduce(op, covered(op, values, 0), np.add))
     if op.pool is PoolKind.MIN:
@@ -109,4 +110,14 @@ def _handed_on(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
     """The second operand, scaled: a pool of no function hands its accumulators on."""
     if op.ifm2 is None or op.modes.accumulators is not AccumulatorInput.IFM2:
         raise InputError(f"{user} pools nothing: what its accumulators hold then is not public.")
-    return _scaled(op, memory.gather(op.ifm2, user).astype(np.int64) - op.ifm2.zero_point)
+    found = first_accumulators(op, memory, user)
+    return _scaled(op, found) if op.modes.has_output else found
+
+
+def _place_of_maximum(op: KernelOperation, values: Integers, user: str) -> Integers:
+    """The place of the largest element along the columns or the rows, the first of several; a window covers all of them."""
+    axis = 1 if op.pool is PoolKind.ARGMAX_X else 0
+    window = op.kernel.height, op.kernel.width
+    if window[axis] != values.shape[axis] or window[1 - axis] != 1 or op.padding != Padding():
+        raise InputError(f"{user} looks for a maximum in {window} of {values.shape}: the whole of one axis is what compilers emit.")
+    return np.asarray(values.argmax(axis=axis, keepdims=True), np.int64)

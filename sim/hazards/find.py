@@ -19,11 +19,11 @@ from collections.abc import Iterator
 
 from msgspec import Struct
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, MapStorage, Program, Reverse
 from sim.hazards.accesses import Accesses, Overlap, overlap, touch
-from sim.hazards.jobs import first_jobs, last_blocks
+from sim.hazards.jobs import first_jobs, last_blocks, separate_step, shared_step
 from sim.hazards.partition import partition_problem
 from sim.hazards.race import SHRAM, LostTable, PartitionFault, Race, operation_name
 from sim.hazards.spans import Spans, map_spans, whole
@@ -62,11 +62,12 @@ def _overwritten_table(accesses: Accesses, first: int, second: int) -> Overlap |
     return overlap([(SHRAM, Spans.of(*table))], [(SHRAM, Spans.of(*buffers))])
 
 
-def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation, most: int) -> tuple[Overlap | None, int]:
+def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation, device: Accelerator) -> tuple[Overlap | None, int]:
     """Bytes that the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it.
 
-    ``most`` jobs may start before the kernel before is done: the largest BLOCKDEP.
+    As many jobs as the largest BLOCKDEP may start before the kernel before is done.
     """
+    most, step = device.max_blockdep, shared_step(op) if device.buffers is None else separate_step(op, device)
     maps = [fm for fm in (op.ifm, op.ifm2) if fm is not None]
     if not touch(accesses.placed(before.writes()), accesses.placed([part for fm in maps for part in fm.byte_ranges()])):
         return None, most
@@ -77,7 +78,7 @@ def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperatio
         # Blocks of an OFM that is stored in another order are anywhere in it.
         memory_span = [(memory, map_spans(before.stored, whole(before.stored), written=True))]
         blocks = [memory_span] * most
-    for job, reads in enumerate(first_jobs(op, most)):
+    for job, reads in enumerate(first_jobs(op, most, step)):
         read = [(accesses.memory(fm.region), map_spans(fm, part, written=False)) for fm, part in reads]
         for age, block in enumerate(blocks[: most - job]):
             shared = overlap(read, block)
@@ -133,7 +134,7 @@ class _Check:
         lost = _overwritten_table(self._accesses, other, index)
         if lost is not None:
             yield self._race(other, index, _Pair(lost, False, True), f"BLOCKDEP is {op.blockdep}, but only 0 is safe")
-        early, safe = _early_reads(self._accesses, before, op, self._device.max_blockdep)
+        early, safe = _early_reads(self._accesses, before, op, self._device)
         if early is not None and safe < op.blockdep:
             missing = f"BLOCKDEP is {op.blockdep}, but {safe} is the largest that is safe"
             yield self._race(other, index, _Pair(early, True, False), missing)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from itertools import islice
 
+from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, KernelOperation, OperationKind, PoolKind, ResizeAxis, Upscale
 from npu_model.shapes import Shape3D
 from sim.hazards.spans import SpanPart
@@ -20,6 +21,9 @@ _DEPTH_STEP_BITS = 256
 
 _PART_KERNEL_STEP = 16
 """Channels of an IFM depth block in part-kernel order, at most: so Vela's C++ core counts its jobs."""
+
+
+_DEEP_UBLOCK, _SMALL_MACS, _WORD_BITS, _BYTE_BITS = 16, 256, 32, 8
 
 
 def _cut(extent: int, size: int, number: int) -> tuple[int, int]:
@@ -47,6 +51,23 @@ def block(op: KernelOperation, number: int) -> SpanPart:
         _cut(shape.width, size.width, number // depths % columns),
         _cut(shape.depth, size.depth, number % depths),
     )
+
+
+def shared_step(op: KernelOperation) -> int:
+    """Channels of an IFM depth block of an accelerator with a shared buffer."""
+    step = _DEPTH_STEP_BITS // op.ifm.dtype.bits
+    return min(step, _PART_KERNEL_STEP) if op.part_kernel else step
+
+
+def separate_step(op: KernelOperation, device: Accelerator) -> int:
+    """The same with separate buffers (Vela 5.2.0 ``ethos_u85.cpp``); microblocks of 16 channels take 32 on small sizes."""
+    height, width = op.modes.ublock
+    deep = device.macs // (8 * height * width) == _DEEP_UBLOCK
+    if op.part_kernel:
+        return _PART_KERNEL_STEP
+    if op.ifm.dtype.bits == _WORD_BITS or (deep and device.macs <= _SMALL_MACS and not op.modes.sparse_weights):
+        return 32
+    return 128 if op.modes.sparse_weights and op.ifm.dtype.bits == _BYTE_BITS else 64
 
 
 def last_blocks(op: KernelOperation, most: int) -> list[SpanPart]:
@@ -78,7 +99,7 @@ def _repeated(shape: Shape3D, part: SpanPart) -> SpanPart:
     )
 
 
-def _block_jobs(op: KernelOperation, part: SpanPart) -> Iterator[list[Read]]:
+def _block_jobs(op: KernelOperation, part: SpanPart, step: int) -> Iterator[list[Read]]:
     if op.kind is OperationKind.ELEMENTWISE:
         yield [(fm, _repeated(fm.shape, part)) for fm in (op.ifm, op.ifm2) if fm is not None]
         return
@@ -91,27 +112,26 @@ def _block_jobs(op: KernelOperation, part: SpanPart) -> Iterator[list[Read]]:
     shape, kernel, doubled = op.ifm.shape, op.kernel, op.upscale is not Upscale.NONE
     y = _window(part.y, kernel.stride_y, kernel.dilated_height, op.padding.top, shape.height, doubled=doubled)
     x = _window(part.x, kernel.stride_x, kernel.dilated_width, op.padding.left, shape.width, doubled=doubled)
-    yield from ([(op.ifm, SpanPart(y, x, channels))] for channels in _depths(op, part))
+    yield from ([(op.ifm, SpanPart(y, x, channels))] for channels in _depths(op, part, step))
 
 
-def _depths(op: KernelOperation, part: SpanPart) -> Iterator[tuple[int, int]]:
+def _depths(op: KernelOperation, part: SpanPart, step: int) -> Iterator[tuple[int, int]]:
     """Channels of the IFM blocks under an OFM block: its own, or all of them step by step where they are summed."""
     depth = op.ifm.shape.depth
     if op.kind is not OperationKind.CONV_2D and op.pool is not PoolKind.REDUCE_SUM:
         yield min(part.c[0], depth - 1), min(part.c[1], depth)
         return
-    step = _DEPTH_STEP_BITS // op.ifm.dtype.bits
-    if op.part_kernel:
-        step = min(step, _PART_KERNEL_STEP)
     for first in range(0, depth, step):
         yield first, min(first + step, depth)
 
 
-def first_jobs(op: KernelOperation, most: int) -> list[list[Read]]:
-    """The reads of each of the first jobs: a job for each OFM block, and for each of its IFM depth blocks where channels are summed.
+def first_jobs(op: KernelOperation, most: int, step: int) -> list[list[Read]]:
+    """The reads of each of the first jobs, which sum ``step`` channels of the IFM at a time.
+
+    A job is an OFM block, or each of its IFM depth blocks where channels are summed.
 
     A job reads all of its window. Windows of more than 8x8 are fetched in parts, sub-kernels, which are no jobs of their own: "jobs are
     invisibly decomposed into subkernels" (Vela 5.2.0 ``get_first_job_input_volume``), and Vela's C++ core takes the whole window.
     """
     blocks = (block(op, number) for number in range(min(block_count(op), most)))
-    return list(islice((job for part in blocks for job in _block_jobs(op, part)), most))
+    return list(islice((job for part in blocks for job in _block_jobs(op, part, step)), most))

@@ -44,8 +44,10 @@ CASES = (
     ("camera_stem_uint8", 256),
     ("sub_at_ends", 256),
     ("leaky_relu_at_ends", 128),
+    ("attention_at_ends", 256),
+    ("arg_max_at_end", 512),
 )
-"""Networks of the portfolio for a number of MACs: chains, broadcasts, tables, resizes, reductions, transposes, 48-bit accumulators."""
+"""Networks of the portfolio by MACs: chains, broadcasts, tables, resizes, reductions, products, ARG_MAX, 48-bit accumulators."""
 
 
 @cache
