@@ -9,7 +9,6 @@ from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.proof.prover import prover_of
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of
@@ -88,7 +87,7 @@ def schedule(
     (True, True)
     """
     task = _task(model, device, memory, cycles, settings)
-    aim = Aim(budget, settings.smallest, settings.effort == THOROUGH, prover_of(settings.effort), settings.price)
+    aim = Aim(budget, settings.smallest, settings.effort == THOROUGH, settings.price)
     with workers(processes_for(len(task.network.graph.parts), settings.processes), takes_part=True) as executor:
         return choose(task, aim, executor, settings.show, settings.seen)
 

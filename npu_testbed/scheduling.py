@@ -21,7 +21,6 @@ from npu_testbed.progress import Progress, silent
 from validation.reading import read_text
 
 if TYPE_CHECKING:
-    from cascader.ethosu.proof import prover
     from cascader.ethosu.schedule import layer_by_layer
     from cascader.ethosu.search import choice
     from cascader.ethosu.search import task as tasks
@@ -29,7 +28,6 @@ if TYPE_CHECKING:
     from cascader.search import workers as pools
     from npu_testbed import legalise
 else:
-    prover = later("cascader.ethosu.proof.prover")  # the same
     choice = later("cascader.ethosu.search.choice")  # a replay alone does not need the scheduler
     tasks = later("cascader.ethosu.search.task")  # the same
     pools = later("cascader.search.workers")  # the same
@@ -70,8 +68,7 @@ def choice_of(
     """
     task = with_effort(task, effort)
     progress(f"Scheduling {task.provenance.model}")
-    proves = prover.prover_of(effort)
-    aim = choice.Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, prover=proves, price=price, bounds=bounds)
+    aim = choice.Aim(arena_cache_size, optimise == OPTIMISE[1], thorough=effort == THOROUGH, price=price, bounds=bounds)
     with pools.workers(pools.processes_for(len(task.network.graph.parts), processes), takes_part=True) as executor:
         return choice.choose(task, aim, executor, progress, seen or tasks.unseen)
 

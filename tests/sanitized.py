@@ -18,8 +18,6 @@ TESTS = (
     "tests/cascader/test_core_arguments.py",
     "tests/cascader/ethosu/cost/test_native_cost.py",
     "tests/cascader/ethosu/judge",
-    "tests/cascader/ethosu/proof/test_home_reads.py",
-    "tests/cascader/ethosu/proof/test_least_step.py",
     "tests/npu_model/cost",
     "tests/npu_model/weight_stream",
     "tests/sim/fast",

@@ -91,7 +91,7 @@ def add(commands: Any) -> None:
         choices=("quick", "standard", "thorough"),
         help=(
             "how hard to search: near the bound with fewer changes or more, or at every memory limit that a frontier tries, "
-            "which takes some times longer, and for networks of at most ten parts with a proof (default: standard)"
+            "which takes some times longer, and for networks of at most ten parts every schedule (default: standard)"
         ),
     )
     parser.add_argument(

@@ -22,7 +22,7 @@ class ProofEntry(Entry, frozen=True):
     ]
     class_schedules: Annotated[int, meaning("Schedules of the class, those included that do not fit.")]
     proof_replays: Annotated[int, meaning("Schedules of the class that were replayed.")]
-    proof_steps: Annotated[int, meaning("Jobs whose least cycles were worked out.")]
+    proof_steps: Annotated[int, meaning("Schedules of the class that were tried: all of them, or none if they are too many.")]
 
 
 _PROOF = meaning(

@@ -7,18 +7,17 @@ from typing import TYPE_CHECKING
 from npu_testbed.documents.schedule import ProofEntry
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.proven import Proof
-    from cascader.ethosu.search.task import Choice
+    from cascader.ethosu.search.task import Choice, Proof
 
 
 def proof_text(proof: Proof, cycles: int) -> str:
     """A sentence on the class that was searched whole, or would have been, beside a schedule of so many cycles.
 
-    >>> from cascader.ethosu.search.proven import Proof
-    >>> proof_text(Proof(members=376, replayed=136, steps=5000, least_cycles=25900, complete=True), 25900)
+    >>> from cascader.ethosu.search.task import Proof
+    >>> proof_text(Proof(members=376, replayed=136, tried=376, least_cycles=25900, complete=True), 25900)
     'Gap 0: none of the 376 schedules of the class that is searched whole fits and takes fewer cycles; 136 were replayed.'
-    >>> proof_text(Proof(members=376, replayed=200, steps=90000, least_cycles=45000, complete=False), 45900)
-    'Gap at most 2.0%: none of the 376 schedules of the class takes fewer than 45,000; the proof ended at its limit, 200 were replayed.'
+    >>> proof_text(Proof(members=376, replayed=200, tried=300, least_cycles=45000, complete=False), 45900)
+    'Gap at most 2.0%: none of the 376 schedules of the class takes fewer than 45,000; 300 were tried, the others are too many.'
     """
     if proof.complete:
         return (
@@ -28,7 +27,7 @@ def proof_text(proof: Proof, cycles: int) -> str:
     gap = f"{cycles / max(proof.least_cycles, 1) - 1:.1%}"
     return (
         f"Gap at most {gap}: none of the {proof.members:,} schedules of the class takes fewer than {proof.least_cycles:,}; "
-        f"the proof ended at its limit, {proof.replayed:,} were replayed."
+        f"{proof.tried:,} were tried, the others are too many."
     )
 
 
@@ -50,4 +49,4 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
 
 def proof_json(proof: Proof) -> ProofEntry:
     """The proof as a document has it."""
-    return ProofEntry(proof.complete, proof.least_cycles, proof.members, proof.replayed, proof.steps)
+    return ProofEntry(proof.complete, proof.least_cycles, proof.members, proof.replayed, proof.tried)

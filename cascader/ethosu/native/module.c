@@ -4,10 +4,8 @@
 #include "coupling.h"
 #include "estimate.h"
 #include "flow.h"
-#include "home_reads.h"
 #include "issue.h"
 #include "kernel.h"
-#include "least_step.h"
 
 static PyMethodDef METHODS[] = {
     {"kernel_load", (PyCFunction)(void (*)(void))kernel_load, METH_FASTCALL, "What block work asks of the units."},
@@ -16,11 +14,9 @@ static PyMethodDef METHODS[] = {
     {"kernel_estimates", (PyCFunction)(void (*)(void))kernel_estimates, METH_FASTCALL, "A kernel's estimates in its fastest blocks."},
     {"coupling", (PyCFunction)(void (*)(void))coupling, METH_FASTCALL, "What two kernels share in any of their blocks."},
     {"blockdep_distance", (PyCFunction)(void (*)(void))blockdep_distance, METH_FASTCALL, "Blocks between a writer and its reader."},
-    {"home_reads", (PyCFunction)(void (*)(void))home_reads, METH_FASTCALL, "Times behind a kernel that reads its constants at home."},
     {"number_add", (PyCFunction)(void (*)(void))number_add, METH_FASTCALL, "Keep the number of a key."},
     {"issue", (PyCFunction)(void (*)(void))issue, METH_FASTCALL, "The operations of a draft as the compiled replay takes them."},
     {"pairs", (PyCFunction)(void (*)(void))pairs, METH_FASTCALL, "The numbers of kernels in a row."},
-    {"least_step", (PyCFunction)(void (*)(void))least_step, METH_FASTCALL, "Least times behind a kernel in each of its blocks."},
     {NULL, NULL, 0, NULL},
 };
 

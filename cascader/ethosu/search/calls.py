@@ -17,12 +17,14 @@ from cascader.ethosu.search.cuts import CycleBound, cycle_bound
 from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.proven import MOST_DIVIDED
 from cascader.ethosu.search.replayed_changes import with_replayed_blocks, with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 
 T = TypeVar("T")
+
+MOST_DIVIDED = 20
+"""Most parts of a form of which the bytes of all divisions are looked at: that takes a moment."""
 
 
 class Outline(Struct, frozen=True):

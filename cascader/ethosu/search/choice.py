@@ -14,9 +14,8 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.forms import is_flat, is_small
 from cascader.ethosu.forms.recomputed import MOST_PARTS, planned_limit
 from cascader.ethosu.search.best import Best
+from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, require_room
-from cascader.ethosu.search.proofs import Prover, Rounds, has_proof
-from cascader.ethosu.search.proven import DEFAULT_LIMITS, Limits, Proof
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -31,7 +30,7 @@ from cascader.ethosu.search.replays import (
 )
 from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, proven_bytes, search
-from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
+from cascader.ethosu.search.task import Choice, Price, Proof, Seen, Show, Task, silent, unseen
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
 
@@ -47,8 +46,8 @@ class Aim(Struct, frozen=True):
 
     Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
     every limit searched to its end, with the budget as one more limit. Without it only the budget is searched; if nothing
-    that fits is found there, those of a frontier are searched, too. With a ``prover`` every schedule of a stated class is bounded or
-    replayed besides, if the network is small. With a ``price`` every limit of a frontier is searched, and of what is replayed the
+    that fits is found there, those of a frontier are searched, too. Then, if the network is small, every schedule of a
+    stated class is replayed, too. With a ``price`` every limit of a frontier is searched, and of what is replayed the
     cheapest is chosen: what was not expected to be fast or small in its bytes is not replayed, and blocks and copies are changed for
     cycles alone. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes.
     """
@@ -56,7 +55,6 @@ class Aim(Struct, frozen=True):
     budget: int | None = None
     smallest: bool = False
     thorough: bool = False
-    prover: Prover | None = None
     price: Price | None = None
     bounds: bool = True
 
@@ -69,7 +67,7 @@ class _Chooser(Struct, frozen=True):
     best: Best
     executor: Executor
     show: Show
-    limits: Limits
+    most: int
 
     def _fitting(self, drafts: Sequence[Draft]) -> list[Draft]:
         return [draft for draft in drafts if self.best.fits(draft)]
@@ -149,15 +147,14 @@ class _Chooser(Struct, frozen=True):
         return more
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
-        """The fastest draft that fits, beginning with one, and what is proven of it; nothing but of small networks."""
-        prover = self.aim.prover
-        if prover is None or self.aim.smallest or self.aim.price is not None or not has_proof(self.explored):
+        """The fastest draft that fits, beginning with one, and what an exhaustive search shows of it; nothing but of small networks."""
+        is_wanted = self.aim.thorough and not self.aim.smallest and self.aim.price is None and self.best.task.decides_by_replays
+        if not is_wanted or not has_few_parts(self.explored):
             return fastest, None
-        rounds = Rounds(self.explored, self.best, fastest, prover, self.limits, self.executor, self.show)
-        rounds.run()
-        if rounds.fastest is not fastest:
-            fastest = self.changed_by_replays((rounds.fastest,))
-        return fastest, rounds.proof(fastest.cycles)
+        found, proof = search_classes(self.explored, self.best, fastest, self.executor, self.show, self.most)
+        if found is not fastest:
+            found = self.changed_by_replays((found,))
+        return found, replace(proof, least_cycles=found.cycles) if proof.complete else proof
 
 
 PLENTY = 2
@@ -209,8 +206,8 @@ def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: C
     return explored if fits else explore(every, executor, show, bounds=aim.bounds)
 
 
-def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, limits: Limits = DEFAULT_LIMITS) -> Choice:
-    """The schedule for an aim, replayed and checked; ``limits`` are those of the proof of a small network.
+def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, most: int = MOST_SCHEDULES) -> Choice:
+    """The schedule for an aim, replayed and checked; an exhaustive search is one of at most so many schedules of a form.
 
     ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
     InputError that names the smallest arena found if none fits; before anything is searched, if the budget is below what every schedule
@@ -222,7 +219,7 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     require_room(aim.budget, explored.floor)
     aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget) if aim.bounds else None
-    chooser = _Chooser(explored, aim, best, executor, show, limits)
+    chooser = _Chooser(explored, aim, best, executor, show, most)
     drafts = chooser.chosen()
     known = [best.replayed[draft] for draft in drafts if draft in best.replayed]
     missing = [draft for draft in drafts if draft not in best.replayed]

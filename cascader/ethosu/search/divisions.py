@@ -1,4 +1,4 @@
-"""The divisions of a form that a proof looks at: all groups of consecutive parts, in all rows that they may be asked for."""
+"""The divisions of a form that an exhaustive search looks at: all groups of consecutive parts, in all rows that they may be asked for."""
 
 from __future__ import annotations
 
@@ -29,7 +29,6 @@ class Divisions:
         self.groups = cache(self._groups)
         self.jobs = cache(self._jobs)
         self.between = cache(self._between)
-        self.last_job = cache(self._last_job)
         self.least_bytes = cache(self._least_bytes)
         self.count = cache(self._count)
 
@@ -76,12 +75,6 @@ class Divisions:
 
     def _jobs(self, group: Group) -> tuple[StripeJob, ...]:
         return stripe_jobs(self._plans.scheduler.table(group))
-
-    def _last_job(self, first: int) -> StripeJob | None:
-        """Rows that the last job before part ``first`` makes in every division; None if there are no such ones."""
-        lasts = [self.jobs(group)[-1] for begin in range(first) for group in self.groups(begin) if group.last + 1 == first]
-        start, end = max((job.start for job in lasts), default=0), min((job.end for job in lasts), default=0)
-        return StripeJob(first - 1, start, end) if start < end and all(job.part == first - 1 for job in lasts) else None
 
     def _least_bytes(self, group: Group) -> int:
         """Bytes that are live at one job of a group at least, whatever the groups beside it are."""

@@ -20,7 +20,6 @@ from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.search.proven import Proof
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.brief import Brief
 from npu_model.front import later
@@ -33,7 +32,7 @@ else:
     spilling = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
     staging = later("cascader.ethosu.spill.staged_ends")  # the same
 
-__all__ = ["Choice", "Origin", "Point", "Price", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
+__all__ = ["Choice", "Origin", "Point", "Price", "Proof", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
 
 Show = Callable[[str], None]
 """Listener that is told what is being done now."""
@@ -64,6 +63,19 @@ class Point(Brief, frozen=True):
 
 Price = Callable[[Point], float]
 """Price of a replayed schedule, of which the least is wanted. It is asked for in the process that searches, once for each schedule."""
+
+
+class Proof(Struct, frozen=True):
+    """The result of an exhaustive search: the schedules of its class, those ``replayed``, those ``tried``, and whether these are all.
+
+    No schedule of the class takes fewer than ``least_cycles``, which are those of the answer if the search is complete.
+    """
+
+    members: int
+    replayed: int
+    tried: int
+    least_cycles: int
+    complete: bool
 
 
 class Choice(Struct, frozen=True):

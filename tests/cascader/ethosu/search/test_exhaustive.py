@@ -1,4 +1,4 @@
-"""Proofs of small networks: nothing of the class is faster than the answer, and the class is as large as it is said to be."""
+"""Exhaustive searches of small networks: nothing of the class is faster than the answer, and the class is as large as it is said to be."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from form_variants import variants
 from cascader.draft.group_moves import neighbours
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.proof.proof import prove
-from cascader.ethosu.proof.prover import prove_form
 from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.divisions import Divisions
-from cascader.ethosu.search.proven import Limits, Proof
+from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, search_whole
+from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
@@ -39,9 +39,13 @@ def network(name: str) -> Network:
 
 
 @cache
-def planned(name: str, number: int = 0) -> Cascader:
-    form = variants(network(name), DEVICE, SYSTEM, CascadeOptions())[number]
-    return Cascader(form, DEVICE, SYSTEM)
+def form(name: str) -> Form:
+    first = variants(network(name), DEVICE, SYSTEM, CascadeOptions())[0]
+    return Form(Place(0, 1), first, DEVICE, SYSTEM, CascadeOptions(), Provenance())
+
+
+def planned(name: str) -> Cascader:
+    return form(name).cascader
 
 
 def every_set(plans: Cascader) -> list[frozenset[int]]:
@@ -63,44 +67,33 @@ def fastest_of_all(plans: Cascader, budget: int | None) -> tuple[int, int]:
 
 
 @pytest.mark.parametrize("budget", [None, 8912, 4096])
-def test_a_proof_finds_the_fastest_schedule_of_its_class(budget: int | None) -> None:
-    """All 512 schedules of tiny_conv's first form are replayed here; the proof replays those that its bounds leave."""
+def test_an_exhaustive_search_finds_the_fastest_schedule_of_its_class(budget: int | None) -> None:
+    """All 512 schedules of tiny_conv's first form are lowered and replayed here, one by one."""
     plans = planned("zoo:tiny_conv")
     cycles, members = fastest_of_all(plans, budget)
-    proven = prove(plans, SYSTEM, budget, cycles + 1, JUDGE)
-    assert proven.proof.complete
-    assert proven.proof.members == members
-    assert proven.proof.replayed < members
-    assert proven.proof.least_cycles == cycles
-    assert proven.found is not None
-    assert proven.found[1] == cycles
-    check_schedule(plans.schedule(proven.found[0]))
+    proof, found = search_whole(form("zoo:tiny_conv"), budget, cycles + 1, JUDGE, members)
+    assert proof.complete
+    assert proof.members == proof.tried == members
+    assert proof.least_cycles == cycles
+    assert found is not None
+    assert found[1] == cycles
+    check_schedule(plans.schedule(found[0]))
     # Where the fastest is known, nothing is found.
-    again = prove(plans, SYSTEM, budget, cycles, JUDGE)
-    assert again.proof.complete
-    assert again.found is None
+    again, nothing = search_whole(form("zoo:tiny_conv"), budget, cycles, JUDGE, members)
+    assert again == proof
+    assert nothing is None
+    # A class of more schedules than are allowed is not begun, and says so.
+    short, nothing = search_whole(form("zoo:tiny_conv"), budget, cycles + 1, JUDGE, members - 1)
+    assert (short.members, short.tried, short.replayed, short.complete, nothing) == (members, 0, 0, False, None)
 
 
-@pytest.mark.parametrize("limits", [Limits(steps=100), Limits(steps=1000), Limits(replays=0), Limits(replays=3)])
-def test_a_proof_that_is_cut_short_says_so_and_its_bound_holds(limits: Limits) -> None:
-    plans = planned("zoo:tiny_conv")
-    cycles = fastest_of_all(plans, 8912)[0]
-    proven = prove(plans, SYSTEM, 8912, 1 << 40, JUDGE, limits)
-    assert not proven.proof.complete
-    assert proven.proof.steps <= limits.steps
-    assert proven.proof.replayed <= limits.replays
-    assert proven.proof.least_cycles <= cycles
-    assert prove(plans, SYSTEM, 8912, 1 << 40, JUDGE, limits).proof == proven.proof
-
-
-def chosen(name: str, budget: int | None, processes: int = 1, *, thorough: bool = True) -> Choice:
+def chosen(name: str, budget: int | None, processes: int = 1, *, thorough: bool = True, most: int = MOST_SCHEDULES) -> Choice:
     task = Task(network(name), DEVICE, SYSTEM, JUDGE)
     with workers(processes, takes_part=True) as executor:
-        return choose(task, Aim(budget, thorough=thorough, prover=prove_form if thorough else None), executor)
+        return choose(task, Aim(budget, thorough=thorough), executor, most=most)
 
 
-def test_a_thorough_search_of_a_small_network_ends_with_a_proof() -> None:
-    """Measured: 46,088 cycles against 46,808 of the search."""
+def test_a_thorough_search_of_a_small_network_ends_with_all_schedules_tried() -> None:
     without, proven = (chosen("zoo:tiny_residual", 24000, thorough=thorough) for thorough in (False, True))
     assert without.proof is None
     assert proven.proof is not None
@@ -110,14 +103,24 @@ def test_a_thorough_search_of_a_small_network_ends_with_a_proof() -> None:
     assert JUDGE(lower(proven.point.schedule)) == proven.point.cycles
 
 
-def test_a_proof_does_not_depend_on_the_number_of_processes() -> None:
-    one, two = (chosen("portfolio:conv_gelu_conv", 11136, processes) for processes in (1, 2))
+def test_a_class_that_is_too_large_says_so_and_its_bound_holds() -> None:
+    found = chosen("zoo:tiny_conv", 8912, most=10)
+    assert found.proof is not None
+    assert not found.proof.complete
+    assert found.proof.tried == 0
+    assert found.proof.least_cycles == found.least_cycles <= found.point.cycles
+
+
+def test_a_search_without_bounds_may_be_thorough() -> None:
+    task = Task(network("zoo:tiny_conv"), DEVICE, SYSTEM, JUDGE)
+    with workers(1, takes_part=True) as executor:
+        found = choose(task, Aim(8912, thorough=True, bounds=False), executor, most=10)
+    assert found.least_cycles is None
+
+
+def test_an_answer_does_not_depend_on_the_number_of_processes() -> None:
+    one, two = (chosen("zoo:tiny_conv", 8912, processes) for processes in (1, 2))
     assert (one.proof, one.point.cycles, one.point.schedule) == (two.proof, two.point.cycles, two.point.schedule)
-
-
-def test_the_proofs_of_forms_are_one() -> None:
-    both = Proof.of([Proof(10, 1, 100, 500, complete=True), Proof(20, 2, 200, 400, complete=False)])
-    assert both == Proof(30, 3, 300, 400, complete=False)
 
 
 @pytest.mark.parametrize("name", ["zoo:tiny_conv", "zoo:tiny_residual", "portfolio:conv_gelu_conv", "portfolio:conv1d"])
