@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.printable import printable
+from npu_testbed.documents.comparison import FailureEntry
 
 T = TypeVar("T")
 
@@ -37,9 +38,9 @@ class Failure(Struct, frozen=True):
         """The reason with what it is about."""
         return f"{self.what} of {printable(self.network)} on {self.accelerator} failed: {self.reason}"
 
-    def to_json(self) -> dict[str, str]:
-        """The failure as values that JSON can hold."""
-        return {"network": self.network, "accelerator": self.accelerator, "what": self.what, "reason": self.reason}
+    def to_json(self) -> FailureEntry:
+        """The failure as documents have it."""
+        return FailureEntry(self.network, self.accelerator, self.what, self.reason)
 
 
 def attempt(work: Callable[[], T], network: str, accelerator: str, what: str) -> T | Failure:

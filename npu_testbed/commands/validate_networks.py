@@ -130,6 +130,8 @@ def answer_vela(arguments: argparse.Namespace, show: Progress) -> Outcome:
     if arguments.compare:
         return _comparison(arguments, show)
     _require_none(arguments)
+    from npu_testbed.documents.comparison import ValidateVelaDocument
+    from npu_testbed.documents.document import checked
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import validate_vela
     from validation.vela.replays import passed, render, to_json
@@ -138,7 +140,7 @@ def answer_vela(arguments: argparse.Namespace, show: Progress) -> Outcome:
     return PlainOutcome(
         "validate vela",
         scores,
-        lambda: to_json(scores),
+        lambda: checked(ValidateVelaDocument, to_json(scores)),
         lambda: "\n\n".join(table.text() for table in render(scores)),
         passed=passed(scores),
     )
@@ -155,18 +157,23 @@ def _require_none(arguments: argparse.Namespace) -> None:
 
 def _comparison(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
+    from msgspec.structs import replace
+
     from npu_testbed.commands.choices import memory_options
     from npu_testbed.comparisons.beside_vela import beside_vela
+    from npu_testbed.documents.comparison import ValidateVelaDocument
+    from npu_testbed.documents.document import checked
     from npu_testbed.outcomes import PlainOutcome
     from validation.vela.replays import render, to_json
 
     memory = memory_options(arguments)
     result = beside_vela(*_choices(arguments), memory=memory, processes=arguments.jobs, progress=show, results=arguments.results)
 
-    def document() -> dict[str, Any]:
-        failures = [failure.to_json() for failure in result.failures]
-        found = {"passed": result.passed, "failures": failures, "comparisons": [summary.to_json() for summary in result.summaries]}
-        return to_json(result.scores) | found
+    def document() -> ValidateVelaDocument:
+        scores = checked(ValidateVelaDocument, to_json(result.scores))
+        failures = tuple(failure.to_json() for failure in result.failures)
+        comparisons = tuple(summary.to_json() for summary in result.summaries)
+        return replace(scores, passed=result.passed, failures=failures, comparisons=comparisons)
 
     def text() -> str:
         notes = ["This table is of Vela's default system config and memory mode."] if memory.given else []

@@ -2,13 +2,28 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Sequence
+
+from msgspec.structs import asdict
 
 from npu_model.printable import printable
 from npu_testbed.comparisons.answer import BestAnswer
 from npu_testbed.comparisons.comparison import NOISE, Comparison, SweepRow, cycles_verdict
+from npu_testbed.comparisons.robust import RobustAnswer
 from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.comparisons.verdicts import verdicts
+from npu_testbed.comparisons.verdicts import Shortfall, verdicts
+from npu_testbed.documents.comparison import (
+    AnswerEntry,
+    ArenaSizeEntry,
+    ComparisonEntry,
+    GapEntry,
+    InsteadOfEntry,
+    OurPointEntry,
+    RobustAnswerEntry,
+    RobustEntry,
+    VelaPointEntry,
+    VerdictsEntry,
+)
 from npu_testbed.energy.energy_text import caveat
 from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
@@ -126,13 +141,6 @@ def _energy_sections(comparison: Comparison) -> list[str]:
     return [f"{table}\n{filled(caveat(comparison.energy.table))}"]
 
 
-def _energy_json(comparison: Comparison) -> dict[str, Any]:
-    """The same as values that JSON can hold."""
-    if comparison.energy is None:
-        return {}
-    return {"energy": {"table": comparison.energy.table, "ratios": list(comparison.energy.ratios)}}
-
-
 def _robust_sections(comparison: Comparison) -> list[str]:
     """The ranges and verdicts under other timings, with the changes that were tried; nothing if they were not asked for."""
     if comparison.robust is None:
@@ -152,94 +160,70 @@ def _robust_sections(comparison: Comparison) -> list[str]:
     return [grid(headers, rows, (True, False, False, False, False, True)), filled(tried)]
 
 
-def _robust_json(comparison: Comparison) -> dict[str, Any]:
-    """The same as values that JSON can hold."""
-    if comparison.robust is None:
-        return {}
-    found = [
-        None
-        if one is None
-        else {
-            "ratio": one.ratio,
-            "low": one.low,
-            "high": one.high,
-            "bound": one.bound,
-            "depends_on": list(one.against),
-            "holds_at": one.holds_at,
-            "instead_of": None if one.instead_of is None else {"bytes": one.instead_of.memory, "cycles": one.instead_of.cycles},
-        }
-        for one in comparison.robust
-    ]
-    return {"robust": {"changes": [change.name for change in undecided()], "answers": found}}
+def _robust_answer(one: RobustAnswer) -> RobustAnswerEntry:
+    return RobustAnswerEntry(
+        ratio=one.ratio,
+        low=one.low,
+        high=one.high,
+        bound=one.bound,
+        depends_on=tuple(one.against),
+        holds_at=one.holds_at,
+        instead_of=None if one.instead_of is None else InsteadOfEntry(one.instead_of.memory, one.instead_of.cycles),
+    )
+
+
+def robust_json(answers: Sequence[RobustAnswer | None]) -> RobustEntry:
+    """The answers under other timings, as a document has them."""
+    found = tuple(None if one is None else _robust_answer(one) for one in answers)
+    return RobustEntry(tuple(change.name for change in undecided()), found)
 
 
 def _failures(comparison: Comparison) -> list[str]:
     return [f"{failure.run.name}, {failure.run.core} core: {printable(failure.reason, 1000)}" for failure in comparison.failures]
 
 
-def _vela_json(point: VelaPoint | None) -> dict[str, Any] | None:
-    if point is None:
-        return None
-    return {
-        "core": point.run.core,
-        "optimise": point.run.optimise,
-        "arena_cache_size": point.run.arena_cache_size,
-        "memory_bytes": point.memory,
-        "cycles": point.cycles,
-        "overflows": point.overflows,
-    }
+def _vela(point: VelaPoint) -> VelaPointEntry:
+    run = point.run
+    return VelaPointEntry(run.core, run.optimise, run.arena_cache_size, point.memory, point.cycles, point.overflows)
 
 
-def _ours_json(point: FrontierPoint | None) -> dict[str, Any] | None:
-    return (
-        None
-        if point is None
-        else {"memory_bytes": point.memory, "cycles": point.cycles, "macs_again": point.macs_again, "schedule_sha256": point.digest}
+def _ours(point: FrontierPoint | None) -> OurPointEntry | None:
+    return None if point is None else OurPointEntry(point.memory, point.cycles, point.macs_again, point.digest)
+
+
+def _gap(gap: Shortfall) -> GapEntry:
+    closest = _ours(gap.closest)
+    return GapEntry(asdict(_vela(gap.vela)), None if closest is None else asdict(closest))
+
+
+def _verdicts(comparison: Comparison) -> VerdictsEntry:
+    judged = verdicts(comparison)
+    return VerdictsEntry(
+        more_bytes=judged.more_bytes,
+        more_cycles=judged.more_cycles,
+        slower_at=tuple(row.arena_cache_size for row in judged.slower),
+        gaps=tuple(map(_gap, judged.gaps)),
+        passed=judged.passed,
     )
 
 
-def _verdicts_json(comparison: Comparison) -> dict[str, Any]:
-    judged = verdicts(comparison)
-    return {
-        "more_bytes": judged.more_bytes,
-        "more_cycles": judged.more_cycles,
-        "slower_at": [row.arena_cache_size for row in judged.slower],
-        "gaps": [{"vela": _vela_json(gap.vela), "closest": _ours_json(gap.closest)} for gap in judged.gaps],
-        "passed": judged.passed,
-    }
+def _arena_size(row: SweepRow) -> ArenaSizeEntry:
+    return ArenaSizeEntry(row.arena_cache_size, None if row.vela is None else _vela(row.vela), _ours(row.ours), row.cycles_ratio)
 
 
-def comparison_json(comparison: Comparison) -> dict[str, Any]:
-    """The comparison as values that JSON can hold: bytes and cycles of every schedule, ratios, and the verdicts."""
+def comparison_json(comparison: Comparison) -> ComparisonEntry:
+    """The comparison as documents have it: bytes and cycles of every schedule, ratios, and the verdicts."""
     network, system = ends_of(comparison.frontier)
-    return {
-        "frontier": frontier_json(comparison.frontier),
-        "ends": ends_json(network, system),
-        "separate_io_regions": comparison.separate_io_regions,
-        "noise": NOISE,
-        "vela": [_vela_json(point) for point in comparison.points],
-        "vela_failures": _failures(comparison),
-        "vela_size": _vela_json(comparison.size),
-        "vela_performance": _vela_json(comparison.performance),
-        "answers": [
-            {
-                "condition": answer.condition,
-                "ours": _ours_json(answer.ours),
-                "memory_ratio": answer.memory_ratio,
-                "cycles_ratio": answer.cycles_ratio,
-            }
-            for answer in comparison.answers
-        ],
-        "sweep": [
-            {
-                "arena_cache_size": row.arena_cache_size,
-                "vela": _vela_json(row.vela),
-                "ours": _ours_json(row.ours),
-                "cycles_ratio": row.cycles_ratio,
-            }
-            for row in comparison.sweep
-        ],
-        "verdicts": _verdicts_json(comparison),
-        **_robust_json(comparison),
-        **_energy_json(comparison),
-    }
+    return ComparisonEntry(
+        frontier=frontier_json(comparison.frontier),
+        ends=ends_json(network, system),
+        separate_io_regions=comparison.separate_io_regions,
+        noise=NOISE,
+        vela=tuple(map(_vela, comparison.points)),
+        vela_failures=tuple(_failures(comparison)),
+        vela_size=_vela(comparison.size),
+        vela_performance=_vela(comparison.performance),
+        answers=tuple(AnswerEntry(one.condition, _ours(one.ours), one.memory_ratio, one.cycles_ratio) for one in comparison.answers),
+        sweep=tuple(map(_arena_size, comparison.sweep)),
+        verdicts=_verdicts(comparison),
+    )

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from math import exp, fsum, log
-from typing import Any
 
 from msgspec import Struct
 
@@ -14,6 +13,7 @@ from npu_testbed.comparisons.comparison_tables import comparison_json, conventio
 from npu_testbed.comparisons.robust_notes import robust_notes
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import Shortfall, Verdicts, vela_fits, verdicts
+from npu_testbed.documents.comparison import ComparisonSummaryEntry
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import FrontierPoint
 from validation.tables import Table
@@ -190,16 +190,16 @@ class ComparisonSummary(Struct, frozen=True):
             Table(f"{sweep.title}, {place}", sweep.headers, sweep.rows, sweep.notes),
         )
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ComparisonSummaryEntry:
         """All comparisons as ``npu-testbed compare --json`` prints them, and by verdict the networks on which Vela is ahead."""
         judged = [(one.frontier.model, verdicts(one)) for one in self.comparisons]
-        return {
-            "accelerator": self.accelerator,
-            "memory_system": self.memory_system,
-            "networks": [comparison_json(one) for one in self.comparisons],
-            "failures": [failure.to_json() for failure in self.failures],
-            "lost": [name for name, one in judged if one.lost],
-            "worse_in_both": [name for name, one in judged if one.worse_in_both],
-            "slower_at_a_size": [name for name, one in judged if one.slower],
-            "passed": self.passed,
-        }
+        return ComparisonSummaryEntry(
+            accelerator=self.accelerator,
+            memory_system=self.memory_system,
+            networks=tuple(map(comparison_json, self.comparisons)),
+            failures=tuple(failure.to_json() for failure in self.failures),
+            lost=tuple(name for name, one in judged if one.lost),
+            worse_in_both=tuple(name for name, one in judged if one.worse_in_both),
+            slower_at_a_size=tuple(name for name, one in judged if one.slower),
+            passed=self.passed,
+        )

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import Annotated, Any, TypeVar
 
-from msgspec import UNSET, Meta, Struct, UnsetType
+from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
 from npu_testbed import VERSION
 
-__all__ = ["STRUCTURE", "VERSION", "Document", "Entry", "ProductVersion", "extended", "given", "meaning"]
+__all__ = ["STRUCTURE", "VERSION", "Document", "Entry", "ProductVersion", "checked", "extended", "given", "meaning"]
 
 D = TypeVar("D", bound="Entry")
 T = TypeVar("T")
@@ -45,3 +45,8 @@ def given(value: T | None) -> T | UnsetType:
 def extended(kind: type[D], entry: Struct, **more: Any) -> D:
     """An object of ``kind``, which has the fields of ``entry`` and more, with the values of both; ``more`` comes first."""
     return kind(**{key: getattr(entry, key) for key in entry.__struct_fields__} | more)
+
+
+def checked(kind: type[D], plain: dict[str, Any]) -> D:
+    """A document of values that JSON can hold, such as those of the peers, which know no documents; each is of its key's type."""
+    return convert(plain, kind)

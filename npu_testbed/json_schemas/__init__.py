@@ -14,10 +14,8 @@ from npu_testbed import documents
 
 _FIRST = 1
 _VERSIONS = {
-    "compare": 10,
     "validate fvp": 5,
     "calibrate fit": 4,
-    "validate vela": 4,
     "validate all": 2,
     "validate portfolio": 3,
     "validate portfolio --list": 2,

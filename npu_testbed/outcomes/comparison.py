@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from html import escape
-from typing import Any
+
+from msgspec import UNSET
 
 from npu_testbed.comparisons.comparison import Comparison
-from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
+from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text, robust_json
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_of
 from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
+from npu_testbed.documents.comparison import ComparedNetworkEntry, CompareDocument, EnergyRatiosEntry
+from npu_testbed.documents.document import extended
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.ends import ends_of
@@ -46,13 +49,23 @@ class ComparisonOutcome(Outcome, frozen=True):
         network, _ = ends_of(comparison.frontier)
         return inference_of(network, comparison.chosen.cycles, comparison.frontier.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> CompareDocument:
         """The networks, one by one, and the notes below their summary."""
-        advice = {} if self.findings is None else {"findings": findings_json(self.findings)}
-        networks = [
-            comparison_json(comparison) | {"inference": inference_json(self.inference(comparison))} for comparison in self.comparisons
-        ]
-        return {"networks": networks, "summary": list(summary_table(self.comparisons).notes)} | advice
+        return CompareDocument(
+            networks=tuple(map(self._network, self.comparisons)),
+            summary=summary_table(self.comparisons).notes,
+            findings=UNSET if self.findings is None else findings_json(self.findings),
+        )
+
+    def _network(self, comparison: Comparison) -> ComparedNetworkEntry:
+        energy = comparison.energy
+        return extended(
+            ComparedNetworkEntry,
+            comparison_json(comparison),
+            inference=inference_json(self.inference(comparison)),
+            robust=UNSET if comparison.robust is None else robust_json(comparison.robust),
+            energy=UNSET if energy is None else EnergyRatiosEntry(energy.table, tuple(energy.ratios)),
+        )
 
     def text(self) -> str:
         """The comparison of one network with its layers, or the summary of several."""

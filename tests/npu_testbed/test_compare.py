@@ -8,6 +8,7 @@ from functools import cache
 
 import pytest
 from command_line import refusal
+from msgspec.json import encode
 from msgspec.structs import replace
 from scheduling import schedule as layer_by_layer
 
@@ -203,9 +204,7 @@ def test_the_tables_say_what_is_noise_and_what_overflows() -> None:
     assert "less than 3% are called even" in text
     for optimise in ("Size", "Performance"):
         assert f"Vela {optimise}, Python core" in text
-    document = comparison_json(comparison())
-    assert len(document["answers"]) == 4
-    assert json.loads(json.dumps(document)) == document
+    assert len(comparison_json(comparison()).answers) == 4
 
 
 def test_the_picture_shows_every_point_of_both() -> None:
@@ -336,11 +335,10 @@ def test_a_summary_names_the_networks_and_schedules_of_its_verdicts() -> None:
         "both (Vela Performance, C++ core, 200 / 300; ours 101 / 506)."
     )
     assert failed == "The comparison of odd on ethos-u55-128 failed: Internal error KeyError: 'x'."
-    document = summary.to_json()
+    document = json.loads(encode(summary.to_json()))
     assert (document["lost"], document["worse_in_both"], document["slower_at_a_size"]) == (["lost.tflite", "both"], ["both"], [])
     assert [failure["reason"] for failure in document["failures"]] == ["Internal error KeyError: 'x'."]
     assert document["passed"] is False
-    assert json.loads(json.dumps(document)) == document
     assert ComparisonSummary("ethos-u55-128", "s", (fine,)).tables()[0].notes[-2:] == (
         "Vela is ahead, in bytes at Size's cycles or in cycles in Performance's bytes, on none; in both, on none.",
         "Schedules of Vela's that ours does not match in their bytes and 1.01 of their cycles: none.",
@@ -349,7 +347,7 @@ def test_a_summary_names_the_networks_and_schedules_of_its_verdicts() -> None:
 
 def test_the_document_of_a_comparison_holds_all_that_the_tables_show() -> None:
     """So that tables can be made of several documents of single networks."""
-    document = comparison_json(comparison())
+    document = json.loads(encode(comparison_json(comparison())))
     whole = summary_table([comparison()]).rows[0]
     by_condition = {answer["condition"]: answer for answer in document["answers"]}
     at_bytes = by_condition["at Vela Performance's bytes or fewer"]

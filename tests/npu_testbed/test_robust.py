@@ -14,11 +14,12 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.comparisons import robust as robust_module
 from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
 from npu_testbed.comparisons.comparison import arenas_below, compare
-from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
+from npu_testbed.comparisons.comparison_tables import comparison_text
 from npu_testbed.comparisons.robust import _holding, judged, robust_answers, tied
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.frontiers import FrontierPoint
+from npu_testbed.outcomes.comparison import ComparisonOutcome
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import EXCLUDED, NAMES, Change, is_undecided, score_of, undecided
 
@@ -136,7 +137,7 @@ def test_nothing_is_claimed_of_the_cycles_of_the_smallest_or_of_one_that_is_no_f
 
 def test_a_comparison_says_ranges_verdicts_and_the_changes_that_were_tried() -> None:
     made = compare("zoo:tiny_conv", rungs=2, sweep=0, processes=1, robust=True)
-    document = comparison_json(made)
+    (document,) = ComparisonOutcome((made,)).to_dict()["networks"]
     assert len(document["robust"]["changes"]) == 89
     for one, robust in zip(document["answers"], document["robust"]["answers"], strict=True):
         assert robust is None or robust["low"] <= one["cycles_ratio"] <= robust["high"]
@@ -144,4 +145,4 @@ def test_a_comparison_says_ranges_verdicts_and_the_changes_that_were_tried() -> 
     assert "under 89 changes of the timing model" in printed
     assert "; ".join(NAMES) in printed
     assert any("Wins in bytes at Vela Size's cycles: " in note for note in summary_table((made,)).notes)
-    assert "robust" not in comparison_json(replace(made, robust=None))
+    assert "robust" not in ComparisonOutcome((replace(made, robust=None),)).to_dict()["networks"][0]

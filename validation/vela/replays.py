@@ -22,9 +22,6 @@ OPTIMISE = ("Size", "Performance")
 """Values of Vela's ``--optimise``."""
 
 
-JSON_SCHEMA = 1
-
-
 class SramVerdict(Enum):
     """Why the bytes that a replay touches are, or are not, the ``sram_memory_used`` of Vela's summary."""
 
@@ -167,4 +164,4 @@ def render(scores: Sequence[VelaScore]) -> list[Table]:
 def to_json(scores: Sequence[VelaScore]) -> dict[str, Any]:
     """The scores as values that JSON can hold; errors are ratios."""
     rows = [to_builtins(s) | {"verdict": s.verdict.name, "estimate_error": s.estimate_error, "passed": s.passed} for s in scores]
-    return {"schema": JSON_SCHEMA, "passed": passed(scores), "networks": rows}
+    return {"passed": passed(scores), "networks": rows}

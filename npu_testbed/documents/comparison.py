@@ -1,0 +1,195 @@
+"""The documents of ``compare`` and of ``validate vela``, which may hold comparisons too."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from msgspec import UNSET, UnsetType
+
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
+from npu_testbed.documents.frontier import FrontierEntry
+from npu_testbed.documents.inference import FindingEntry, Inferred
+from npu_testbed.documents.surroundings import NetworkEnds
+from npu_testbed.documents.units import Bytes, Cycles, MacsAgain
+
+_CacheSize = Annotated[int | None, meaning("Bytes of the arena that was asked for; null for Vela's default.")]
+_CyclesRatio = Annotated[float | None, meaning("Our cycles by Vela's.")]
+
+
+class VelaPointEntry(Entry, frozen=True):
+    """A schedule of Vela's."""
+
+    core: str
+    optimise: str
+    arena_cache_size: _CacheSize
+    memory_bytes: Bytes
+    cycles: Cycles
+    overflows: bool
+
+
+class OurPointEntry(Entry, frozen=True):
+    """A schedule of ours."""
+
+    memory_bytes: Bytes
+    cycles: Cycles
+    macs_again: MacsAgain
+    schedule_sha256: str
+
+
+class AnswerEntry(Entry, frozen=True):
+    """Ours under a condition; null where none meets it."""
+
+    condition: str
+    ours: OurPointEntry | None
+    memory_ratio: Annotated[float | None, meaning("Our bytes by Vela's.")]
+    cycles_ratio: _CyclesRatio
+
+
+class ArenaSizeEntry(Entry, frozen=True):
+    """Both sides in an arena of one size."""
+
+    arena_cache_size: _CacheSize
+    vela: VelaPointEntry | None
+    ours: OurPointEntry | None
+    cycles_ratio: _CyclesRatio
+
+
+class GapEntry(Entry, frozen=True):
+    """A schedule of Vela's that none of ours reaches, and the closest of ours."""
+
+    vela: dict[str, Any]
+    closest: dict[str, Any] | None
+
+
+class VerdictsEntry(Entry, frozen=True):
+    """Where Vela is ahead."""
+
+    more_bytes: Annotated[bool, meaning("Bytes.")]
+    more_cycles: Annotated[bool, meaning("NPU cycles.")]
+    slower_at: tuple[int, ...]
+    gaps: tuple[GapEntry, ...]
+    passed: bool
+
+
+class ComparisonEntry(Entry, frozen=True):
+    """Our schedules of a network beside Vela's."""
+
+    frontier: FrontierEntry
+    ends: NetworkEnds
+    separate_io_regions: Annotated[
+        bool, meaning("Whether Vela's inputs and outputs are outside its arena, as those of ours are that have a home.")
+    ]
+    noise: float
+    vela: tuple[VelaPointEntry, ...]
+    vela_failures: tuple[str, ...]
+    vela_size: VelaPointEntry
+    vela_performance: VelaPointEntry
+    answers: tuple[AnswerEntry, ...]
+    sweep: tuple[ArenaSizeEntry, ...]
+    verdicts: VerdictsEntry
+
+
+class EnergyRatiosEntry(Entry, frozen=True):
+    """Energies by one table, as ratios."""
+
+    table: str
+    ratios: Annotated[
+        tuple[float | None, ...], meaning("Our energy for each unit of Vela's, one for each answer; null where ours has no schedule.")
+    ]
+
+
+class InsteadOfEntry(Entry, frozen=True):
+    """Bytes and cycles of an answer that another one replaced."""
+
+    bytes: int
+    cycles: int
+
+
+class RobustAnswerEntry(Entry, frozen=True):
+    """The ratio of an answer under other timings."""
+
+    ratio: float
+    low: float
+    high: float
+    bound: float | None
+    depends_on: tuple[str, ...]
+    holds_at: int | None
+    instead_of: InsteadOfEntry | None
+
+
+class RobustEntry(Entry, frozen=True):
+    """The answers under other timings, and the changes that were tried."""
+
+    changes: tuple[str, ...]
+    answers: tuple[RobustAnswerEntry | None, ...]
+
+
+class ComparedNetworkEntry(ComparisonEntry, frozen=True):
+    """A comparison with the time of an inference, and what else was asked for."""
+
+    inference: Inferred
+    robust: RobustEntry | UnsetType = UNSET
+    energy: Annotated[EnergyRatiosEntry, meaning("The ratio of energies by a table of the user's, with --energy.")] | UnsetType = UNSET
+
+
+class CompareDocument(Document, frozen=True):
+    """Comparisons of networks, and the notes below their summary."""
+
+    networks: tuple[ComparedNetworkEntry, ...]
+    summary: tuple[str, ...]
+    findings: tuple[FindingEntry, ...] | UnsetType = UNSET
+    command: Literal["compare"] = "compare"
+    schema: Annotated[Literal[10], STRUCTURE] = 10
+    version: ProductVersion = VERSION
+
+
+class FailureEntry(Entry, frozen=True):
+    """Work that was not done, and the reason."""
+
+    network: str
+    accelerator: str
+    what: str
+    reason: str
+
+
+class ComparisonSummaryEntry(Entry, frozen=True):
+    """Comparisons on one accelerator and memory system, and by verdict the networks on which Vela is ahead."""
+
+    accelerator: str
+    memory_system: str
+    networks: tuple[ComparisonEntry, ...]
+    failures: tuple[FailureEntry, ...]
+    lost: tuple[str, ...]
+    worse_in_both: tuple[str, ...]
+    slower_at_a_size: tuple[str, ...]
+    passed: bool
+
+
+class VelaScoreEntry(Entry, frozen=True):
+    """A schedule of Vela's in replay beside Vela's own figures."""
+
+    network: str
+    accelerator: str
+    optimise: str
+    arena: int
+    peak: int
+    live_peak: int
+    vela_sram: int
+    cycles: Cycles
+    vela_cycles: Cycles
+    cpu_operators: Annotated[int, meaning("Operators on the CPU, by name.")]
+    verdict: str
+    estimate_error: float
+    passed: bool
+
+
+class ValidateVelaDocument(Document, frozen=True):
+    """Scores of Vela's schedules, with comparisons if asked for."""
+
+    passed: bool
+    networks: tuple[VelaScoreEntry, ...]
+    comparisons: tuple[ComparisonSummaryEntry, ...] | UnsetType = UNSET
+    failures: tuple[FailureEntry, ...] | UnsetType = UNSET
+    command: Literal["validate vela"] = "validate vela"
+    schema: Annotated[Literal[4], STRUCTURE] = 4
+    version: ProductVersion = VERSION
