@@ -5,11 +5,12 @@ from __future__ import annotations
 import csv
 from importlib import metadata
 from pathlib import Path
-from typing import Any
 
 from msgspec import to_builtins
 from msgspec.structs import asdict
 
+from npu_testbed.documents.calibration import ProfileEntry
+from npu_testbed.documents.document import checked
 from npu_testbed.versions import Tools, tool_versions
 from validation.calibrate import CalibrationProfile
 from validation.reading import MAX_TABLE_BYTES, read_text
@@ -36,8 +37,8 @@ def fit_tools() -> Tools:
         return tool_versions(())
 
 
-def profile_json(profile: CalibrationProfile) -> dict[str, Any]:
-    """The profile as values that JSON can hold: ratios of whole numbers and rules as text, as in its file."""
+def profile_json(profile: CalibrationProfile) -> ProfileEntry:
+    """The profile as a document has it: ratios of whole numbers and rules as text, as in its file."""
     values = asdict(profile.timing)
     timing = {name: value if isinstance(value, int) else str(getattr(value, "value", value)) for name, value in values.items()}
-    return {"profile": to_builtins(profile, enc_hook=str) | {"timing": timing, "tools": dict(profile.tools)}}
+    return checked(ProfileEntry, to_builtins(profile, enc_hook=str) | {"timing": timing, "tools": dict(profile.tools)})

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
-from msgspec import Struct, to_builtins
+from msgspec import Struct
 
 from npu_model.errors import InputError
+from npu_testbed.documents.document import extended
+from npu_testbed.documents.validation import SuitePromiseEntry, ValidateAllDocument
 from npu_testbed.peers import validate_litert, validate_vela, validate_vela_estimate, zoo_models
 from npu_testbed.progress import Progress, silent
 from validation.calibrate import reference_profile
@@ -153,10 +154,7 @@ def suite_table(suite: Suite) -> Table:
     return Table("The validation suite", ("peer", "figure", "bar", "found", "cases", "verdict"), rows, (note, *reasons, blind))
 
 
-def suite_json(suite: Suite) -> dict[str, Any]:
-    """The scorecard as values that JSON can hold."""
-    return {
-        "passed": suite.passed,
-        "blind": list(BLIND),
-        "promises": [to_builtins(promise) | {"verdict": promise.verdict} for promise in suite.promises],
-    }
+def suite_json(suite: Suite) -> ValidateAllDocument:
+    """The scorecard as a document."""
+    promises = tuple(extended(SuitePromiseEntry, promise, verdict=promise.verdict) for promise in suite.promises)
+    return ValidateAllDocument(suite.passed, BLIND, promises)

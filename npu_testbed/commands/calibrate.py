@@ -106,6 +106,7 @@ def _today() -> str:
 def answer_fit(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Fit, and write the profile."""
     from npu_testbed.calibration import fit_tools, profile_json, source_files
+    from npu_testbed.documents.calibration import CalibrateFitDocument
     from npu_testbed.files import require_writable, write_file
     from npu_testbed.outcomes import PlainOutcome
     from validation.calibrate import calibrate_fit, fit_tables, to_toml
@@ -127,7 +128,7 @@ def answer_fit(arguments: argparse.Namespace, show: Progress) -> Outcome:
     return PlainOutcome(
         "calibrate fit",
         profile,
-        lambda: profile_json(profile) | {"output": arguments.output},
+        lambda: CalibrateFitDocument(profile_json(profile), arguments.output),
         lambda: "\n\n".join([*(table.text() for table in fit_tables(profile)), f"Profile: {arguments.output}"]),
     )
 
@@ -136,6 +137,8 @@ def answer_check(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay; status 1 if the profile does not hold."""
     from msgspec import to_builtins
 
+    from npu_testbed.documents.calibration import CalibrateCheckDocument
+    from npu_testbed.documents.document import checked
     from npu_testbed.outcomes import PlainOutcome
     from validation.calibrate import calibrate_check, check_tables, from_toml, reference_profile
     from validation.reading import read_configuration
@@ -144,9 +147,9 @@ def answer_check(arguments: argparse.Namespace, show: Progress) -> Outcome:
     profile = reference_profile() if arguments.profile is None else from_toml(read_configuration(arguments.profile, "Calibration profile"))
     check = calibrate_check(profile, _measurements(arguments.measurements), lambda replays: show(f"Checking: {replays} replays"))
 
-    def document() -> dict[str, Any]:
+    def document() -> CalibrateCheckDocument:
         points = [to_builtins(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]
-        return {
+        facts = {
             "profile": profile.name,
             "passed": check.passed,
             "generalises": check.generalises,
@@ -155,6 +158,7 @@ def answer_check(arguments: argparse.Namespace, show: Progress) -> Outcome:
             "unseen": to_builtins(check.unseen),
             "points": points,
         }
+        return checked(CalibrateCheckDocument, facts)
 
     return PlainOutcome(
         "calibrate check", check, document, lambda: "\n\n".join(table.text() for table in check_tables(check)), passed=check.passed

@@ -122,6 +122,8 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     if arguments.live:
         return _live(arguments, show)
     _require_none(arguments)
+    from npu_testbed.documents.document import checked
+    from npu_testbed.documents.fvp import ValidateFvpDocument
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.timing import load_timing, timing_json, timing_text
     from validation.fvp.scorecard import render, scorecard, to_json
@@ -129,11 +131,14 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     timing = load_timing(arguments.timing)
     card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing)
 
+    def document() -> ValidateFvpDocument:
+        return checked(ValidateFvpDocument, to_json(card) | {"timing": timing_json(timing)})
+
     def text() -> str:
         changed = [f"Timing: {timing_text(timing)}"] if timing.changed() else []
         return "\n\n".join([*changed, *(table.text() for table in render(card))])
 
-    return PlainOutcome("validate fvp", card, lambda: to_json(card) | {"timing": timing_json(timing)}, text, passed=card.passed)
+    return PlainOutcome("validate fvp", card, document, text, passed=card.passed)
 
 
 def _spelling(name: str) -> str:
@@ -185,6 +190,8 @@ def _live(arguments: argparse.Namespace, show: Progress) -> Outcome:
     from npu_model.accelerator import require_schedulable
     from npu_model.errors import InputError
     from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+    from npu_testbed.documents.document import checked
+    from npu_testbed.documents.fvp import ValidateFvpLiveDocument
     from npu_testbed.live_network import live_network
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.timing import load_timing, timing_json
@@ -212,6 +219,6 @@ def _live(arguments: argparse.Namespace, show: Progress) -> Outcome:
     return PlainOutcome(
         "validate fvp --live",
         result,
-        lambda: to_json(result) | {"timing": timing_json(timing)},
+        lambda: checked(ValidateFvpLiveDocument, to_json(result) | {"timing": timing_json(timing)}),
         lambda: "\n\n".join(table.text() for table in render(result)),
     )

@@ -186,6 +186,8 @@ def _comparison(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
 def answer_estimate(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Count what deviates; status 1 if a value does."""
+    from npu_testbed.documents.document import checked
+    from npu_testbed.documents.validation import ValidateVelaEstimateDocument
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import validate_vela_estimate
     from validation.vela.estimate import passed, render, to_json
@@ -194,7 +196,7 @@ def answer_estimate(arguments: argparse.Namespace, show: Progress) -> Outcome:
     return PlainOutcome(
         "validate vela-estimate",
         comparisons,
-        lambda: to_json(comparisons),
+        lambda: checked(ValidateVelaEstimateDocument, to_json(comparisons)),
         lambda: "\n\n".join(table.text() for table in render(comparisons)),
         passed=passed(comparisons),
     )
@@ -202,16 +204,16 @@ def answer_estimate(arguments: argparse.Namespace, show: Progress) -> Outcome:
 
 def answer_litert(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Count the differing bytes; status 1 if they are unexplained."""
-    from msgspec import to_builtins
-
+    from npu_testbed.documents.document import extended
+    from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument
     from npu_testbed.outcomes import PlainOutcome
     from npu_testbed.peers import litert_table, validate_litert
 
     scores = validate_litert(*_choices(arguments), show)
     passed = all(score.passed for score in scores)
 
-    def document() -> dict[str, Any]:
-        rows = [to_builtins(score) | {"verdict": score.verdict.name, "passed": score.passed} for score in scores]
-        return {"passed": passed, "networks": rows}
+    def document() -> ValidateLitertDocument:
+        rows = (extended(LitertScoreEntry, score, verdict=score.verdict.name, passed=score.passed) for score in scores)
+        return ValidateLitertDocument(passed, tuple(rows))
 
     return PlainOutcome("validate litert", scores, document, lambda: litert_table(scores).text(), passed=passed)

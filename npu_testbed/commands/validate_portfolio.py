@@ -127,15 +127,18 @@ def _networks(arguments: argparse.Namespace) -> tuple[PortfolioNetwork, ...]:
 
 def _listed(networks: Sequence[PortfolioNetwork]) -> Outcome:
     """The networks by group."""
+    from npu_testbed.documents.portfolio import PortfolioNetworkEntry, ValidatePortfolioListDocument
     from npu_testbed.outcomes import PlainOutcome
     from validation.layout import grid
 
-    fields = ("name", "group", "idiom", "precision", "exception", "sampled")
-    documents = [{field: getattr(one, field) for field in fields} | {"homes": list(one.homes)} for one in networks]
+    entries = tuple(
+        PortfolioNetworkEntry(one.name, one.group, one.idiom, one.precision, one.exception, one.sampled, tuple(one.homes))
+        for one in networks
+    )
     rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
     return PlainOutcome(
         "validate portfolio --list",
         networks,
-        lambda: {"networks": documents},
+        lambda: ValidatePortfolioListDocument(entries),
         lambda: grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5),
     )

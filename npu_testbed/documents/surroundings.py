@@ -5,14 +5,14 @@ from __future__ import annotations
 from typing import Annotated
 
 from npu_testbed.documents.document import Entry, meaning
-from npu_testbed.documents.units import Bytes, OutsideBytes
+from npu_testbed.documents.units import Bytes, OutsideBytes, Sha256
 
 
 class MemorySystemEntry(Entry, frozen=True):
     """A memory system by its name, its clock and the digest of its values."""
 
     name: str
-    sha256: Annotated[str, meaning("SHA-256 in hexadecimal.")]
+    sha256: Sha256
     clock_hz: Annotated[int, meaning("NPU clock in Hz.")]
 
 

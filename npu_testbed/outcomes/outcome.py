@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 
 from msgspec import Struct, to_builtins
 
-from npu_testbed import VERSION
-from npu_testbed.documents import Document
-from npu_testbed.json_schemas import schema_version
+from npu_testbed.documents.document import Document
+from npu_testbed.documents.inspect import InspectDocument
 
 
 class Outcome(Struct, frozen=True):
@@ -27,7 +26,7 @@ class Outcome(Struct, frozen=True):
         """The command, as the document names it, such as ``simulate vela``."""
 
     @abstractmethod
-    def document(self) -> Document | dict[str, Any]:
+    def document(self) -> Document:
         """The document of the command, with its facts."""
 
     @abstractmethod
@@ -46,10 +45,7 @@ class Outcome(Struct, frozen=True):
 
     def to_json(self) -> str:
         """The document as text, with a new line at its end."""
-        document = self.document()
-        if not isinstance(document, Document):
-            document |= {"schema": schema_version(self.command), "command": self.command, "version": VERSION}
-        return json.dumps(to_builtins(document), indent=1, sort_keys=True) + "\n"
+        return json.dumps(to_builtins(self.document()), indent=1, sort_keys=True) + "\n"
 
     def __str__(self) -> str:
         return self.text()
@@ -64,7 +60,7 @@ class PlainOutcome(Outcome, frozen=True):
 
     name: str
     value: Any
-    facts: Callable[[], Document | dict[str, Any]]
+    facts: Callable[[], Document]
     words: Callable[[], str]
     passed: bool = True
 
@@ -78,7 +74,7 @@ class PlainOutcome(Outcome, frozen=True):
         """1 unless the value passes."""
         return 0 if self.passed else 1
 
-    def document(self) -> Document | dict[str, Any]:
+    def document(self) -> Document:
         """The facts of the document."""
         return self.facts()
 
@@ -100,9 +96,9 @@ class TextOutcome(Outcome, frozen=True):
         """The command, as the document names it."""
         return self.name
 
-    def document(self) -> dict[str, Any]:
+    def document(self) -> InspectDocument:
         """The text."""
-        return {"text": self.words}
+        return InspectDocument(self.words)
 
     def text(self) -> str:
         """The text."""

@@ -8,6 +8,8 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from npu_testbed.comparisons.answer import SLOWEST
+from npu_testbed.documents.document import checked
+from npu_testbed.documents.portfolio import ValidatePortfolioDocument
 
 
 class Check(str, Enum):
@@ -124,7 +126,8 @@ class Report(Struct, frozen=True):
         """Whether there are findings and every one passes."""
         return bool(self.findings) and all(finding.passed for finding in self.findings)
 
-    def to_json(self) -> dict[str, Any]:
+    def to_json(self) -> ValidatePortfolioDocument:
         """All findings, and by name those that miss a bar or fail."""
         missed = [f"{finding.network} on {finding.accelerator}" for finding in self.findings if not finding.passed]
-        return {"passed": self.passed, "missed": missed, "networks": [finding.to_json() for finding in self.findings]}
+        found = {"passed": self.passed, "missed": missed, "networks": [finding.to_json() for finding in self.findings]}
+        return checked(ValidatePortfolioDocument, found)

@@ -25,7 +25,7 @@ from npu_model.tflite.model import read_tflite
 from npu_testbed import VERSION
 from npu_testbed.cli import build_parser, main
 from npu_testbed.commands.options import HELP_WIDTH, Parser
-from npu_testbed.json_schemas import schema_version
+from npu_testbed.documents import schema_version
 from npu_testbed.pipeline import read_schedule, schedule, simulate_schedule
 from npu_testbed.verification import VELA_STREAM, Verification, compare
 from validation.zoo import build

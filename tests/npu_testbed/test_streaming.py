@@ -21,8 +21,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.program import DmaWait
+from npu_testbed.documents import json_schema
 from npu_testbed.exports import export
-from npu_testbed.json_schemas import json_schema
 from npu_testbed.scheduling import schedule, write_schedule
 from npu_testbed.simulation import simulate_schedule
 from npu_testbed.streaming import Piece, StreamedInput, _check, cut_for_stream, stream_of, streamed_input

@@ -16,7 +16,7 @@ from command_line import call
 import npu_testbed
 from cascader.tensorir.device import own_device
 from npu_model.errors import InputError
-from npu_testbed.json_schemas import json_schema, schema_version
+from npu_testbed.documents import json_schema, schema_version
 
 DEVICE = """
 name = "vector-dsp"

@@ -59,7 +59,6 @@ ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
 U65_ADAPTERS_ON, U65_ADAPTERS_OFF = "u65_high_end", "u65_off"
 """Those of the Ethos-U65."""
 
-JSON_SCHEMA = 4
 CLAIM = "Agreement with Arm's simulator, not silicon."
 
 Progress = Callable[[int, int], None]
@@ -267,7 +266,6 @@ def _sweep_json(score: SweepScore) -> dict[str, Any]:
 def to_json(card: Scorecard) -> dict[str, Any]:
     """The scorecard as values that JSON can hold; errors are ratios."""
     return {
-        "schema": JSON_SCHEMA,
         "claim": CLAIM,
         "passed": card.passed,
         "bars": [to_builtins(bar) | {"passed": bar.passed, "verdict": bar.verdict} for bar in card.bars],

@@ -26,7 +26,6 @@ from validation.fvp.scores import relative
 from validation.reading import read_file
 from validation.tables import Table, percent
 
-JSON_SCHEMA = 1
 CLAIM = "Agreement with Arm's simulator, not silicon."
 READY_FIRMWARE_ADAPTER = "off"
 """Timing-adapter profile of the ready runners: they program no adapter."""
@@ -137,4 +136,4 @@ def to_json(result: LiveResult) -> dict[str, Any]:
         "counters": [to_builtins(row) | {"error": row.error} for row in result.counters],
         "operations": [to_builtins(row) | {"error": row.error} for row in result.operations],
     }
-    return {"schema": JSON_SCHEMA, "claim": CLAIM, **to_builtins(result), **rows}
+    return {"claim": CLAIM, **to_builtins(result), **rows}

@@ -10,7 +10,6 @@ from msgspec import Struct, to_builtins
 from validation.tables import Table
 from validation.vela.estimate.compare import ColumnRow, EstimateComparison
 
-JSON_SCHEMA = 1
 _SHOWN = 20
 
 
@@ -100,7 +99,6 @@ def to_json(comparisons: Sequence[EstimateComparison]) -> dict[str, Any]:
     """Counts by column and every deviation as values that JSON can hold."""
     rows = [row for comparison in comparisons for row in comparison.rows]
     return {
-        "schema": JSON_SCHEMA,
         "passed": passed(comparisons),
         "vela_versions": list(dict.fromkeys(comparison.vela_version for comparison in comparisons)),
         "columns": [to_builtins(entry) for entry in tally(rows, lambda row: row.column)],

@@ -43,8 +43,8 @@ from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_testbed.configs import load_timing_adapter
+from npu_testbed.documents import schema_version
 from npu_testbed.frontiers import Frontier, replayed_frontier
-from npu_testbed.json_schemas import schema_version
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from npu_testbed.pipeline import read_schedule
 from npu_testbed.reports.frontier import frontier_json, frontier_text
