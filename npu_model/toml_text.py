@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from typing import Any
 
@@ -20,6 +21,18 @@ _DEEPEST = 16
 """Tables within tables: no file of ours has more than two."""
 
 
+_DOTTED = re.compile(
+    r"""(?:(?:[\w-]{1,99}|"[^"\n]{0,99}"|'[^'\n]{0,99}')[ \t]*\.[ \t]*){%d}""" % _DEEPEST  # noqa: UP031  # braces of its own
+)
+"""A key of more parts than tables may be deep: a parser keeps every beginning of it, which is the square of its length."""
+
+
+def _check_keys(text: str) -> None:
+    """ValueError for a key that would take far more memory than the text, before it is parsed."""
+    if _DOTTED.search(text):
+        raise ValueError(f"a key of more than {_DEEPEST} parts")
+
+
 def _check(value: object, depth: int = 0) -> None:
     """ValueError for an integer beyond 64 bits or tables deeper than any of ours."""
     if depth > _DEEPEST:
@@ -34,6 +47,7 @@ def _check(value: object, depth: int = 0) -> None:
 def parse_toml(text: str, what: str, remedy: str) -> dict[str, Any]:
     """The table that a text describes; ``what`` and ``remedy`` are what the InputError says of a text that is none."""
     try:
+        _check_keys(text)
         table = tomllib.loads(text)
         _check(table)
     except (ValueError, RecursionError) as error:

@@ -70,7 +70,16 @@ def _load(source: str) -> Model:
             f"{Path(source).name!r} is a module that TVM has saved as JSON, whose loops are no Tensor Expressions any more: "
             "give the function that makes them, as GRAPH.py:FUNCTION."
         )
-    return Model(Path(source).name, data)
+    return Model(text_of(Path(source).name), data)
+
+
+def text_of(name: str) -> str:
+    r"""The name of a file as text that can be written: bytes that are not UTF-8 as their escapes.
+
+    >>> text_of("net.tflite"), text_of("a\udcff.tflite")
+    ('net.tflite', 'a\\xff.tflite')
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
 
 
 _TVM_JSON = b'{"root_index":'

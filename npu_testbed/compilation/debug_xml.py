@@ -19,6 +19,7 @@ from npu_model.program import KernelOperation, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_testbed.compilation.names import builtin_operator, npu_operator
 from npu_testbed.compilation.traffic import access_cycles
+from npu_testbed.csv_file import plain_text
 from npu_testbed.simulation import Simulation
 from sim import Beats
 from sim.events import Unit
@@ -35,7 +36,8 @@ _Row = Sequence[object]
 def _table(name: str, columns: Sequence[str], rows: Iterable[_Row]) -> str:
     """One table as Vela writes it: texts in quotes, integers without."""
     text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows([columns, *rows])
+    cells = ([plain_text(cell) if isinstance(cell, str) else cell for cell in row] for row in (columns, *rows))
+    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(cells)
     # Names are any text, and the end of a CDATA section is no part of one.
     body = text.getvalue().replace("]]>", "]]]]><![CDATA[>")
     return f'<table name="{name}">\n<![CDATA[\n{body}]]>\n</table>\n'

@@ -11,6 +11,7 @@ from npu_model.errors import InputError
 _INSPECT = "`npu-testbed inspect` prints the compiled file's operations"
 _LAYERS = "the per-layer CSV and `npu-testbed simulate vela` say what each layer takes"
 _ONE_STAGE = "it is no stage of this compilation"
+_NOT_ON_U55 = "the Ethos-U55 and Ethos-U65 have no such hardware, so that Vela's files for them do not change"
 _NO_SWITCH = "the cascader has no such switch"
 
 
@@ -41,7 +42,9 @@ class VelaOption(NamedTuple):  # no Struct: --help makes them, and answers befor
 
 VELA_OPTIONS = (
     VelaOption("--tensor-allocator", "the schedule itself gives every buffer its address", takes_value=True),
-    VelaOption("--max-block-dependency", "BLOCKDEP is the largest that is safe for each operation", takes_value=True),
+    VelaOption(
+        "--max-block-dependency", "BLOCKDEP is the largest that is safe for each operation", takes_value=True, refused=True, harmless="3"
+    ),
     VelaOption("--recursion-limit", "nothing here recurses without a bound", takes_value=True),
     VelaOption("--hillclimb-max-iterations", "Vela's allocator places nothing here", takes_value=True),
     VelaOption("--timing", "a terminal is shown the time while it passes; --timing-profile is for timing parameters"),
@@ -60,6 +63,9 @@ VELA_OPTIONS = (
     VelaOption("--verbose-weights", "the summary CSV has the bytes of weights before and after"),
     VelaOption("--verbose-progress", "a terminal is shown the progress"),
     VelaOption("--show-subgraph-io-summary", _INSPECT),
+    VelaOption("--disable-chaining", _NOT_ON_U55),
+    VelaOption("--disable-fwd", _NOT_ON_U55),
+    VelaOption("--force-symmetric-int-weights", "it changes no byte of Vela's files for an Ethos-U55 or Ethos-U65"),
     VelaOption("--debug-force-regor", "it is asked first to legalise the network anyway"),
     VelaOption(
         "--cop-format", "the driver payload is written as COP1, by `export` as COP2 too", takes_value=True, refused=True, harmless="COP1"
@@ -69,10 +75,7 @@ VELA_OPTIONS = (
         "inputs and outputs lie in the one arena, where `schedule --home` and `export` do not put them",
         refused=True,
     ),
-    VelaOption("--force-symmetric-int-weights", "the file would compute other values", refused=True),
     VelaOption("--experimental-softmax-int16-neg-exp-range", "the file would compute other values", takes_value=True, refused=True),
-    VelaOption("--disable-chaining", _NO_SWITCH, refused=True),
-    VelaOption("--disable-fwd", _NO_SWITCH, refused=True),
     VelaOption("--disable-buffering", _NO_SWITCH, refused=True),
     VelaOption("--disable-ifm-reuse", _NO_SWITCH, refused=True),
     VelaOption("--api-version", "Vela's external API takes no part; `npu-testbed --version` says ours", refused=True, alone=True),

@@ -77,6 +77,23 @@ def test_the_ends_carry_the_quantisation_of_the_attributes(graph: Path) -> None:
     assert (last.name, last.quantisation.scale, last.quantisation.zero_point) == ("y", 0.25, 0)
 
 
+@pytest.mark.parametrize("place", ["work/shapes/__init__.py", "work/shapes.py", "net/shapes.py"])
+def test_a_graph_file_imports_from_its_folder_and_the_working_folder(
+    place: str, graph: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in (place, "net/net.py", "work/here"):
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / place).write_text("CHANNELS = 4\n")
+    (tmp_path / "net" / "net.py").write_text(f"from shapes import CHANNELS\n{graph.read_text()}")
+    monkeypatch.chdir(tmp_path / "work")
+    monkeypatch.setattr(sys, "path", [one for one in sys.path if one not in ("", str(tmp_path / "work"))])
+    monkeypatch.delitem(sys.modules, "shapes", raising=False)
+    before = list(sys.path)
+    assert npu_testbed.schedule("../net/net.py:make_graph", no_cascade=True).arena_bytes > 0
+    assert sys.path == before
+    sys.modules.pop("shapes", None)
+
+
 def test_a_schedule_is_held_to_the_graph_that_it_was_made_from(graph: Path, tmp_path: Path) -> None:
     plan = tmp_path / "net.json"
     npu_testbed.schedule(f"{graph}:make_graph", output=plan, no_cascade=True)

@@ -33,12 +33,14 @@ TAKEN = (
     "net.tflite --accel ethos-u55-32 --optim Size",
     "net.tflite --debug-force-legacy-core",
     "net.tflite --cop-format COP1 --disable-cascading",
+    "net.tflite --disable-chaining --disable-fwd --force-symmetric-int-weights",
 )
 REFUSED = {
     f"net.tflite {BOARD} Any --config Arm/vela.ini": "write the sections that are needed",
     "net.tflite --accelerator-config ethos-u85-256": "'ethos-u85-256' is unknown",
     "net.tflite --cop-format COP2 --separate-io-regions": "the driver payload is written as COP1",
     "net.tflite --disable-buffering": "the cascader has no such switch",
+    "net.tflite --max-block-dependency 2": "leave it out, or give 3",
 }
 
 

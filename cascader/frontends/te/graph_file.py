@@ -64,16 +64,20 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[None]:
-    """The folder of a file first on the path, as for a script, and no byte code written there."""
-    folder, written = str(path.resolve().parent), sys.dont_write_bytecode
-    sys.path.insert(0, folder)
+    """The folder of a file first on the path, as for a script, then the working folder; no byte code is written there.
+
+    The console script of an installed package has no working folder on its path, ``python -m`` has.
+    """
+    folders, written = [str(path.resolve().parent), str(Path.cwd())], sys.dont_write_bytecode
+    sys.path[:0] = folders
     sys.dont_write_bytecode = True
     try:
         yield
     finally:
         sys.dont_write_bytecode = written
-        if folder in sys.path:
-            sys.path.remove(folder)
+        for folder in folders:
+            if folder in sys.path:
+                sys.path.remove(folder)
 
 
 def _said(error: Exception) -> str:

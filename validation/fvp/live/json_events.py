@@ -28,6 +28,9 @@ _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31
 """zlib's number for gzip with its largest window."""
 
+_MOST_RATIO = 100
+"""Bytes that a gzipped trace may unpack to, per byte of it: traces unpack to some thirty, endless repetition to a thousand."""
+
 _SPACE = " \t\r\n"
 
 
@@ -59,6 +62,7 @@ class _Reader:
         self._pieces = _unpacked(data)
         self._decoder = json.JSONDecoder()
         self._text, self._at, self._read = "", 0, 0
+        self._most = min(MAX_BYTES, _MOST_RATIO * len(data) + _CHUNK)
 
     def _more(self) -> bool:
         """Read on; whether there was more."""
@@ -66,8 +70,8 @@ class _Reader:
         if piece is None:
             return False
         self._read += len(piece)
-        if self._read > MAX_BYTES:
-            raise InputError(f"The PMU trace unpacks to more than {MAX_BYTES} bytes: trace a shorter inference.")
+        if self._read > self._most:
+            raise InputError(f"The PMU trace unpacks to more than {self._most} bytes: trace a shorter inference.")
         # Names may be any text; what is read of a trace is ASCII.
         self._text, self._at = self._text[self._at :] + piece.decode("latin-1"), 0
         return True
