@@ -72,6 +72,8 @@ class TableFormat(Coded):
     S8_S32 = "S8_S32", 7
     S16_S16 = "S16_S16", 8
     S16_S32 = "S16_S32", 9
+    TANH = "TANH", 10
+    SIGMOID = "SIGMOID", 11
 
 
 class ResizeKind(Coded):

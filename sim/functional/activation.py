@@ -44,6 +44,8 @@ TABLE_BYTES = {
     TableFormat.S8_S32: 1024,
     TableFormat.S16_S16: 2048,
     TableFormat.S16_S32: 2048,
+    TableFormat.TANH: 2048,
+    TableFormat.SIGMOID: 2048,
 }
 """Bytes of a table whose format the operation names; the table's number counts tables of its size (Vela 5.2.0 ``GenerateActivation``)."""
 
@@ -117,12 +119,36 @@ _INDICES = {
 """By the format of a table: the type of its index, and that of its entries."""
 
 
+_STEPS = {TableFormat.TANH: 8, TableFormat.SIGMOID: 9}
+"""Bits of a value below its table entry: a table of the hyperbolic tangent serves both, the sigmoid at half of the argument."""
+
+
+def tabled_curve(values: Integers, table: Integers, function: TableFormat) -> Integers:
+    """The hyperbolic tangent or the sigmoid from a table of the first, in units of 2**-15; a value of 3 * 2**12 is 1.
+
+    The magnitude is interpolated and gets its sign back before it is rounded. LiteRT's kernels give the same for every 16-bit input.
+    """
+    bits = _STEPS[function]
+    distance, negative = np.minimum(np.abs(values), (256 << bits) - 1), values < 0
+    word, fraction = table[(distance >> bits) + 256], distance & ((1 << bits) - 1)
+    base, slope = ((part & 0xFFFF ^ 0x8000) - 0x8000 for part in (word, word >> 16))
+    exact = (base << bits) + slope * fraction
+    if function is TableFormat.TANH:
+        found = (exact + (1 << (bits - 1))) >> bits
+        return np.asarray(np.where(negative, -found, found), np.int64)
+    raised = np.where(negative, -exact - 1, exact) + (1 << (bits + 15)) + (1 << bits)
+    return np.asarray(np.clip(raised >> (bits + 1), 0, (1 << 15) - 1), np.int64)
+
+
 def finish_deep(op: KernelOperation, values: Integers, memory: RegionBytes, lut_address: int, user: str) -> Integers:
     """The end of a U85's operation: zero point, clamp unless it is off, and table; 32 bits wrap.
 
     What leaves the OFM's type without a clamp is an InputError: nothing public says what the NPU stores then.
     """
     activation, dtype = op.activation, op.ofm.dtype
+    if activation.table in _STEPS:
+        curve = tabled_curve(values, _table(op, memory, lut_address, "<u4", user), activation.table)
+        return np.clip(curve + op.ofm.zero_point, activation.minimum, activation.maximum)
     result = values + op.ofm.zero_point
     if activation.clip is not ClipRange.NONE:
         result = np.clip(result, activation.minimum, activation.maximum)

@@ -46,6 +46,8 @@ CASES = (
     ("leaky_relu_at_ends", 128),
     ("attention_at_ends", 256),
     ("arg_max_at_end", 512),
+    ("int16_tanh", 256),
+    ("int16_logistic", 512),
 )
 """Networks of the portfolio by MACs: chains, broadcasts, tables, resizes, reductions, products, ARG_MAX, 48-bit accumulators."""
 
