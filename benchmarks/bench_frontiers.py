@@ -80,7 +80,7 @@ def main() -> int:
     recording = verbs.add_parser("record", help="record the frontiers of some networks")
     recording.add_argument("file", type=Path, help="the JSON file to write")
     recording.add_argument("models", nargs="*", help=".tflite files, or zoo:NAME (default: all of the zoo)")
-    recording.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names(), help="the device")
+    recording.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names("u55"), help="the device")
     recording.add_argument("--rungs", type=int, default=3, help="memory limits of each form of a network (default: 3)")
     comparing = verbs.add_parser("compare", help="compare two recordings")
     comparing.add_argument("before", type=Path)

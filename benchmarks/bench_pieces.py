@@ -45,7 +45,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("model")
     parser.add_argument("budgets", nargs="+", type=int, metavar="BYTES")
-    parser.add_argument("--accelerator-config", choices=accelerator_names(), default=DEFAULT_ACCELERATOR)
+    parser.add_argument("--accelerator-config", choices=accelerator_names("u55"), default=DEFAULT_ACCELERATOR)
     arguments = parser.parse_args()
     try:
         task = load_task(arguments.model, arguments.accelerator_config, NO_OPTIONS)

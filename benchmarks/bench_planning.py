@@ -65,7 +65,7 @@ def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", nargs="?", default="zoo:mobilenet_v2", help="a .tflite file, or zoo:NAME (default: zoo:mobilenet_v2)")
-    parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names(), help="the device")
+    parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names("u55"), help="the device")
     parser.add_argument("--at-least", type=float, default=0.0, help="the least ratio that is a success (default: any)")
     options = parser.parse_args()
     try:

@@ -112,7 +112,7 @@ def main() -> int:
     """Run the benchmark."""
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("model", nargs="?", default="zoo:resnet8", help="a .tflite file, or zoo:NAME (default: zoo:resnet8)")
-    parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names(), help="the device")
+    parser.add_argument("--accelerator-config", default=DEFAULT_ACCELERATOR, choices=accelerator_names("u55"), help="the device")
     parser.add_argument(
         "--rungs", type=int, default=3, help="memory limits per layout at which we schedule (default: 3; 0: Vela's schedules alone)"
     )

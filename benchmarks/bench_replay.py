@@ -73,7 +73,7 @@ def main() -> int:
         model = load_model(options.model).data
         event_seconds = min(seconds(bare_simpy) for _ in range(3)) / BARE_EVENTS
         rows = []
-        for accelerator in accelerator_names():
+        for accelerator in accelerator_names("u55"):
             for optimise in ("Performance", "Size"):
                 compiled = compile_network(model, CompilerOptions(accelerator, optimise=optimise, debug_database=False)).compiled
                 programs = read_compiled(compiled).programs

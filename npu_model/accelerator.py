@@ -120,6 +120,8 @@ class Accelerator(Struct, frozen=True):
     sram_ports: int = 1
     ext_ports: int = 1
     max_blockdep: int = 3
+    max_reads: int = 64
+    max_writes: int = 32
 
     def __hash__(self) -> int:
         """By name: the tables of one device are many numbers, and it is a key of every cache."""
@@ -136,6 +138,16 @@ class Accelerator(Struct, frozen=True):
         """
         taken = self.access.ifm_bytes_per_cycle * (self.cores if own_channels and self.access.own_channels else 1)
         return ceil_div(self.port_bytes_per_cycle, taken) if 0 < taken < self.port_bytes_per_cycle else 0
+
+    @property
+    def family(self) -> str:
+        """The product: ``u55``, ``u65`` or ``u85``."""
+        return self.name.split("-")[1]
+
+    @property
+    def fetch_bytes(self) -> int:
+        """Bytes of one command fetch: the 64 of the core driver's default burst on the U55, 128 on the U65, each of 8 words of the port."""
+        return 8 * self.port_bytes_per_cycle
 
     @property
     def macs_per_cycle(self) -> int:
@@ -170,26 +182,16 @@ def _all_names() -> tuple[str, ...]:
     return tuple(sorted(names, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2]))))
 
 
-def accelerator_names() -> tuple[str, ...]:
-    """The configurations that networks are scheduled for, by number of MACs."""
-    return tuple(name for name in _all_names() if "schedule" in accelerator(name).uses)
-
-
-def replay_only_names() -> tuple[str, ...]:
-    """The configurations whose command streams are replayed, but which nothing is scheduled for."""
-    return tuple(name for name in _all_names() if accelerator(name).uses[-1:] == ("replay",))
-
-
-def require_schedulable(name: str) -> None:
-    """InputError if the accelerator is one that nothing is scheduled for."""
-    require_use(name, "replay")
-    if name in replay_only_names():
-        raise InputError(f"Accelerator {name!r} is only simulated, on Vela's schedules: choose one of {', '.join(accelerator_names())}.")
+def accelerator_names(family: str = "") -> tuple[str, ...]:
+    """The configurations that networks are scheduled for, by family and number of MACs; those of one ``family`` if it is named."""
+    names = (name for name in _all_names() if "schedule" in accelerator(name).uses)
+    return tuple(name for name in names if not family or accelerator(name).family == family)
 
 
 _STEPS = {
     "run": ("run bit by bit", "inspect reads its streams"),
     "replay": ("simulated in time", "inspect reads its streams and verify runs them"),
+    "schedule": ("searched for", "its streams are Vela's"),
 }
 """Words for each step, and what is there without it."""
 

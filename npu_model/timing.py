@@ -9,6 +9,9 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 
+HIDDEN_LATENCY = 64
+"""Cycles of a memory's latency that estimates charge neither copies nor commands for: that of the flash for which replays confirm them."""
+
 
 class BlockdepRule(Enum):
     """Treatments of BLOCKDEP by the model; all but HONOURED are ablations."""

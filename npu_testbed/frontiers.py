@@ -22,6 +22,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.device_memory import arena_bound
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
 from npu_testbed.progress import Progress, silent
@@ -191,7 +192,7 @@ def frontier(
 
     Points of more bytes than the memory mode grants are left out. InputError if the model or a name is wrong, or no point fits.
     """
-    bound = memory.arena_bound()
+    bound = arena_bound(accelerator_config, memory)
     task = load_task(
         source,
         accelerator_config,

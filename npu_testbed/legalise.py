@@ -11,10 +11,11 @@ from msgspec.structs import replace
 from cascader.ethosu.network.network import CpuPart
 from cascader.ethosu.search.effort import QUICK, STANDARD
 from cascader.frontends.vela import legalised
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.device_memory import system_of
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import Model, load_model
 from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
@@ -90,8 +91,8 @@ def load_task(
 
     InputError if the model or a name is wrong, or a tensor may not live where it should.
     """
-    require_schedulable(accelerator_config)
-    asked = memory.memory_system()
+    require_use(accelerator_config, "schedule")
+    asked = system_of(accelerator_config, memory)
     system, homes = as_scheduled(asked), outer_homes(asked, homes)
 
     def terms(*, one_core: bool) -> TaskTerms:

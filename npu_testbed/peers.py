@@ -15,7 +15,7 @@ from itertools import product
 from msgspec import Struct
 
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_testbed.configs import load_memory_system
 from npu_testbed.models import ZOO, Model, load_model
@@ -43,7 +43,7 @@ def _cases(
 ) -> Iterator[tuple[Model, str, str]]:
     """Every compilation that is asked for, with its model loaded; names are checked before anything takes time."""
     for name in accelerators:
-        require_schedulable(name)
+        require_use(name, "replay")
     devices = [accelerator(name).name for name in accelerators]
     for source in models:
         model = load_model(source)

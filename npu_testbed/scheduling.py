@@ -15,6 +15,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.device_memory import arena_bound
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.progress import Progress, silent
@@ -106,7 +107,7 @@ def schedule(
     InputError if the model or a name is wrong, or the arena would exceed ``arena_cache_size`` bytes.
     """
     check_budget(arena_cache_size)
-    arena_cache_size = memory.arena_bound(arena_cache_size)
+    arena_cache_size = arena_bound(accelerator_config, memory, arena_cache_size)
     if cascade:
         check_names(optimise, effort)
     task = legalise.load_task(

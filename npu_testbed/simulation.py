@@ -25,13 +25,13 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.compiled_homes import homes_of
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_of
+from npu_testbed.device_memory import arena_bound, compiled_for, memory_of, system_of
 from npu_testbed.files import write_file
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
 from npu_testbed.models import Model, load_model
 from npu_testbed.one_memory import ARENA, FAST_SCRATCH, as_scheduled
 from npu_testbed.progress import Progress, silent
-from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
 from npu_testbed.scheduling import DEFAULT_OPTIMISE
 from npu_testbed.versions import Tools, tool_versions
 from sim import Listener, NetworkReplay, counted_network, replay_network
@@ -163,13 +163,13 @@ def simulate_schedule(
     InputError if it records none, or needs a larger arena than the memory mode grants.
     """
     recorded = plan.provenance
-    system = memory.memory_system() if memory.given else memory.as_set(_recorded_memory_system(recorded))
+    system = system_of(plan.accelerator, memory) if memory.given else memory.as_set(_recorded_memory_system(recorded))
     system = on_ports(as_scheduled(system), plan.network.homes)
-    granted = memory.arena_bound()
+    granted = arena_bound(plan.accelerator, memory) if memory.given else None
     if granted is not None and plan.arena_size > granted:
         raise InputError(
-            f"The schedule needs an arena of {plan.arena_size} bytes, and memory mode {memory.vela_names[1]} grants arena_cache_size="
-            f"{granted}: make the schedule for that memory mode, or choose another one."
+            f"The schedule needs an arena of {plan.arena_size} bytes, and memory mode {compiled_for(plan.accelerator, memory)[1]} grants "
+            f"arena_cache_size={granted}: make the schedule for that memory mode, or choose another one."
         )
     timing = recorded.timing if timing is None else timing
     progress(f"Replaying {recorded.model}")
@@ -236,8 +236,7 @@ def simulate_vela(
     else:
         device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
     memory = memory_of(device, memory)
-    # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
-    system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
+    system = system_of(device, memory)
     if network is not None:
         size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
         plan = VelaPlan(network, "the compiled file", size)

@@ -35,7 +35,9 @@ from npu_model.program import (
     Scale,
     Upscale,
 )
-from npu_model.weight_stream.weights import decode_scales, weights_from_stream
+from npu_model.weight_stream.kernels import kernel_weights
+from npu_model.weight_stream.streams import has_streams, records_of
+from npu_model.weight_stream.weights import decode_scales
 
 BLOCK = 32
 """Output channels that are summed up together, of all IFM channels: eight vectors of four, measured fastest of 16, 32 and 64."""
@@ -165,8 +167,9 @@ def window_sum(unit: OutputUnit, constants: bytes, accelerator: Accelerator) -> 
         _check_pooling(operation, what)
         return WindowSum(unit)
     _check_filter(operation, what)
-    weights = weights_from_stream(operation, take(constants, operation.weights[0], what), accelerator)
-    records = decode_scales(take(constants, operation.scales[0], what), operation.ofm.shape.depth)
+    depth = operation.ofm.shape.depth
+    weights = kernel_weights(operation, [take(constants, span, what) for span in operation.weights], accelerator)
+    records = decode_scales(records_of([take(constants, span, what) for span in operation.scales], depth), depth)
     rows = channel_table([(record.bias, record.scale, record.shift) for record in records], operation.rounding)
     bound = int(np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)).max(initial=0)) * magnitude(operation.ifm)
     if table_bound(rows, bound) >= 1 << 63:
@@ -175,9 +178,9 @@ def window_sum(unit: OutputUnit, constants: bytes, accelerator: Accelerator) -> 
 
 
 def _check_filter(operation: KernelOperation, what: str) -> None:
-    if operation.ifm.dtype.bits == 32 or operation.global_scale or len(operation.weights) != 1 or len(operation.scales) != 1:
+    if operation.ifm.dtype.bits == 32 or operation.global_scale or not has_streams(operation):
         raise InputError(
-            f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one are expressed."
+            f"{what} reads {operation.ifm.dtype} with {len(operation.weights)} weight streams: 8 or 16 bits and one a core are expressed."
         )
     if operation.accumulator is AccumulatorFormat.FP16:
         raise InputError(f"{what} accumulates in FP16: integer accumulators are expressed in TensorIR; compile with 8 or 16 bits.")

@@ -86,6 +86,11 @@ class Memory(Struct, frozen=True):
         if speed.numerator >= _MAX_TERM or speed.denominator >= _MAX_TERM or not 0 < speed <= _MAX_CYCLES:
             raise InputError(f"cycles_per_word of memory {shown(self.name)} is out of range: give a ratio above 0, up to {_MAX_CYCLES}.")
 
+    def burst_words(self, word_bytes: int, ifm_divisor: int = 0) -> int:
+        """Words of its longest transaction through a port of so many bytes; with a divisor the IFM's, a part of the default burst."""
+        words = self.burst_bytes // word_bytes
+        return max(1, min(words, DRIVER_BURST_BEATS) // ifm_divisor if ifm_divisor else words)
+
     @property
     def writable(self) -> bool:
         """Whether the NPU can write it: Vela's OnChipFlash and OffChipFlash are read alone."""

@@ -30,6 +30,8 @@ from npu_model.weight_stream.weights import (
 
 def _dealt_weights(op: KernelOperation, streams: Sequence[bytes], device: Accelerator) -> Int16:
     """Each core has the weights of its channels: they take these in turn."""
+    if len(streams) == 1:
+        return weights_from_stream(op, streams[0], device)
     weights = np.zeros(weight_shape(op), np.int16)
     for core, stream in enumerate(streams):
         if core_format(op, core)[0][0]:  # a core beyond the last channel has none

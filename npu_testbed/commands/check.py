@@ -103,7 +103,6 @@ def percent(text: str) -> Fraction:
 
 def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     """Replay and compare; status 1 if a bar is missed."""
-    from npu_testbed.commands.choices import memory_options
     from npu_testbed.differences.bars import bars, check_json
     from npu_testbed.differences.sides import is_scheduled
     from npu_testbed.differences.summary import check_markdown, check_text, update_text
@@ -113,7 +112,7 @@ def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
     baseline = _baseline(arguments)
     unasked = arguments.json or arguments.update
     wants_bar = not unasked and arguments.max_cycles is None and arguments.max_bytes is None and baseline is None
-    if wants_bar and not is_scheduled(arguments.file) and memory_options(arguments).arena_bound(arguments.arena_cache_size) is None:
+    if wants_bar and not is_scheduled(arguments.file) and _bound(arguments) is None:
         # It is said before the network is compiled.
         raise InputError(_NO_BAR)
     simulation = _replayed(arguments, show)
@@ -159,6 +158,15 @@ def _baseline(arguments: argparse.Namespace) -> Baseline | None:
     if arguments.against is None:
         return None
     return earlier_baseline(arguments.against) if arguments.update else read_baseline(arguments.against)
+
+
+def _bound(arguments: argparse.Namespace) -> int | None:
+    """Most bytes of the arena that a network to be compiled may take; None if nothing says how many."""
+    from npu_model.accelerator import DEFAULT_ACCELERATOR
+    from npu_testbed.commands.choices import memory_options
+    from npu_testbed.device_memory import arena_bound
+
+    return arena_bound(arguments.accelerator_config or DEFAULT_ACCELERATOR, memory_options(arguments), arguments.arena_cache_size)
 
 
 def _comparable(arguments: argparse.Namespace, baseline: Baseline | None, simulation: Simulation) -> Baseline | None:

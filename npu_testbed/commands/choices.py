@@ -20,9 +20,12 @@ def memory_options(arguments: argparse.Namespace) -> MemoryOptions:
 
 def arena_bound(arguments: argparse.Namespace) -> int | None:
     """Most bytes of the arena: those of ``--arena-cache-size``, else those of the memory mode, which is then said; None if neither says."""
+    from npu_model.accelerator import DEFAULT_ACCELERATOR
+    from npu_testbed.device_memory import memory_of
     from npu_testbed.endings import say
 
     given, memory = getattr(arguments, "arena_cache_size", None), memory_options(arguments)
+    memory = memory_of(getattr(arguments, "accelerator_config", None) or DEFAULT_ACCELERATOR, memory)
     bound = memory.arena_bound(given)
     if given is None and bound is not None:
         overrides = "; --arena-cache-size overrides it" if "arena_cache_size" in arguments else ""

@@ -194,6 +194,7 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
     from npu_model.errors import InputError
     from npu_testbed.commands.choices import arena_bound, home_options, memory_options
     from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE, CompileOptions
+    from npu_testbed.device_memory import system_of
     from npu_testbed.timing import load_timing
 
     if arguments.fewest_bytes and arguments.fewest_cycles:
@@ -204,7 +205,7 @@ def _options(arguments: argparse.Namespace) -> CompileOptions:
     memory = memory_options(arguments)
     if memory.from_vela:
         with _as_vela():
-            memory.memory_system()
+            system_of(arguments.accelerator_config, memory)
             arena_bound(arguments)
     return CompileOptions(
         accelerator=arguments.accelerator_config,

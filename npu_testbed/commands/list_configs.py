@@ -11,16 +11,14 @@ SHIPPED = "Arm/vela.ini"
 
 
 def _text() -> str:
-    from npu_model.accelerator import accelerator_names, replay_only_names
+    from npu_model.accelerator import accelerator_names
     from npu_model.memory.timing_adapter import profile_names
     from npu_model.memory.vela_ini import config_names
     from npu_testbed.configs import vela_ini_text
 
     systems, modes = config_names(vela_ini_text())
-    replayed = replay_only_names()
     rows = {
-        "--accelerator-config": [name for name in accelerator_names() if name not in replayed],
-        "replayed only": list(replayed),
+        "--accelerator-config": list(accelerator_names()),
         "--timing-adapter": list(profile_names()),
         "--config": [SHIPPED],
         "--system-config": list(systems),

@@ -416,7 +416,10 @@ def add_model_argument(parser: argparse.ArgumentParser) -> None:
 
 def add_accelerator_option(parser: Options, default: str | None) -> None:
     """``--accelerator-config``; ``default`` None if the command must see whether it was given."""
-    help_text = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-128; Vela's own default is ethos-u55-256)"
+    help_text = (
+        "ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256 or ethos-u65-512 "
+        "(default: ethos-u55-128; Vela's own default is ethos-u55-256)"
+    )
     parser.add_argument("--accelerator-config", metavar="NAME", default=default, help=help_text)
 
 

@@ -214,7 +214,7 @@ def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple
     return points_of(
         Space(
             models=models,
-            accelerators=accelerator_names() if arguments.accelerator_config == ("all",) else arguments.accelerator_config,
+            accelerators=accelerator_names("u55") if arguments.accelerator_config == ("all",) else arguments.accelerator_config,
             memories=_memories(arguments),
             choices=choices,
             budgets=arguments.arena_cache_size,

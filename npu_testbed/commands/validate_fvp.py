@@ -187,9 +187,9 @@ def _system(arguments: argparse.Namespace) -> MemorySystem | None:
 
 
 def _live(arguments: argparse.Namespace, show: Progress) -> Outcome:
-    from npu_model.accelerator import require_schedulable
+    from npu_model.accelerator import require_use
     from npu_model.errors import InputError
-    from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+    from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE
     from npu_testbed.documents.document import checked
     from npu_testbed.documents.fvp import ValidateFvpLiveDocument
     from npu_testbed.live_network import live_network
@@ -203,7 +203,7 @@ def _live(arguments: argparse.Namespace, show: Progress) -> Outcome:
     model = live_network(arguments.model)
     timing = model.timing if arguments.timing is None else load_timing(arguments.timing)
     device = arguments.accelerator_config or model.accelerator
-    require_schedulable(device)
+    require_use(device, "replay")
     _require_no_compilation(arguments, model.data)
     show(f"Running {model.name} on the FVP")
     result = validate_live(
@@ -211,7 +211,7 @@ def _live(arguments: argparse.Namespace, show: Progress) -> Outcome:
         device,
         _options(arguments),
         optimise=arguments.optimise or DEFAULT_OPTIMISE,
-        system_config=arguments.system_config or DEFAULT_SYSTEM_CONFIG,
+        system_config=arguments.system_config or "",
         memory_mode=arguments.memory_mode or DEFAULT_MEMORY_MODE,
         system=_system(arguments),
         timing=timing,

@@ -114,7 +114,7 @@ def devices(names: Sequence[str] | None) -> tuple[str, ...]:
 
     if names is None:
         return (DEFAULT_ACCELERATOR,)
-    return tuple(name for name in accelerator_names() if name.startswith("ethos-u55-")) if ALL in names else tuple(dict.fromkeys(names))
+    return accelerator_names("u55") if ALL in names else tuple(dict.fromkeys(names))
 
 
 def _choices(arguments: argparse.Namespace) -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:

@@ -9,12 +9,13 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from npu_model.accelerator import accelerator, require_schedulable
+from npu_model.accelerator import accelerator
 from npu_model.documents import plain, typed
 from npu_testbed.answers import Answers, key_of
 from npu_testbed.comparisons.comparison import Comparison, compare
 from npu_testbed.comparisons.summary import ComparisonSummary
 from npu_testbed.configs import vela_ini_text
+from npu_testbed.device_memory import system_of
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import Model, load_model
@@ -89,7 +90,7 @@ def _summary(
             failures.append(outcome)
         else:
             comparisons.append(outcome)
-    return ComparisonSummary(device, memory.memory_system().name, tuple(comparisons), tuple(failures))
+    return ComparisonSummary(device, system_of(device, memory).name, tuple(comparisons), tuple(failures))
 
 
 def beside_vela(
@@ -109,8 +110,7 @@ def beside_vela(
     wrong; if nothing at all could be done, the first failure is raised.
     """
     for name in accelerators:
-        require_schedulable(name)
-    require_one_memory(memory.memory_system())
+        require_one_memory(system_of(name, memory))
     sources = [(source, load_model(source)) for source in models]
     devices = tuple(accelerator(name).name for name in accelerators)
     answers = None if results is None else Answers(results)

@@ -24,6 +24,7 @@ from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.device_memory import arena_bound, compiled_for, system_of
 from npu_testbed.energy import EnergyTable
 from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
@@ -178,10 +179,10 @@ def compare(
 
     Our arenas and those of the sweep have at most the bytes that the memory mode grants, which Vela takes as a wish.
     """
-    require_one_memory(memory.memory_system())
-    bound = memory.arena_bound()
+    require_one_memory(system_of(accelerator_config, memory))
+    bound = arena_bound(accelerator_config, memory)
     task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, homes=homes, progress=progress)
-    system_config, memory_mode = memory.vela_names
+    system_config, memory_mode = compiled_for(accelerator_config, memory)
     model, _ = without_constant_outputs(with_own_shapes(load_model(source).data))
     ends = end_ports(task.network)
     vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing, ends)

@@ -14,12 +14,10 @@ from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
-from npu_model.accelerator import accelerator
 from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
@@ -34,13 +32,13 @@ from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
 from npu_testbed.compilation.verdict import Verdict
 from npu_testbed.csv_file import csv_file
+from npu_testbed.device_memory import arena_bound, compiled_for, system_of
 from npu_testbed.endings import VelaStatusError
 from npu_testbed.exports import export
 from npu_testbed.legalise import load_task
 from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.one_memory import has_outer_arena
 from npu_testbed.progress import Progress, silent
-from npu_testbed.replay_only import memory_of
 from npu_testbed.simulation import Simulation, simulate_schedule
 from sim import quick_cycles
 
@@ -138,7 +136,7 @@ def _ours(model: Model, task: Task, options: CompileOptions, vela: PeerFigures |
     simulation = simulate_schedule(plan, progress=progress)
     _require_aligned(simulation, options.cpu_tensor_alignment)
     progress(f"Encoding {network_name(model.name)}")
-    asked = options.memory.memory_system()
+    asked = system_of(options.accelerator, options.memory)
     parted = has_outer_arena(asked)
     files = export(plan, options.output_format, name=f"{network_name(model.name)}_vela", model=model.data, fast_scratch=parted)
     # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
@@ -176,7 +174,7 @@ def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Pro
     options.check()
     model, parsed = _read(source)
     name = network_name(model.name)
-    bound = options.memory.arena_bound(options.arena_cache_size)
+    bound = arena_bound(options.accelerator, options.memory, options.arena_cache_size)
     # Where something lives outside the arena is known of the network alone, and a home that cannot be is said at once.
     homed = _task(source, options, progress) if options.homes else None
     ends = None if homed is None else end_ports(homed.network)
@@ -220,7 +218,7 @@ def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, opti
     """The reports on what was ``written``, ours or Vela's."""
     name, database = network_name(simulation.model), "" if peer is None else peer.result.database
     table = tuple(layer_table(simulation, model, vela_rows(database, model)))
-    bound = options.memory.arena_bound(options.arena_cache_size)
+    bound = arena_bound(options.accelerator, options.memory, options.arena_cache_size)
     row = summary_row(simulation, model, name, _configuration(options), bound, len(table))
     of_vela = written == "vela" and database
     return Reports(row, table, partial(vela_database, name, database) if of_vela else partial(debug_xml, simulation, model, name))
@@ -228,9 +226,7 @@ def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, opti
 
 def _configuration(options: CompileOptions) -> tuple[str, str]:
     """System config and memory mode, by which Vela names its summary."""
-    if options.memory.timing_adapter is not None:
-        return DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE
-    return memory_of(accelerator(options.accelerator).name, options.memory).vela_names
+    return compiled_for(options.accelerator, options.memory)
 
 
 def _tables(name: str, options: CompileOptions, reports: Reports) -> dict[str, bytes]:

@@ -12,10 +12,10 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import CompileOptions
+from npu_testbed.device_memory import compiled_for, system_of
 from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
 from npu_testbed.models import Model
 from npu_testbed.progress import Progress, silent
-from npu_testbed.replay_only import as_seen_by, compiled_for, memory_of
 from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
 from npu_testbed.versions import Tools
 
@@ -57,15 +57,14 @@ def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = Non
     InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
     """
     device = accelerator(options.accelerator).name
-    memory = memory_of(device, options.memory)
-    system_config, memory_mode = compiled_for(device, memory)
+    system_config, memory_mode = compiled_for(device, options.memory)
     target = CompilerOptions(
         device,
         options.optimise,
         options.arena_cache_size,
         system_config,
         memory_mode,
-        memory.config,
+        options.memory.config,
         cpu_operators=options.ignore_ops,
         cpu_tensor_alignment=options.cpu_tensor_alignment,
         legacy=options.legacy,
@@ -75,8 +74,7 @@ def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = Non
     progress(f"Checking the stream of Vela's {result.core} core")
     network = checked_network(result, model.data)
     progress("Replaying Vela's schedule")
-    # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
-    system = memory.memory_system() if memory.timing_adapter is not None else as_seen_by(device, memory.memory_system())
+    system = system_of(device, options.memory)
     system = system if ends is None else on_end_ports(system, network, ends)
     planner = f"Vela {result.version} --optimise {options.optimise}{'' if ends is None else ' --separate-io-regions'}"
     simulation = simulation_of(model.name, network, planner, system, (("ethos-u-vela", result.version),), options.timing)

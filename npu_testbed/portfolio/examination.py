@@ -13,6 +13,7 @@ from cascader.ethosu.search.task import Choice
 from cascader.frontends.folders import own_folder
 from npu_testbed.comparisons.comparison import Comparison, NoPeerError, compare
 from npu_testbed.comparisons.vela_runs import VelaPoint
+from npu_testbed.device_memory import arena_bound, system_of
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.file_verification import verify
 from npu_testbed.frontiers import FrontierPoint
@@ -95,7 +96,8 @@ def _alone(
 
     def smallest() -> Choice:
         task = load_task(source, finding.accelerator, memory, recompute=places.recompute, homes=places.homes, progress=progress)
-        return choice_of(task, arena_cache_size=memory.arena_bound(), optimise="Size", processes=processes, progress=progress)
+        bound = arena_bound(finding.accelerator, memory)
+        return choice_of(task, arena_cache_size=bound, optimise="Size", processes=processes, progress=progress)
 
     made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
     if isinstance(made, Failure):
@@ -125,7 +127,7 @@ def examine(
     """
     network = portfolio_network(name)
     places = places if places.homes else replace(places, homes=network.homes)
-    finding = Examined(name, network.group, accelerator_config, memory.memory_system().name)
+    finding = Examined(name, network.group, accelerator_config, system_of(accelerator_config, memory).name)
     source = f"{PORTFOLIO}{name}"
     work = partial(
         compare,

@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from npu_model.accelerator import accelerator
 from npu_testbed.answers import FOLDER, Answers, key_of
+from npu_testbed.device_memory import arena_bound, compiled_for, system_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_sha256
 from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.verdict import Examined, from_json
@@ -28,11 +29,12 @@ class Results(Struct, frozen=True):
 
     def key(self, name: str) -> str:
         """The key of the finding of the network ``name``, which begins with what people look for."""
+        bound = arena_bound(self.accelerator, self.memory)
         question = {
             "schema": SCHEMA,
             "accelerator": accelerator(self.accelerator).name,
-            "memory system": memory_system_sha256(self.memory.memory_system()),
-            "vela": [str(option) for option in (*self.memory.vela_names, self.memory.config, self.memory.arena_bound())],
+            "memory system": memory_system_sha256(system_of(self.accelerator, self.memory)),
+            "vela": [str(option) for option in (*compiled_for(self.accelerator, self.memory), self.memory.config, bound)],
             "verified": self.verified,
             "places": [list(self.places.homes), None if self.places.recompute is None else str(self.places.recompute)],
         }

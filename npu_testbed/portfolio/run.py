@@ -9,8 +9,9 @@ from pathlib import Path
 
 from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.search.workers import as_completed, default_processes, workers
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.errors import InputError, did_you_mean
+from npu_testbed.device_memory import system_of
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.files import require_folder
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
@@ -53,7 +54,7 @@ def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified
 
 
 def _failed(network: PortfolioNetwork, device: str, memory: MemoryOptions, failure: Failure) -> Examined:
-    return Examined(network.name, network.group, device, memory.memory_system().name, failure=failure.reason)
+    return Examined(network.name, network.group, device, system_of(device, memory).name, failure=failure.reason)
 
 
 def examine_all(
@@ -73,11 +74,10 @@ def examine_all(
     no other its finding. ``places`` are as :func:`examine` has them. InputError before anything takes time if a name is wrong or the
     folder cannot be written to.
     """
-    for name in accelerators:
-        require_schedulable(name)
-    require_one_memory(memory.memory_system())
-    for home in places.homes:
-        wanted_home(home, memory.memory_system())
+    for system in (system_of(name, memory) for name in accelerators):
+        require_one_memory(system)
+        for home in places.homes:
+            wanted_home(home, system)
     if results is not None:
         require_folder(results)
     cases = [(network, accelerator(name).name) for name in accelerators for network in networks]

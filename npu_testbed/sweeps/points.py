@@ -10,10 +10,11 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
 from cascader.ethosu.network.wanted_homes import wanted_home
-from npu_model.accelerator import accelerator, require_schedulable
+from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.answers import key_of
+from npu_testbed.device_memory import arena_bound, system_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_json
 from npu_testbed.models import Model
 from npu_testbed.one_memory import require_one_memory
@@ -102,13 +103,13 @@ class Space(Struct, frozen=True):
     timing: TimingParameters = DEFAULT_TIMING
     places: Places = IN_ARENA
 
-    def systems(self) -> list[tuple[MemorySystem, tuple[Setting, ...], Sequence[int | None]]]:
-        """Every memory system with its settings and its budgets; InputError if one of them cannot be."""
+    def systems(self, device: str) -> list[tuple[MemorySystem, tuple[Setting, ...], Sequence[int | None]]]:
+        """Every memory system of an accelerator with its settings and its budgets; InputError if one of them cannot be."""
         found = []
         for memory in self.memories:
-            base = memory.memory_system()
+            base = system_of(device, memory)
             require_one_memory(base)
-            budgets = self.budgets or (memory.arena_bound(),)
+            budgets = self.budgets or (arena_bound(device, memory),)
             for values in product(*(choice.values for choice in self.choices)):
                 settings = tuple((choice.key, value) for choice, value in zip(self.choices, values, strict=True))
                 system = base
@@ -122,8 +123,7 @@ class Space(Struct, frozen=True):
 
 def points_of(space: Space) -> tuple[SweepPoint, ...]:
     """All points in a fixed order; InputError if a name or a value is wrong, before any of them is worked on."""
-    for name in space.accelerators:
-        require_schedulable(name)
+    found = [(name, space.systems(name)) for name in space.accelerators]
     return tuple(
         SweepPoint(
             model,
@@ -136,6 +136,8 @@ def points_of(space: Space) -> tuple[SweepPoint, ...]:
             space.timing,
             space.places,
         )
-        for model, name, (system, settings, budgets) in product(space.models, space.accelerators, space.systems())
+        for model in space.models
+        for name, systems in found
+        for system, settings, budgets in systems
         for budget in budgets
     )

@@ -7,15 +7,12 @@ from enum import IntEnum
 from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
-from npu_model.memory.system import DRIVER_BURST_BEATS, Memory
+from npu_model.memory.system import Memory
 from npu_model.program import WORD_BYTES
 from npu_model.timing import TimingParameters
 
 COMMAND_BUFFER_WORDS = 64
 """Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
-
-FETCH_BEATS = 8
-"""Beats of one command fetch: the 64 bytes of the core driver's default burst on the U55, 128 on the U65."""
 
 DMA_CHUNK_BEATS = 32
 """Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
@@ -29,7 +26,7 @@ The U65's published runs, whose memory answers after 500 cycles, decide against 
 
 def fetch_words(accelerator: Accelerator) -> int:
     """Words of one command fetch."""
-    return FETCH_BEATS * accelerator.port_bytes_per_cycle // WORD_BYTES
+    return accelerator.fetch_bytes // WORD_BYTES
 
 
 class Channel(IntEnum):
@@ -45,10 +42,7 @@ class Channel(IntEnum):
 
 def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: TimingParameters) -> int:
     """Beats of a channel's longest transaction: the memory's burst, for the IFM a part of the driver's default one."""
-    word = device.port_bytes_per_cycle
-    if channel is Channel.IFM:
-        return max(1, min(memory.burst_bytes // word, DRIVER_BURST_BEATS) // timing.ifm_burst_divisor)
-    return max(1, memory.burst_bytes // word)
+    return memory.burst_words(device.port_bytes_per_cycle, timing.ifm_burst_divisor if channel is Channel.IFM else 0)
 
 
 class Times(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""The Ethos-U65: Vela's streams for it are replayed, by the same model; nothing is scheduled for it."""
+"""The Ethos-U65: Vela's streams for it are replayed, and networks scheduled, by the same model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from small_programs import conv
 
 from cascader.frontends.vela import CompilerOptions, compile_network
-from npu_model.accelerator import Accelerator, accelerator, accelerator_names, replay_only_names
+from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.cost.block_jobs import program_jobs
 from npu_model.cost.traffic import BEAT_BYTES
@@ -24,9 +24,9 @@ from npu_model.shapes import Shape3D
 from npu_model.weight_stream.weights import core_format, encode_weights
 from npu_model.weight_stream.work import operation_work, stream_work
 from npu_testbed.configs import load_memory_system
+from npu_testbed.device_memory import as_seen_by, compiled_for, memory_of
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.pipeline import VelaOptions, simulate_vela
-from npu_testbed.replay_only import MAX_READS, MAX_WRITES, as_seen_by
 from npu_testbed.verification import seeded_inputs
 from sim import replay_network
 from sim.functional import run
@@ -55,16 +55,26 @@ def vela_features(name: str) -> Any:
     return features.create_default_arch(features.Accelerator(name))
 
 
-def test_the_u65_is_replayed_and_not_scheduled_for() -> None:
-    assert replay_only_names() == NAMES
-    assert not {*NAMES} & {*accelerator_names()}
+def test_the_u65_is_one_of_the_families() -> None:
+    assert accelerator_names("u65") == NAMES
+    assert accelerator_names() == (*accelerator_names("u55"), *NAMES)
+
+
+def test_what_is_left_out_of_its_memories_is_velas_default_for_it() -> None:
+    """A schedule and Vela's own compilation have the same memories, whatever is left out."""
+    asked = [memory_of(U65, memory) for memory in (MemoryOptions(), MemoryOptions(memory_mode="Sram_Only"), MemoryOptions("off"))]
+    names = [(one.timing_adapter, one.system_config, one.memory_mode) for one in asked]
+    default = "Ethos_U65_Client_Server"
+    assert names == [(None, default, "Dedicated_Sram_384KB"), (None, default, "Sram_Only"), ("u65_off", None, None)]
+    assert compiled_for(U65, MemoryOptions(memory_mode="Sram_Only")) == (default, "Sram_Only")
+    assert memory_of("ethos-u55-256", MemoryOptions()) == MemoryOptions()
 
 
 def test_its_blocks_are_those_of_the_u55_and_its_ports_and_queues_velas() -> None:
     ours, vela = accelerator(U65), vela_features(U65)
     other = accelerator("ethos-u55-256")
     differing = {name for name in Accelerator.__struct_fields__ if getattr(ours, name) != getattr(other, name)}
-    assert differing == {"name", "port_bytes_per_cycle", "max_outstanding_dma", "access", "uses"}
+    assert differing == {"name", "port_bytes_per_cycle", "max_outstanding_dma", "max_reads", "max_writes", "access"}
     assert (ours.macs, ours.cores) == (vela.num_macs_per_cycle, vela.ncores)
     assert ours.max_outstanding_dma == vela.max_outstanding_dma == 2
     sram = type(vela.axi0_port).Sram
@@ -85,7 +95,7 @@ def test_the_u65_with_512_macs_has_two_cores_of_256_that_put_out_twice_as_much()
 
 
 def test_a_data_beat_of_the_u55_is_a_word_of_its_port() -> None:
-    assert {accelerator(name).port_bytes_per_cycle for name in accelerator_names()} == {BEAT_BYTES}
+    assert {accelerator(name).port_bytes_per_cycle for name in accelerator_names("u55")} == {BEAT_BYTES}
 
 
 @pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn", "resnet8"])
@@ -165,7 +175,7 @@ def test_without_options_its_memories_are_velas_own_defaults_for_it(tmp_path: Pa
 
 def test_it_has_twice_the_outstanding_transactions_of_a_u55() -> None:
     system = load_memory_system(*ONE_SRAM)
-    assert [(m.max_reads, m.max_writes) for m in as_seen_by(U65, system).ports] == [(MAX_READS, MAX_WRITES)] * 2
+    assert [(m.max_reads, m.max_writes) for m in as_seen_by(U65, system).ports] == [(64, 32)] * 2
     assert as_seen_by("ethos-u55-256", system) == system
     program = network("ds_cnn")
     assert replay_network(program, as_seen_by(U65, system)).cycles <= replay_network(program, system).cycles
@@ -193,11 +203,6 @@ def test_adapters_that_are_off_keep_the_arena_of_a_u65_outside() -> None:
 @pytest.mark.parametrize(
     ("argv", "said"),
     [
-        (("schedule", "zoo:tiny_conv", "-o", "s.json", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
-        (("frontier", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
-        (("compare", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
-        (("validate", "vela", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
-        (("validate", "fvp", "--live", "zoo:tiny_conv", "--accelerator-config", U65), "is only simulated, on Vela's schedules"),
         (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", U65, "--timing-adapter", "u55_high_end"), "of another family"),
         (("simulate", "vela", "zoo:tiny_conv", "--timing-adapter", "u65_high_end"), "give u55_high_end, a file of your own"),
         (("simulate", "vela", "zoo:tiny_conv", "--timing-adapter", "u65_off"), "give u55_high_end, a file of your own"),
@@ -206,7 +211,6 @@ def test_adapters_that_are_off_keep_the_arena_of_a_u65_outside() -> None:
             "is another NPU's, as ethos-u65-256 is an Ethos_U65",
         ),
         (("simulate", "vela", "zoo:tiny_conv", "--accelerator-config", "ethos-u65-1024"), "'ethos-u65-1024' is unknown"),
-        (("schedule", "zoo:tiny_conv", "-o", "s.json", "--accelerator-config", U65_512), "is only simulated, on Vela's schedules"),
     ],
 )
 def test_what_a_u65_cannot_be_asked_for_is_one_sentence(

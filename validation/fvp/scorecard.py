@@ -12,7 +12,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
-from npu_model.accelerator import Accelerator, accelerator, replay_only_names
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.memory.mode import MemoryMode
 from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.memory.timing_adapter import TimingProfile, profile
@@ -113,7 +113,7 @@ def _replay(measured: ReferencePoint, system: MemorySystem, timing: TimingParame
 
 def _profile(device: str, *, adapters: bool) -> TimingProfile:
     """The timing-adapter profile of a measurement."""
-    if device in replay_only_names():
+    if accelerator(device).family == "u65":
         return profile(U65_ADAPTERS_ON if adapters else U65_ADAPTERS_OFF)
     return profile(ADAPTERS_ON if adapters else ADAPTERS_OFF)
 

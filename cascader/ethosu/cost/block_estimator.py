@@ -14,13 +14,15 @@ from cascader.ethosu.cost.block_steps import Step, Steps
 from cascader.ethosu.cost.memory_path import Source, Sources
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import ofm_ublock, output_rate
-from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.cost.traversal import keeps_ifm
 from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
 
 _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of many blocks; None if it is not built."""
+
+_WEIGHT_SLOTS = 3
+"""Steps whose weights are asked for, where a device asks ahead: a slot beyond the two of the weight buffer."""
 
 Numbers = npt.NDArray[np.int64]
 Cycles = npt.NDArray[np.float64]
@@ -85,6 +87,7 @@ class Estimator:
         """``decoding`` are the cycles in which the decoder passes all weights of the kernel once, where its streams are known."""
         self._op = op
         self._sources = sources
+        self._word = sources.maps.word_bytes
         self._ublock = ofm_ublock(op, accelerator)
         self._ublock_depth = self._ublock.depth * accelerator.cores
         # What a depthwise step takes does not depend on its stream.
@@ -138,7 +141,7 @@ class Estimator:
         # Pixels that follow each other without a gap are fetched row by row.
         whole = (channels == op.ifm.shape.depth) & (op.ifm.strides.x == op.ifm.shape.depth * size)
         runs = rows * _ceil(channels, BRICK) if bricks else rows * np.where(whole, 1, columns)
-        run = _ceil(columns * (BRICK * size), BEAT_BYTES) if bricks else _ceil(np.where(whole, columns, 1) * channels * size, BEAT_BYTES)
+        run = _ceil(columns * (BRICK * size), self._word) if bricks else _ceil(np.where(whole, columns, 1) * channels * size, self._word)
         runs = runs * (2 if op.ifm2 is not None else 1)
         return runs * run, runs * _ceil(run, self._sources.maps.burst)
 
@@ -160,10 +163,10 @@ class Estimator:
 
     def _constants(self, step: Step, depth: Numbers) -> tuple[Numbers, Cycles]:
         """Words of a step's constants, and the cycles in which they are read."""
-        home = self._sources.constants
-        words = np.ceil(self._weights / BEAT_BYTES * self._part(step, depth)).astype(np.int64)
+        home = self._sources.weights
+        words = np.ceil(self._weights / self._word * self._part(step, depth)).astype(np.int64)
         if step.first:
-            words = words + _ceil(self._scales * depth, self._op.ofm.shape.depth * BEAT_BYTES)
+            words = words + _ceil(self._scales * depth, self._op.ofm.shape.depth * self._word)
         cycles = home.latency + _transfer(home, words, _ceil(words, home.burst))
         if not self._sources.shared:
             cycles = np.maximum(cycles, words * home.sustained)
@@ -173,7 +176,7 @@ class Estimator:
         """OFM blocks whose operands are fetched, or were for the block before."""
         op, sources = self._op, self._sources
         numerator, denominator = self._output
-        stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, BEAT_BYTES)
+        stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, self._word)
         read_words = np.zeros(stored.shape, np.int64)
         sizes = height, width, depth
         macs: list[Cycles] = []
@@ -182,21 +185,32 @@ class Estimator:
             times = self._steps.times[number]
             words, transactions = self._fetch(step, *sizes)
             constants, read = self._constants(step, depth)
-            brought = _transfer(sources.maps, words, transactions) if fetches else np.zeros(stored.shape)
-            ready: Cycles = np.maximum(brought + (sources.maps.latency if fetches else 0), read)
-            if sources.shared:
-                # One transfer's latency passes while another one moves.
-                ready = np.maximum(ready, brought + read - sources.constants.latency)
-                read_words = read_words + times * constants
-            read_words = read_words + (times * words if fetches else 0)
-            macs.append(self._mac(step, *sizes))
-            readies.append(ready)
+            brought = np.maximum(_transfer(sources.maps, words, transactions), words * sources.fill) if fetches else np.zeros(stored.shape)
+            latency, mac = sources.maps.latency if fetches else 0, self._mac(step, *sizes)
+            read_words = read_words + (times * words if fetches else 0) + (times * constants if sources.shared else 0)
+            macs.append(mac)
+            readies.append(self._ready(brought, latency, read, mac))
         inner = np.zeros(stored.shape)
         for (one, two), times in self._steps.pairs.items():
             inner += times * (macs[one] + readies[two] if sources.single else np.maximum(macs[one], readies[two]))
         output = _ceil(height * width * depth * numerator, denominator) + self._timing.output_start_cycles
         least = np.maximum(output, self._moving(read_words, stored))
         return _Block(inner, macs[self._steps.last], readies[self._steps.first], least, single=sources.single)
+
+    def _ready(self, brought: Cycles, latency: int, read: Cycles, mac: Cycles) -> Cycles:
+        """Cycles in which a step's fetches and constants come, the latency of both among them; ``mac`` are those of its work.
+
+        Where all slots are asked for, the latency of one passes while the others work.
+        """
+        sources = self._sources
+        waited = np.maximum(brought, (brought + latency + mac) / 2) if sources.access.ifm_ahead else brought + latency
+        moved = np.maximum(read - sources.constants.latency, 0.0)
+        if sources.access.weight_bursts:
+            ready: Cycles = np.maximum(waited, (read + mac) / _WEIGHT_SLOTS)
+            return np.maximum(ready, brought + moved if sources.shared else moved)
+        ready = np.maximum(waited, read)
+        # One transfer's latency passes while another one moves.
+        return np.maximum(ready, brought + read - sources.constants.latency) if sources.shared else ready
 
     def _moving(self, read: Numbers, stored: Numbers) -> Cycles:
         """:meth:`Sources.moving` of several blocks."""
@@ -214,7 +228,7 @@ class Estimator:
 
         The last output and the last store stand alone.
         """
-        start = float(self._timing.kernel_start_cycles)
+        start = float(self._sources.start_cycles)
         if _NATIVE is None:
             return self._cycles(blocks) + start
         found = np.empty(len(blocks))
@@ -240,4 +254,4 @@ class Estimator:
             total += each
         last = rows.last * columns.last * depths.last
         numerator, denominator = self._output
-        return total + last * (numerator / denominator + size / BEAT_BYTES)
+        return total + last * (numerator / denominator + size / self._word)

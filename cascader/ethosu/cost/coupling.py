@@ -44,7 +44,7 @@ def _begun(option: BlockOption) -> tuple[float, float]:
     places, sources = min(NEAR, option.load.places), option.sources
     fetched, stored, constants = option.load.words(0, places)
     flow = Pipeline().run(option.load, sources, prefetched=True, last=places)
-    return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.constants.rate)
+    return sources.moving(fetched + (constants if sources.shared else 0), stored), max(flow.cycles, constants * sources.weights.rate)
 
 
 @lru_cache(maxsize=1 << 16)

@@ -13,8 +13,8 @@ from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Sources, Where
 from cascader.ethosu.network.network import ARENA, CONSTANTS
 from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
-from npu_model.program import KernelOperation
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.program import WORD_BYTES, KernelOperation
+from npu_model.timing import DEFAULT_TIMING, HIDDEN_LATENCY, TimingParameters
 
 BLOCKS = 2
 """Blocks that are looked at beside a layer's own."""
@@ -52,7 +52,8 @@ NOTHING = Facts(0, 0, 0, 0, 0)
 class Terms(Struct, frozen=True):
     """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks.
 
-    ``beside_constants`` says that operands live in the memory of the constants, which the arena does not.
+    ``beside_constants`` says that operands live in the memory of the constants, which the arena does not. The command stream is fetched
+    after ``command_latency`` cycles.
     """
 
     accelerator: Accelerator
@@ -61,6 +62,7 @@ class Terms(Struct, frozen=True):
     overhead: int
     choose_blocks: bool = True
     beside_constants: bool = False
+    command_latency: int = 0
 
     @classmethod
     def of(
@@ -74,11 +76,11 @@ class Terms(Struct, frozen=True):
     ) -> Terms:
         """The terms of a device with its memories and its timing, for kernels whose feature maps live there."""
         overhead = system.ports[system.port_of(where.writes)].write_latency
-        sources = Sources.staged(system, timing, where), Sources.direct(system, timing, where)
+        sources = Sources.staged(system, timing, where, accelerator), Sources.direct(system, timing, where, accelerator)
         # Maps that are read from the memory of the constants have to share it with a copy, unless the copy shares it with all maps anyway.
         beside = system.port_of(CONSTANTS) in {system.port_of(one) for one in where.reads if one != ARENA}
         beside = beside and system.port_of(CONSTANTS) != system.port_of(ARENA)
-        return cls(accelerator, *sources, overhead, choose_blocks, beside)
+        return cls(accelerator, *sources, overhead, choose_blocks, beside, system.ports[system.command_port].read_latency)
 
     @property
     def timing(self) -> TimingParameters:
@@ -87,8 +89,9 @@ class Terms(Struct, frozen=True):
 
     @property
     def command_cycles(self) -> int:
-        """Cycles in which the command processor takes the words of a kernel: 0 unless it has a pace of its own."""
-        return self.timing.command_cycles_per_word * KERNEL_WORDS
+        """Cycles in which the command processor takes the words of a kernel: 0 unless it has a pace of its own, or they come from afar."""
+        fetched = max(0, self.command_latency - HIDDEN_LATENCY) * KERNEL_WORDS * WORD_BYTES // self.accelerator.fetch_bytes
+        return max(self.timing.command_cycles_per_word * KERNEL_WORDS, fetched)
 
     def operand_latency(self, operation: KernelOperation) -> int:
         """Cycles that every block of the operation waits for an operand that is a constant; 0 if none is."""

@@ -1,11 +1,10 @@
 """The cycles of one kernel on its own: a flow shop of the NPU's units, step by step and block by block."""
 
-# ruff: noqa: FURB136  # in the search's inner loop a call of max() takes longer than all else in its line
-
 from __future__ import annotations
 
 from array import array
 from collections import deque
+from typing import NamedTuple
 
 from msgspec import Struct
 
@@ -25,31 +24,168 @@ class Flow(Struct, frozen=True):
     tail: float
 
 
-_StepCosts = tuple[float | None, float | None, float, int]
-"""Cycles of a step: its fetches on their port, its constants on theirs (None where there are none) and at their sustained rate, MACs.
+class _Step(NamedTuple):
+    """Cycles of a step: its fetches on their port (None where there are none) and into the input buffer, its constants and its MACs.
 
-A step ends and begins within a burst: while one of the two parts counts under the cap, half a burst is lost there.
-"""
+    Constants have their cycles on their port (None where there are none) and at their sustained rate: a step ends and begins within a
+    burst, so that while one of the two parts counts under the cap, half a burst is lost there. ``goes_on`` in the slot of the step before.
+    """
 
-_BlockCosts = tuple[list[_StepCosts], int, float]
+    fetch: float | None
+    fill: float
+    read: float | None
+    sustained: float
+    mac: int
+    goes_on: int
+
+
+_BlockCosts = tuple[list[_Step], int, float]
 """Cycles of a block: its steps, its output, its stores."""
 
 
 def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
-    (output_cycles, stored, _, *numbers), maps, home = block, sources.maps, sources.constants
-    steps: list[_StepCosts] = [
-        (
+    (output_cycles, stored, _, *numbers), maps, home = block, sources.maps, sources.weights
+    steps = [
+        _Step(
             maps.cycles(fetched, fetches) if fetched else None,
+            float(fetched * sources.fill),
             home.cycles(words, reads) if words else None,
             (words + home.burst / 2) * home.sustained,
             mac_cycles,
+            goes_on,
         )
-        for fetched, fetches, words, reads, mac_cycles in zip(*[iter(numbers)] * STEP, strict=True)
+        for fetched, fetches, words, reads, mac_cycles, goes_on in zip(*[iter(numbers)] * STEP, strict=True)
     ]
     return steps, output_cycles, stored * sources.target.word
 
 
-_STORES = 11
+class _Units:
+    """When each unit is free, in cycles, and the last stores. The numbers lie in the order of the compiled core's ``Units``."""
+
+    # Load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance. When the
+    # last fetch was asked for, when the slot that is filled and the one before are free, when the input buffer is; when the last constants
+    # were asked for, when their path is free, and the MAC array's second step before.
+    __slots__ = (
+        *("latency", "load", "decoder", "mac", "mac_before", "output", "output_before", "store", "store_before", "port", "allowance"),
+        *("asked", "slot", "slot_before", "filled", "begun", "stream", "mac_earlier"),
+        *("stores", "sources", "ahead", "bursts"),
+    )
+    latency: float
+    load: float
+    decoder: float
+    mac: float
+    mac_before: float
+    output: float
+    output_before: float
+    store: float
+    store_before: float
+    port: float
+    allowance: float
+    asked: float
+    slot: float
+    slot_before: float
+    filled: float
+    begun: float
+    stream: float
+    mac_earlier: float
+
+    def __init__(self, state: array[float], sources: Sources) -> None:
+        for name, value in zip(self.__slots__, state[:_STORES], strict=False):
+            setattr(self, name, value)
+        self.stores = deque(state[_STORES + 1 : _STORES + 1 + int(state[_STORES])], maxlen=MAX_BLOCKDEP + 1)
+        self.sources = sources
+        self.ahead, self.bursts = sources.access.ifm_ahead, sources.access.weight_bursts > 0
+
+    def state(self) -> array[float]:
+        """The numbers, as the compiled core has them."""
+        units = *(getattr(self, name) for name in self.__slots__[:_STORES]), len(self.stores), *self.stores
+        return array("d", (*units, *[0.0] * (_STATE - len(units))))
+
+    def handed(self, cycle: float) -> None:
+        """The decoder is handed a kernel, or a block, no sooner than at a cycle."""
+        if self.bursts:
+            self.begun = max(self.begun, cycle)
+        else:
+            self.decoder = max(self.decoder, cycle)
+
+    @property
+    def loaded(self) -> float:
+        """When the IFM load has done with what it was handed: with the last fetch that it asks for, or once all is there."""
+        return self.asked if self.ahead else self.load
+
+    def begin(self, released: float, start_cycles: int) -> None:
+        """Begin with a block that may be fetched from a cycle on; ``start_cycles`` are a kernel's before its first block."""
+        following = max(self.loaded, released)
+        if not self.sources.timing.weights_ahead:
+            self.handed(following)
+        if self.ahead:
+            self.asked = following + start_cycles
+        else:
+            self.load = following + start_cycles
+
+    def fetch(self, step: _Step) -> None:
+        """Fetch a step's operands."""
+        single, latency = self.sources.single, self.sources.maps.latency
+        if self.ahead and not step.goes_on:
+            self.asked, self.slot_before = max(self.asked, self.mac if single else self.slot_before), self.slot
+        if step.fetch is None:
+            return
+        start = (self.asked if self.ahead else max(self.load, self.mac_before)) + latency
+        self.port = max(self.port, start) + step.fetch
+        if self.ahead:
+            self.filled = max(self.filled, start) + step.fill
+            self.load = max(self.load, self.port, self.filled)
+        else:
+            self.load = self.port
+
+    def read(self, read: float, sustained: float) -> None:
+        """Read a step's constants, once a slot is free and all before are there, or burst by burst as far ahead as a core may."""
+        shared, latency = self.sources.shared, self.sources.constants.latency
+        if self.bursts:
+            start = self.begun = max(self.begun, self.mac_earlier)
+            path = max(self.port if shared else self.stream, start + latency) + read
+            self.port, self.stream = (path, self.stream) if shared else (self.port, path)
+            self.decoder = max(self.decoder, path)
+        else:
+            start = max(self.decoder, self.mac_before)
+            if shared:
+                self.decoder = self.port = max(self.port, start + latency) + read
+            else:
+                self.decoder = start + latency + read
+        if not shared:
+            self.allowance = max(self.allowance, start) + sustained
+            self.decoder = max(self.decoder, self.allowance)
+
+    def work(self, block: _BlockCosts, steps_prefetched: int) -> int:
+        """Work on a block, of whose steps the first have their constants already; how many of these are left."""
+        steps, output_cycles, stored = block
+        single, response = self.sources.single, self.sources.slot_response
+        if single:
+            # The output unit's slot is for the block, so that only its first step waits for it.
+            self.output_before, self.store_before = self.output, self.store
+        begin = max(self.mac, self.output_before)
+        for step in steps:
+            self.mac_before = self.mac if single else self.mac_before
+            self.fetch(step)
+            if steps_prefetched:
+                steps_prefetched -= 1
+            elif step.read is not None:
+                self.read(step.read, step.sustained)
+            self.mac_earlier, self.mac_before = self.mac_before, self.mac
+            begin = self.mac = self.slot = max(begin, self.load, self.decoder) + step.mac
+        self.output_before, self.output = self.output, max(self.output, self.mac, self.store_before + response) + output_cycles
+        self.store_before, self.store = self.store, max(self.store + response, self.output) + stored
+        self.stores.append(self.store)
+        return steps_prefetched
+
+    def flow(self) -> Flow:
+        """What has passed: the decoder may read for the next kernel once it has done, a slot is free and the IFM load has done."""
+        done = self.begun if self.bursts else self.decoder
+        free = self.mac_earlier if self.bursts else self.mac_before
+        return Flow(self.store, self.store - max(done, free, self.loaded))
+
+
+_STORES = 18
 """Place of the number of stores in the state of a pipeline."""
 
 _STATE = _STORES + 1 + MAX_BLOCKDEP + 1
@@ -65,24 +201,25 @@ class Pipeline:
     Each unit takes its work in order and needs a free one of two slots (or of one) behind it: IFM load and weight decoder run at most
     two steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and
     constants share a port they pass it in the order of the steps. ``latency`` are the cycles until a stored block may be read.
+
+    Where the device asks ahead (its :class:`PortRates`), a fetch is asked for once a slot is free, which steps that go on share, and
+    constants once one of three slots is: the latency of one transfer passes while others move.
     """
 
     def __init__(self, latency: int = 0) -> None:
-        # Latency; when load, decoder, MAC array and its step before, output and its block before, store and its block before, port and
-        # allowance are free; the number of the last stores, and these.
-        self._units = _IDLE[:]
-        self._units[0] = latency
+        self._state = _IDLE[:]
+        self._state[0] = latency
 
     def copied(self) -> Pipeline:
         """The units as they are now, to go on from in another way."""
         other: Pipeline = Pipeline.__new__(Pipeline)
-        other._units = self._units[:]
+        other._state = self._state[:]
         return other
 
     def unordered(self) -> Pipeline:
         """As :meth:`copied`, with nothing stored that a further kernel would wait for."""
         other: Pipeline = self.copied()
-        other._units[_STORES] = 0.0
+        other._state[_STORES] = 0.0
         return other
 
     def run(
@@ -95,56 +232,25 @@ class Pipeline:
         """
         last = kernel.places if last is None else last
         if _FLOW is not None:
-            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._units, first, last, prefetched, distance))
+            return Flow(*_FLOW.kernel_flow(kernel.flat, sources.flat, self._state, first, last, prefetched, distance))
         steps_prefetched = 2 if prefetched and sources.timing.weights_ahead else 0
         return self._run(kernel, sources, steps_prefetched, distance, range(first, last))
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_prefetched: int, distance: int, places: range) -> Flow:
-        home_latency, shared, map_latency = sources.constants.latency, sources.shared, sources.maps.latency
-        timing, single = sources.timing, sources.single
-        latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, count, *last = self._units
-        stores = deque(last[: int(count)], maxlen=MAX_BLOCKDEP + 1)
+        units = _Units(self._state, sources)
         # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
         # Behind a kernel that must be stored entirely comes a further response.
-        visible = latency if distance else latency * (1 + timing.drain_responses)
+        visible = units.latency if distance else units.latency * (1 + sources.timing.drain_responses)
+        stores = units.stores
         released = [stores[-1 - ahead] + visible if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
         costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
         # The decoder is handed a kernel when the IFM load has done with the one before.
-        decoder = max(decoder, load)
+        units.handed(units.loaded)
         for number, place in enumerate(places):
-            steps, output_cycles, stored = costs[order[place]]
-            load = max(load, released[min(number, distance)])
-            if not timing.weights_ahead:
-                decoder = max(decoder, load)
-            load += 0 if place else timing.kernel_start_cycles
-            # The output unit's slot is for the block, so that only its first step waits for it.
-            output_before, store_before = (output, store) if single else (output_before, store_before)
-            begin = mac if mac > output_before else output_before
-            for fetch, read, sustained, mac_cycles in steps:
-                mac_before = mac if single else mac_before
-                if fetch is not None:
-                    start = (load if load > mac_before else mac_before) + map_latency
-                    load = port = (port if port > start else start) + fetch
-                if steps_prefetched:
-                    steps_prefetched -= 1
-                elif read is not None:
-                    start = decoder if decoder > mac_before else mac_before
-                    if shared:
-                        start += home_latency
-                        decoder = port = (port if port > start else start) + read
-                    else:
-                        allowance = (allowance if allowance > start else start) + sustained
-                        decoder = start + home_latency + read
-                        decoder = decoder if decoder > allowance else allowance
-                mac_before = mac
-                begin = begin if begin > load else load
-                begin = mac = (begin if begin > decoder else decoder) + mac_cycles
-            output_before, output = output, max(output, mac, store_before + sources.slot_response) + output_cycles
-            store_before, store = store, max(store + sources.slot_response, output) + stored
-            stores.append(store)
-        units = (latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, len(stores), *stores)
-        self._units = array("d", (*units, *[0.0] * (_STATE - len(units))))
-        return Flow(store, store - max(decoder, mac_before, load))
+            units.begin(released[min(number, distance)], 0 if place else sources.start_cycles)
+            steps_prefetched = units.work(costs[order[place]], steps_prefetched)
+        self._state = units.state()
+        return units.flow()
 
 
 def kernel_flow(kernel: KernelLoad, sources: Sources, *, prefetched: bool = False) -> Flow:

@@ -22,12 +22,13 @@ _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")
 
 
 BlockLoad = Sequence[int]
-"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, and five numbers for each of these.
+"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, and six numbers for each of these.
 
-They are words and transactions of its fetches, those of its constants (the scales are among the first step's), and MAC cycles.
+They are words and transactions of its fetches, those of its constants (the scales are among the first step's), MAC cycles, and whether it
+goes on in the slot of the step before.
 """
 
-_HEAD, _BLOCK, STEP = 4, 3, 5
+_HEAD, _BLOCK, STEP = 4, 3, 6
 """Integers before the blocks of a flat load, before the steps of a block, and of a step."""
 
 
@@ -109,7 +110,7 @@ def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
     load = [job.output_cycles, sum(job.writes), len(job.steps)]
     for number, step in enumerate(job.steps):
         constants = step.weights if number else step.weights + job.scales
-        load += (*_words(step.fetches, map_burst), *_words(constants, burst), step.mac_cycles)
+        load += (*_words(step.fetches, map_burst), *_words(constants, burst), step.mac_cycles, step.continues)
     return load
 
 

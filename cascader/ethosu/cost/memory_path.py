@@ -8,10 +8,12 @@ from functools import cached_property
 from math import ceil
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.network.network import ARENA, CONSTANTS
+from npu_model.accelerator import Accelerator, PortRates, accelerator
 from npu_model.cost.traffic import BEAT_BYTES
-from npu_model.memory.system import DRIVER_BURST_BYTES, Memory, MemorySystem
+from npu_model.memory.system import Memory, MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -29,13 +31,13 @@ class Source(Struct, frozen=True):
     reads: int = 0
     burst: int = 8
     sustained: float = 0.0
+    word_bytes: int = BEAT_BYTES
 
     @classmethod
-    def of(cls, memory: Memory, ifm_divisor: int = 0) -> Source:
-        """The memory read in whole bursts, or in the IFM's transactions: a part of the driver's default burst."""
-        longest = min(memory.burst_bytes, DRIVER_BURST_BYTES) // ifm_divisor if ifm_divisor else memory.burst_bytes
-        burst = max(1, longest // BEAT_BYTES)
-        return cls(float(memory.cycles_per_word), memory.read_latency, memory.max_reads, burst, sustained(memory))
+    def of(cls, memory: Memory, word_bytes: int = BEAT_BYTES, ifm_divisor: int = 0) -> Source:
+        """The memory behind ports of so many bytes, read in whole bursts, or in the IFM's transactions: a part of the default one."""
+        burst = memory.burst_words(word_bytes, ifm_divisor)
+        return cls(float(memory.cycles_per_word), memory.read_latency, memory.max_reads, burst, sustained(memory, word_bytes), word_bytes)
 
     def cycles(self, words: int, transactions: int) -> float:
         """Cycles of one transfer behind its latency: the data path's, or those of the transactions that wait for each other.
@@ -63,17 +65,17 @@ class Source(Struct, frozen=True):
 
     def moving(self, size: int) -> int:
         """Cycles in which a transfer reads so many bytes, in a long stream."""
-        return ceil(ceil_div(size, BEAT_BYTES) * self.rate)
+        return ceil(ceil_div(size, self.word_bytes) * self.rate)
 
 
-def sustained(memory: Memory) -> float:
+def sustained(memory: Memory, word_bytes: int = BEAT_BYTES) -> float:
     """Cycles per word that the pulse gate lets pass for long; 0 if there is none.
 
     The transaction that crosses the cap passes whole.
     """
     if memory.pulse is None or not memory.pulse.cap_words:
         return 0.0
-    words = memory.burst_bytes // BEAT_BYTES
+    words = memory.burst_words(word_bytes)
     return (memory.pulse.on + memory.pulse.off) / (ceil_div(memory.pulse.cap_words, words) * words)
 
 
@@ -89,6 +91,7 @@ def _mean(sources: Sequence[Source]) -> Source:
         reads=min((source.reads for source in sources if source.reads), default=0),
         burst=min(source.burst for source in sources),
         sustained=sum(source.pace for source in sources) / count,
+        word_bytes=first.word_bytes,
     )
 
 
@@ -113,6 +116,8 @@ class Sources(Struct, frozen=True, dict=True):
 
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
     ``slot_response`` cycles beyond its last word. ``stores`` is the memory that results are written to, if that is another one.
+    ``access`` are the units' ways to memory, by default a U55's, on so many ``cores``. The input buffer takes a word in ``fill`` cycles
+    (0: as it comes).
     """
 
     maps: Source
@@ -121,6 +126,9 @@ class Sources(Struct, frozen=True, dict=True):
     timing: TimingParameters = DEFAULT_TIMING
     slot_response: int = 0
     stores: Source | None = None
+    access: PortRates = accelerator().access
+    cores: int = 1
+    fill: int = 0
 
     def __hash__(self) -> int:
         """Without the timing, which is the same for nearly all and many numbers."""
@@ -130,9 +138,23 @@ class Sources(Struct, frozen=True, dict=True):
     def flat(self) -> array[float]:
         """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
         timing = self.timing
-        units = timing.drain_responses, self.slot_response, self.single, timing.kernel_start_cycles, timing.weights_ahead
+        units = timing.drain_responses, self.slot_response, self.single, self.start_cycles, timing.weights_ahead
         stores = self.stores is not None, self.target.word, self.target.pace
-        return array("d", (*self.maps.flat, *self.constants.flat, self.shared, timing.shared_cap, *units, *stores))
+        ways = self.access.ifm_ahead, self.access.weight_bursts > 0, self.fill, self.maps.word_bytes
+        return array("d", (*self.maps.flat, *self.weights.flat, self.shared, timing.shared_cap, *units, *stores, *ways))
+
+    @property
+    def start_cycles(self) -> int:
+        """Cycles between a kernel's dependencies and its first fetch."""
+        return self.timing.kernel_start_cycles + self.access.kernel_start_cycles
+
+    @cached_property
+    def weights(self) -> Source:
+        """The constants as the weight decoder reads them: a core may have no more transactions under way than the device grants it."""
+        most = self.access.weight_bursts * self.cores
+        if not most:
+            return self.constants
+        return replace(self.constants, reads=min(most, self.constants.reads or most))
 
     @property
     def target(self) -> Source:
@@ -145,7 +167,7 @@ class Sources(Struct, frozen=True, dict=True):
         return self.timing.buffer_slots == 1
 
     def moving(self, read: float, written: float) -> float:
-        """Cycles in which so many words of the feature maps pass their port, no faster than its memory keeps up."""
+        """Cycles in which so many words pass the feature maps' port, no faster than its memory keeps up."""
         if self.stores is not None:
             return max(read * self.maps.pace, written * self.stores.pace)
         if self.timing.shared_cap:
@@ -154,20 +176,26 @@ class Sources(Struct, frozen=True, dict=True):
         return max((read + written) * self.maps.word, max(read, written) * self.maps.pace)
 
     @classmethod
-    def staged(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA) -> Sources:
-        """Sources with the constants copied into the arena, and the feature maps where they live."""
-        return cls._of(system, timing, where, system.port_of(ARENA))
+    def staged(
+        cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA, device: Accelerator | None = None
+    ) -> Sources:
+        """Sources of a ``device``, by default a U55, with the constants copied into the arena, and the feature maps where they live."""
+        return cls._of(system, timing, where, system.port_of(ARENA), device or accelerator())
 
     @classmethod
-    def direct(cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA) -> Sources:
-        """Sources with the constants read from their home, and the feature maps where they live."""
-        return cls._of(system, timing, where, system.port_of(CONSTANTS))
+    def direct(
+        cls, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, where: Where = IN_ARENA, device: Accelerator | None = None
+    ) -> Sources:
+        """Sources of a ``device``, by default a U55, with the constants read from their home, and the feature maps where they live."""
+        return cls._of(system, timing, where, system.port_of(CONSTANTS), device or accelerator())
 
     @classmethod
-    def _of(cls, system: MemorySystem, timing: TimingParameters, where: Where, constants: int) -> Sources:
+    def _of(cls, system: MemorySystem, timing: TimingParameters, where: Where, constants: int, device: Accelerator) -> Sources:
+        word = device.port_bytes_per_cycle
         reads = [system.port_of(region) for region in where.reads]
         write = system.port_of(where.writes)
-        maps = _mean([Source.of(system.ports[port], timing.ifm_burst_divisor) for port in reads])
+        maps = _mean([Source.of(system.ports[port], word, timing.ifm_burst_divisor) for port in reads])
         slot_response = 0 if timing.posted_writes else system.ports[write].write_latency
-        stores = None if set(reads) == {write} else Source.of(system.ports[write])
-        return cls(maps, Source.of(system.ports[constants]), constants in reads, timing, slot_response, stores)
+        stores = None if set(reads) == {write} else Source.of(system.ports[write], word)
+        home, ways = Source.of(system.ports[constants], word), (device.access, device.cores, device.ifm_cycles_per_word())
+        return cls(maps, home, constants in reads, timing, slot_response, stores, *ways)

@@ -17,7 +17,7 @@ from cascader.ethosu.cost.kernel_estimate import ranked
 from cascader.ethosu.cost.memory_path import IN_ARENA, Source, Where
 from cascader.ethosu.cost.transfers_beside import TransfersBeside
 from cascader.ethosu.job.constants import StreamEditor
-from cascader.ethosu.job.staging import staged_bytes, staged_content
+from cascader.ethosu.job.staging import staged_bytes, staged_content, weight_ranges
 from cascader.ethosu.job.stripes import BufferPlace, stripe, whole
 from cascader.ethosu.job.transfers import copied_bytes
 from cascader.ethosu.network.network import Network, ethosu_part
@@ -27,7 +27,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_model.timing import DEFAULT_TIMING, HIDDEN_LATENCY, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
 
@@ -64,13 +64,14 @@ class StripeCost:
     ) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
         self._constants = [staged_bytes(payload.operation) if payload else 0 for payload in self._payloads]
+        self._copies = [len(weight_ranges(payload.operation)) if payload else 0 for payload in self._payloads]
         self._same = _first_with_same_constants(network)
         self._stored = StreamEditor(network.constants)
         self._graph = graph
         self._accelerator = accelerator
         self._terms_where = cache(lambda where: Terms.of(accelerator, system, timing, choose_blocks=choose_blocks, where=where))
         self._terms = self._terms_where(IN_ARENA)
-        self._bursts = [Source.of(system.ports[port]) for port in system.region_ports]
+        self._bursts = [Source.of(system.ports[port], accelerator.port_bytes_per_cycle) for port in system.region_ports]
         self._own_terms = [self._terms_where(Where.of(one.operation)) if one else self._terms for one in self._payloads]
         self._estimates = [shared_estimates(terms) for terms in self._own_terms]
         self._places = {t.name: BufferPlace(0, 1, _ANYWHERE) for t in graph.tensors}
@@ -190,4 +191,6 @@ class StripeCost:
 
     def transfer_cycles(self, part: int) -> int:
         """Cycles to copy the part's constants into the arena."""
-        return self._terms.direct.constants.moving(self.constant_bytes(part)) + self._terms.overhead
+        home = self._terms.direct.constants
+        waited = self._copies[part] * max(0, home.latency - HIDDEN_LATENCY)
+        return home.moving(self.constant_bytes(part)) + waited + self._terms.overhead

@@ -18,6 +18,7 @@ from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, KernelOperation, Layout, OperationKind, Strides
 from npu_model.shapes import Shape3D, ceil_div
+from npu_model.weight_stream.streams import has_streams
 
 DEEPEST = 4
 """Channels up to which folding pays: more fill the array's 8 anyhow (Vela's Python core has the same bound)."""
@@ -27,8 +28,14 @@ def _may_be_folded(operation: KernelOperation) -> bool:
     ifm, kernel = operation.ifm, operation.kernel
     dense = ifm.layout is Layout.NHWC and ifm.strides.x == ifm.shape.depth * ifm.dtype.bytes and ifm.shape.depth <= DEEPEST
     steps = kernel.stride_x == 2 and kernel.dilation_x == 1 and kernel.width > 1
-    one_each = len(operation.weights) == len(operation.scales) == 1
-    return operation.kind is OperationKind.CONV_2D and dense and ifm.is_single_tile and steps and one_each and ifm.shape.width % 2 == 0
+    return (
+        operation.kind is OperationKind.CONV_2D
+        and dense
+        and ifm.is_single_tile
+        and steps
+        and has_streams(operation)
+        and ifm.shape.width % 2 == 0
+    )
 
 
 def _pairs(feature_map: FeatureMap) -> FeatureMap:

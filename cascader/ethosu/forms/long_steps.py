@@ -36,6 +36,7 @@ from npu_model.program import (
     Strides,
 )
 from npu_model.shapes import Shape3D
+from npu_model.weight_stream.streams import has_streams
 
 _DEEPEST = 1 << 16
 """Channels that the registers of a feature map can count."""
@@ -57,8 +58,7 @@ def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, mak
     """A convolution on pixels that are the rows of its windows; None if it is none, or these do not lie together."""
     ifm, kernel, depth = operation.ifm, operation.kernel, operation.ifm.shape.depth
     together = ifm.layout is Layout.NHWC and ifm.strides.x == depth * ifm.dtype.bytes and kernel.dilation_x == 1
-    one_each = len(operation.weights) == len(operation.scales) == 1
-    if operation.kind is not OperationKind.CONV_2D or not (together and one_each) or kernel.width * depth > _DEEPEST:
+    if operation.kind is not OperationKind.CONV_2D or not (together and has_streams(operation)) or kernel.width * depth > _DEEPEST:
         return None
     shape = Shape3D(ifm.shape.height, operation.ofm.shape.width, kernel.width * depth)
     strides = Strides(ifm.strides.y, kernel.stride_x * ifm.strides.x, ifm.strides.c)
@@ -74,7 +74,7 @@ def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: K
     """The kernel of a window of one row, in one row, with the window's columns as rows; None if it has more rows."""
     ifm, kernel, ofm = operation.ifm, operation.kernel, operation.ofm
     flat = kernel.height == ofm.shape.height == 1 and ifm.layout is Layout.NHWC
-    if not flat or len(operation.weights) > 1 or len(operation.scales) > 1:
+    if not flat:
         return None
     shape = Shape3D(kernel.width, ofm.shape.width, ifm.shape.depth)
     strides = Strides(kernel.dilation_x * ifm.strides.x, kernel.stride_x * ifm.strides.x, ifm.strides.c)

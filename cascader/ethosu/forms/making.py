@@ -80,9 +80,10 @@ _SHARED = ("bricks", "dense")
 
 
 def _terms(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions, timing: TimingParameters) -> PassTerms:
-    sources = Sources.staged(system, timing), Sources.direct(system, timing)
+    device = find_accelerator(accelerator)
+    sources = Sources.staged(system, timing, device=device), Sources.direct(system, timing, device=device)
     fine = fine_sizes(network) if options.slices and options.fine_slices else ()
-    return PassTerms(find_accelerator(accelerator), *sources, options, fine=fine)
+    return PassTerms(device, *sources, options, fine=fine)
 
 
 def _unwatched(_doing: str) -> None:

@@ -21,7 +21,7 @@ from cascader.ethosu.network.network import EthosuPart, Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Strides, Upscale
 from npu_model.shapes import Shape3D, ceil_div
-from npu_model.weight_stream.weights import RECORD_BYTES
+from npu_model.weight_stream.streams import has_streams
 
 
 class _Taps(Struct, frozen=True):
@@ -55,9 +55,8 @@ def _is_transposed(operation: KernelOperation) -> bool:
     kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
     plain = (kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x) == (1, 1, 1, 1) and not operation.decompose
     large = min(kernel.height, kernel.width, ifm.shape.height, ifm.shape.width, ofm.shape.height, ofm.shape.width) > 1
-    one_each = len(operation.weights) == len(operation.scales) == 1
     zeros = operation.kind is OperationKind.CONV_2D and operation.upscale is Upscale.ZEROS
-    return zeros and plain and large and one_each and ifm.is_single_tile and ofm.is_single_tile
+    return zeros and plain and large and has_streams(operation) and ifm.is_single_tile and ofm.is_single_tile
 
 
 def _has_pairs(ofm: FeatureMap) -> bool:
@@ -131,12 +130,12 @@ def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator
 def _pieces(kernel: EthosuPart, made: _Kernels, bench: Workbench) -> list[EthosuPart]:
     """The kernels that stand for one, with streams of their own."""
     depth = kernel.operation.ofm.shape.depth
-    records = bench.read(kernel.operation.scales[0])[: depth * RECORD_BYTES]
+    records = bench.records(kernel.operation)
     pieces = []
     for operation, values in zip(made.operations, made.weights, strict=True):
         encoded = bench.with_weights(operation, values)
-        scales = (bench.append(records * (operation.ofm.shape.depth // depth)),)
-        pieces.append(replace(kernel, operation=replace(encoded, scales=scales)))
+        scaled = bench.with_records(encoded, records * (operation.ofm.shape.depth // depth))
+        pieces.append(replace(kernel, operation=scaled))
     return pieces
 
 

@@ -27,10 +27,11 @@ from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, ByteRange, KernelOperation
 from npu_model.shapes import round_up
+from npu_model.weight_stream.kernels import kernel_weights
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.shares import decoding_cycles
-from npu_model.weight_stream.weights import encode_weights, weights_from_stream
+from npu_model.weight_stream.streams import coded
 from npu_model.weight_stream.work import operation_work
 
 GAIN = 0.95
@@ -78,7 +79,7 @@ def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
 
 
 class _Followed(Struct, frozen=True):
-    """Operations with one weight stream in blocks of any depth, each block followed through the units of each of some sources."""
+    """Operations in blocks of any depth, each block followed through the units of each of some sources."""
 
     accelerator: Accelerator
     sources: tuple[Sources, ...]
@@ -87,8 +88,8 @@ class _Followed(Struct, frozen=True):
         """The operation in the block of its depth with the fewest cycles from all sources together; None if none fits."""
         if fitted(operation, self.accelerator) is None:
             return None
-        stream = encode_weights(weights, WeightFormat.of(operation), self.accelerator)
-        work = operation_work(operation, (stream,), self.accelerator)
+        streams = coded(weights, WeightFormat.of(operation), self.accelerator)
+        work = operation_work(operation, streams, self.accelerator)
         ranking = Ranking(operation, self.accelerator, self.sources[0], decoding_cycles(work, self.sources[0].timing))
         blocks = (operation.having(block=block) for block in (operation.block, *ranking.near(FOLLOWED)))
         made = (fitted(one, self.accelerator) for one in blocks)
@@ -109,12 +110,14 @@ def _estimated(operation: KernelOperation, accelerator: Accelerator, sources: tu
 
 
 @lru_cache(maxsize=256)
-def _even(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], stream: bytes) -> KernelOperation | None:
+def _even(
+    operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], streams: tuple[bytes, ...]
+) -> KernelOperation | None:
     """The operation at the best depth that makes all of its blocks alike; None if the one it has is good enough.
 
-    ``stream`` are its weights.
+    ``streams`` are its weights.
     """
-    weights = weights_from_stream(operation, stream, accelerator)
+    weights = kernel_weights(operation, streams, accelerator)
     even = [depth for depth in _depths(operation, accelerator) if not _is_uneven(operation.ofm.shape.depth, depth)]
     starts = (operation, *(of_depth(operation, depth, accelerator) for depth in even))
     found = [_Followed(accelerator, sources).best(start, weights) for start in starts]
@@ -130,20 +133,20 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     # Kernels that read the same streams, as the tiles of a layer do, read the same ones again.
     streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
 
-    def chosen(operation: KernelOperation, stream: bytes) -> KernelOperation | None:
+    def chosen(operation: KernelOperation, streams: tuple[bytes, ...]) -> KernelOperation | None:
         found = None
-        if len(stream) >= SMALLEST:
-            work = operation_work(operation, (stream,), accelerator)
+        if sum(map(len, streams)) >= SMALLEST:
+            work = operation_work(operation, streams, accelerator)
             found = _estimated(operation, accelerator, tuple(sources), decoding_cycles(work, sources[0].timing))
-        return _even(operation, accelerator, tuple(sources), stream) if found is None and is_uneven(operation) else found
+        return _even(operation, accelerator, tuple(sources), streams) if found is None and is_uneven(operation) else found
 
     def deeper_or_shallower(operation: KernelOperation) -> KernelOperation | None:
-        found = chosen(operation, bench.read(operation.weights[0])) if len(operation.weights) == 1 else None
+        found = chosen(operation, bench.streams(operation)) if operation.weights else None
         if found is None:
             return None
         key = *operation.weights, *operation.scales, WeightFormat.of(found)
         if key not in streams:
-            made = bench.with_whole_weights(bench.with_scales_again(found), bench.weights(operation))
+            made = bench.with_weights(bench.with_scales_again(found), bench.weights(operation), keep=True)
             streams[key] = made.weights, made.scales
         weights, scales = streams[key]
         return replace(found, weights=weights, scales=scales)
@@ -159,11 +162,12 @@ def recoded(network: Network, accelerator: Accelerator, most: int | None = None)
     bench = Workbench(network, accelerator)
 
     def shorter(operation: KernelOperation) -> KernelOperation | None:
-        if len(operation.weights) != 1 or (most is not None and operation.weights[0].length > most):
+        held = sum(span.length for span in operation.weights)
+        if not held or (most is not None and held > most):
             return None
-        stream = bench.stream(operation, bench.weights(operation))
-        if len(stream) >= operation.weights[0].length:
+        streams = coded(bench.weights(operation), WeightFormat.of(operation), accelerator)
+        if sum(map(len, streams)) >= held:
             return None
-        return replace(bench.with_scales_again(operation), weights=(bench.append(stream),))
+        return bench.with_streams(bench.with_scales_again(operation), streams)
 
     return bench.changed(shorter)

@@ -16,6 +16,7 @@ from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, KernelOperation, OperationKind
 from npu_model.shapes import Shape3D, ceil_div, round_up
+from npu_model.weight_stream.streams import has_streams
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 LARGEST = 96 * 1024
@@ -47,9 +48,8 @@ def is_pointwise(operation: KernelOperation) -> bool:
 
 def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
     weights = sum(span.length for span in operation.weights)
-    one_each = len(operation.weights) == len(operation.scales) == 1
     whole = operation.ofm.region == ARENA and operation.ofm.tiles.height0 >= operation.ofm.shape.height
-    return operation.kind is OperationKind.CONV_2D and one_each and whole and weights > largest
+    return operation.kind is OperationKind.CONV_2D and has_streams(operation) and whole and weights > largest
 
 
 def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
@@ -62,13 +62,13 @@ def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accel
 
 def _pieces(operation: KernelOperation, bench: Workbench, largest: int, lead: int) -> Iterator[KernelOperation]:
     """The operation cut along its channels, with weights and scales of its own for each piece."""
-    weights, scales = bench.weights(operation), bench.read(operation.scales[0])
+    weights, scales = bench.weights(operation), bench.records(operation)
     for first, last in _cuts(operation, largest, lead):
         piece = _piece(operation, first, last, bench.accelerator)
         if piece is None:
             return
-        records = bench.append(scales[first * RECORD_BYTES : last * RECORD_BYTES])
-        yield bench.with_weights(replace(piece, scales=(records,)), weights[first:last])
+        piece = bench.with_records(piece, scales[first * RECORD_BYTES : last * RECORD_BYTES])
+        yield bench.with_weights(piece, weights[first:last])
 
 
 def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[EthosuPart]:

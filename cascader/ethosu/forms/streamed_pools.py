@@ -43,7 +43,8 @@ from npu_model.program import (
     Rounding,
     Scale,
 )
-from npu_model.weight_stream.weights import ChannelScale, decode_scales, encode_scales
+from npu_model.weight_stream.streams import has_streams
+from npu_model.weight_stream.weights import RECORD_BYTES, ChannelScale, decode_scales, encode_scales
 
 _INT16, _INT32 = DataType(16, signed=True), DataType(32, signed=True)
 _CLAMP = Activation(ActivationKind.NONE, _INT16.minimum, _INT16.maximum)
@@ -71,12 +72,11 @@ class _Made(Struct, frozen=True):
 
 def _is_sum(operation: KernelOperation, maker: KernelMaker) -> bool:
     """Whether the operation is a depthwise convolution that sums elements to 32 bits, and does not scale the sums."""
-    one_each = len(operation.weights) == len(operation.scales) == 1
-    if operation.kind is not OperationKind.DEPTHWISE or not one_each or maker.accelerator.cores > 1:
+    if operation.kind is not OperationKind.DEPTHWISE or not has_streams(operation):
         return False
     if operation.ofm.dtype != _INT32 or operation.activation.kind is not ActivationKind.NONE:
         return False
-    records = decode_scales(maker.read(operation.scales[0]), operation.ofm.shape.depth)
+    records = decode_scales(maker.records(operation), operation.ofm.shape.depth)
     unscaled = all(one.bias == 0 and one.scale == 1 << one.shift for one in records)
     return unscaled and bool((maker.weights(operation) == 1).all())
 
@@ -88,13 +88,13 @@ def _convolved(operation: KernelOperation, maker: KernelMaker) -> KernelOperatio
         kind=OperationKind.DEPTHWISE,
         pool=None,
         activation=_CLAMP,
-        scales=(maker.append(encode_scales([_ONE[bits]] * depth)),),
         rounding=Rounding.DOUBLE if bits == _NARROW else Rounding.NATURAL,
         accumulator=AccumulatorFormat.INT32 if bits == _NARROW else AccumulatorFormat.INT40,
         global_scale=False,
         ofm_scale=Scale(1, 0),
         part_kernel=False,
     )
+    sums = maker.with_records(sums, encode_scales([_ONE[bits]] * depth)[: depth * RECORD_BYTES])
     return maker.of_weights(sums, np.ones((depth, window.height, window.width, 1), np.int16))
 
 
@@ -143,6 +143,7 @@ def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker:
                 global_scale=True,
                 opa_scale=Scale(1, 0),
                 opb_scale=Scale(1, 0),
+                parallel_mode=operation.parallel_mode,
             )
         )
         left -= half
@@ -220,7 +221,7 @@ def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker) -> _Made | None
         return _maxima(name, kernel, axis, maker)
     narrow, sums = operation.ifm.dtype.bits == _NARROW, _is_sum(operation, maker)
     # The factor of an average is too wide for what multiplies 32 bits.
-    averages = operation.pool is PoolKind.AVERAGE and operation.global_scale and maker.accelerator.cores == 1
+    averages = operation.pool is PoolKind.AVERAGE and operation.global_scale
     made = _narrow_sums(name, kernel, axis, maker) if narrow and (averages or sums) else None
     return _wide_sums(name, kernel, axis, maker) if made is None and sums else made
 

@@ -45,12 +45,12 @@ class _Choice(Struct, frozen=True):
 
 
 def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
-    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood; at most one weight stream.
+    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood.
 
     A window that steps over more rows than the NPU's can runs row by row, and could not be run column by column.
     """
     steps_far = payload.operation.kernel.stride_y > LONGEST_STRIDE
-    if payload.axis is not Axis.ROWS or len(payload.operation.weights) > 1 or steps_far:
+    if payload.axis is not Axis.ROWS or steps_far:
         return False
     for name, feature_map in payload.maps:
         known = name in forms and feature_map.region == ARENA

@@ -98,7 +98,10 @@ def wide_copies(operation: KernelOperation) -> Iterator[KernelOperation]:
         if ifm is not None and ofm is not None:
             clamp = Activation(ActivationKind.NONE, _INT16.minimum, _INT16.maximum)
             block, shram = operation.block, operation.shram
-            yield KernelOperation(OperationKind.ELEMENTWISE, ifm, ofm, block, shram, clamp, elementwise=kind, scalar=scalar)
+            mode = operation.parallel_mode
+            yield KernelOperation(
+                OperationKind.ELEMENTWISE, ifm, ofm, block, shram, clamp, elementwise=kind, scalar=scalar, parallel_mode=mode
+            )
 
 
 def _best(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> BestBlock | None:

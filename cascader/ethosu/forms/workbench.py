@@ -18,8 +18,9 @@ from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import BRICK, KernelOperation
 from npu_model.shapes import Shape3D, round_up
+from npu_model.weight_stream.kernels import kernel_weights
 from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights, keep_weights, weights_from_stream
+from npu_model.weight_stream.streams import coded, dealt_records, records_of
 
 Weights = npt.NDArray[np.integer]
 """Weights as (output channels, height, width, input channels), zero point subtracted."""
@@ -77,28 +78,36 @@ class Workbench:
         self.accelerator = accelerator
         self.read, self.append = self._constants.read, self._constants.append
 
+    def streams(self, operation: KernelOperation) -> tuple[bytes, ...]:
+        """The weight stream of each core."""
+        return tuple(map(self.read, operation.weights))
+
     def weights(self, operation: KernelOperation) -> Weights:
-        """The weights of an operation that has one stream."""
-        (source,) = operation.weights
-        return weights_from_stream(operation, self.read(source), self.accelerator)
+        """The weights of all channels of an operation."""
+        return kernel_weights(operation, self.streams(operation), self.accelerator)
 
-    def stream(self, operation: KernelOperation, weights: Weights) -> bytes:
-        """The stream of ``weights`` in the order in which the operation, in its block, takes them."""
-        return encode_weights(weights, WeightFormat.of(operation), self.accelerator)
+    def records(self, operation: KernelOperation) -> bytes:
+        """The scale and bias records of all channels of an operation, in their order."""
+        return records_of(tuple(map(self.read, operation.scales)), operation.ofm.shape.depth)
 
-    def with_weights(self, operation: KernelOperation, weights: Weights) -> KernelOperation:
-        """The operation with ``weights`` in a stream of its own; its scales stay where they are."""
-        return replace(operation, weights=(self.append(self.stream(operation, weights)),))
+    def with_records(self, operation: KernelOperation, records: bytes) -> KernelOperation:
+        """The operation with the scale and bias ``records`` of all of its channels."""
+        return replace(operation, scales=self._constants.append_all(dealt_records(records, self.accelerator)))
 
-    def with_whole_weights(self, operation: KernelOperation, weights: Weights) -> KernelOperation:
-        """As :meth:`with_weights`, for a layer that may be cut later, which asks for its weights again."""
-        stream = self.stream(operation, weights)
-        keep_weights(stream, weights, WeightFormat.of(operation), self.accelerator)
-        return replace(operation, weights=(self.append(stream),))
+    def with_weights(self, operation: KernelOperation, weights: Weights, *, keep: bool = False) -> KernelOperation:
+        """The operation with ``weights`` in streams of its own, in the order in which it takes them; its scales stay where they are.
+
+        Those of a layer that may be cut later, which asks for its weights again, are kept with ``keep``.
+        """
+        return self.with_streams(operation, coded(weights, WeightFormat.of(operation), self.accelerator, keep=keep))
+
+    def with_streams(self, operation: KernelOperation, streams: Sequence[bytes]) -> KernelOperation:
+        """The operation with weights that are coded for it."""
+        return replace(operation, weights=self._constants.append_all(streams))
 
     def with_scales_again(self, operation: KernelOperation) -> KernelOperation:
         """The operation with a copy of its scales at the end, so that one transfer copies them and a stream behind them."""
-        return replace(operation, scales=tuple(self.append(self.read(span)) for span in operation.scales))
+        return replace(operation, scales=self._constants.append_all([self.read(span) for span in operation.scales]))
 
     def changed(self, change: Callable[[KernelOperation], KernelOperation | None]) -> Network:
         """The network with what ``change`` makes of its operations; itself if that is nothing."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -93,6 +93,11 @@ class StreamEditor:
         start = len(self._content)
         self._content += data + bytes(-len(data) % ALIGNMENT)
         return ByteRange(CONSTANTS, start, len(self._content))
+
+    def append_all(self, streams: Sequence[bytes]) -> tuple[ByteRange, ...]:
+        """Add the stream of each core; an empty one has no bytes, where the first one begins."""
+        first = self.append(streams[0])
+        return (first, *(self.append(one) if one else ByteRange(CONSTANTS, first.start, first.start) for one in streams[1:]))
 
     def content(self) -> bytes:
         """All bytes so far."""

@@ -3,7 +3,7 @@
 
 #include "estimate.h"
 
-enum { BRICK_CHANNELS = 16, BEAT = 8 };
+enum { BRICK_CHANNELS = 16, WEIGHT_SLOTS = 3 };
 
 typedef struct {
     i64 ofm_height, ofm_width, ofm_depth, ofm_size, ifm_height, ifm_width, ifm_depth, ifm_size, ifm_bricks, ifm_stride_x, operands;
@@ -28,8 +28,9 @@ typedef struct {
     const Step *steps;
     const Pair *pairs;
     Source maps, home;
-    int shared, shared_cap, single, apart;
-    double pace, store_pace, *macs, *readies;
+    int shared, shared_cap, single, apart, ifm_ahead, bursts_ahead;
+    i64 beat;
+    double pace, store_pace, fill, *macs, *readies;
 } Estimator;
 
 static double share_of(const Estimator *e, const Step *step, i64 depth)
@@ -51,10 +52,10 @@ static i64 fetch(const Estimator *e, const Step *step, i64 height, i64 width, i6
     int whole = channels == k->ifm_depth && k->ifm_stride_x == k->ifm_depth * k->ifm_size;
     if (k->ifm_bricks) {
         runs = rows * div_up(channels, BRICK_CHANNELS);
-        run = div_up(columns * BRICK_CHANNELS * k->ifm_size, BEAT);
+        run = div_up(columns * BRICK_CHANNELS * k->ifm_size, e->beat);
     } else {
         runs = rows * (whole ? 1 : columns);
-        run = div_up((whole ? columns : 1) * channels * k->ifm_size, BEAT);
+        run = div_up((whole ? columns : 1) * channels * k->ifm_size, e->beat);
     }
     runs *= k->operands;
     *transactions = runs * div_up(run, (i64)e->maps.burst);
@@ -75,8 +76,8 @@ static double mac(const Estimator *e, const Step *step, i64 height, i64 width, i
 static double constants(const Estimator *e, const Step *step, i64 depth, i64 *words)
 {
     const Kernel *k = e->kernel;
-    *words = ceiling((double)k->weights / BEAT * share_of(e, step, depth));
-    if (step->first) *words += div_up(k->scales * depth, k->ofm_depth * BEAT);
+    *words = ceiling((double)k->weights / (double)e->beat * share_of(e, step, depth));
+    if (step->first) *words += div_up(k->scales * depth, k->ofm_depth * e->beat);
     double cycles = e->home.latency + source_cycles(&e->home, *words, div_up(*words, (i64)e->home.burst));
     if (!e->shared) cycles = larger(cycles, (double)*words * e->home.sustained);
     return *words > 0 ? cycles : 0.0;
@@ -93,16 +94,23 @@ static double moving(const Estimator *e, i64 read, i64 stored)
 static Block block_of(const Estimator *e, i64 height, i64 width, i64 depth, int fetches)
 {
     const Kernel *k = e->kernel;
-    i64 stored = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, BEAT), moved = 0;
+    i64 stored = div_up(height * width * (div_up(depth, BRICK_CHANNELS) * BRICK_CHANNELS) * k->ofm_size, e->beat), moved = 0;
     for (i64 s = 0; s < k->kinds; s++) {
         const Step *step = &e->steps[s];
         i64 transactions, read_words, words = fetch(e, step, height, width, depth, &transactions);
         double read = constants(e, step, depth, &read_words), brought = fetches ? source_cycles(&e->maps, words, transactions) : 0.0;
-        double ready = larger(brought + (fetches ? e->maps.latency : 0.0), read);
-        e->macs[s] = mac(e, step, height, width, depth);
+        if (fetches) brought = larger(brought, (double)words * e->fill);
+        double latency = fetches ? e->maps.latency : 0.0, macs = mac(e, step, height, width, depth);
+        double waited = e->ifm_ahead ? larger(brought, (brought + latency + macs) / 2) : brought + latency;
+        double ready = larger(waited, read);
+        e->macs[s] = macs;
         if (e->shared) {
             ready = larger(ready, brought + read - e->home.latency);
             moved += step->times * read_words;
+        }
+        if (e->bursts_ahead) {
+            double came = larger(read - e->home.latency, 0.0);
+            ready = larger(larger(waited, (read + macs) / WEIGHT_SLOTS), e->shared ? brought + came : came);
         }
         e->readies[s] = ready;
         if (fetches) moved += step->times * words;
@@ -149,7 +157,7 @@ static double estimate(const Estimator *e, i64 height, i64 width, i64 depth)
         for (int x = 0; x < 2; x++)
             if (rows[y] && columns[x]) total += (double)(rows[y] * columns[x]) * column_of(e, heights[y], widths[x], depth);
     i64 last = (heights[1] ? heights[1] : height) * (widths[1] ? widths[1] : width) * (k->ofm_depth % depth ? k->ofm_depth % depth : depth);
-    return total + (double)last * ((double)k->rate / (double)k->rate_divisor + (double)k->ofm_size / BEAT);
+    return total + (double)last * ((double)k->rate / (double)k->rate_divisor + (double)k->ofm_size / (double)e->beat);
 }
 
 int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, i64 count, double *out)
@@ -165,11 +173,16 @@ int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, 
     e.pairs = (const Pair *)(flat->at + fixed + 10 * k->kinds);
     memcpy(&e.maps, sources, sizeof(Source));
     memcpy(&e.home, sources + 5, sizeof(Source));
-    e.shared = sources[10] != 0;
-    e.shared_cap = sources[11] != 0;
-    e.single = sources[14] != 0;
-    e.apart = sources[17] != 0;
-    e.store_pace = sources[19];
+    const Sources *s = (const Sources *)sources;
+    e.shared = s->shared != 0;
+    e.shared_cap = s->shared_cap != 0;
+    e.single = s->single != 0;
+    e.apart = s->apart != 0;
+    e.store_pace = s->store_pace;
+    e.ifm_ahead = s->ifm_ahead != 0;
+    e.bursts_ahead = s->bursts_ahead != 0;
+    e.fill = s->fill;
+    e.beat = (i64)s->word_bytes;
     e.pace = larger(e.maps.word, e.maps.sustained);
     e.macs = malloc(2 * sizeof(double) * (size_t)k->kinds);
     if (!e.macs) {

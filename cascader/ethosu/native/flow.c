@@ -2,7 +2,7 @@
 
    A load is a row of integers: places, kinds of blocks, words of the feature maps and of the constants, the kind at every place, where each
    kind is, and of each kind output cycles, stored words, steps, and of every step words and transactions of its fetches, words and
-   transactions of its constants, MAC cycles. */
+   transactions of its constants, MAC cycles, and whether it goes on in the slot of the step before. */
 
 #include "flow.h"
 
@@ -58,7 +58,7 @@ int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out)
         for (i64 s = 0; s < job[3]; s++) {
             const i64 *step = job + 4 + 3 * s;
             i64 fetched = 0, fetches = 0, words = 0, reads = 0;
-            add_reads(work, most(0, step[0]), map_burst, &fetched, &fetches);
+            add_reads(work, step[0] < 0 ? -1 - step[0] : step[0], map_burst, &fetched, &fetches);
             add_reads(work, step[1], burst, &words, &reads);
             if (!s) add_reads(work, job[2], burst, &words, &reads);
             growing_push(out, fetched);
@@ -66,6 +66,7 @@ int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out)
             growing_push(out, words);
             growing_push(out, reads);
             growing_push(out, step[2]);
+            growing_push(out, step[0] < 0);
             moved += fetched;
             read += words;
         }
@@ -96,10 +97,12 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     return growing_bytes(&out);
 }
 
-/* Cycles of a step: fetches, constants (less than nothing where there are none), constants at their sustained rate, MACs.
+/* Cycles of a step: fetches on the port and into the input buffer, constants (less than nothing where there are none), constants at their
+   sustained rate, MACs; and whether it goes on in the slot of the step before.
    A step ends and begins within a burst: while one of the two parts counts under the cap, half a burst is lost there. */
 typedef struct {
-    double fetch, read, sustained, mac;
+    double fetch, fill, read, sustained, mac;
+    int goes_on;
 } StepCosts;
 
 typedef struct {
@@ -116,9 +119,11 @@ static BlockCosts block_costs(const i64 *block, const Sources *sources, StepCost
         const i64 *step = block + 3 + STEP_SIZE * s;
         steps[s] = (StepCosts){
             step[0] ? source_cycles(maps, step[0], step[1]) : -1.0,
+            (double)step[0] * sources->fill,
             step[2] ? source_cycles(home, step[2], step[3]) : -1.0,
             ((double)step[2] + home->burst / 2) * home->sustained,
             (double)step[4],
+            step[5] != 0,
         };
     }
     return costs;
@@ -136,12 +141,33 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
     for (i64 s = 0; s < block->count; s++) {
         const StepCosts *step = &block->steps[s];
         if (single) u->mac_before = u->mac;
-        if (step->fetch >= 0) {
+        if (sources->ifm_ahead != 0) {
+            if (!step->goes_on) {
+                u->asked = larger(u->asked, single ? u->mac : u->slot_before);
+                u->slot_before = u->slot;
+            }
+            if (step->fetch >= 0) {
+                double start = u->asked + maps->latency;
+                u->port = larger(u->port, start) + step->fetch;
+                u->filled = larger(u->filled, start) + step->fill;
+                u->load = larger(u->load, larger(u->port, u->filled));
+            }
+        } else if (step->fetch >= 0) {
             double start = (u->load > u->mac_before ? u->load : u->mac_before) + maps->latency;
             u->load = u->port = (u->port > start ? u->port : start) + step->fetch;
         }
         if (*prefetched) {
             --*prefetched;
+        } else if (step->read >= 0 && sources->bursts_ahead != 0) {
+            u->begun = larger(u->begun, u->mac_earlier);
+            double start = u->begun + home->latency;
+            double *path = shared ? &u->port : &u->stream;
+            *path = larger(*path, start) + step->read;
+            u->decoder = larger(u->decoder, *path);
+            if (!shared) {
+                u->allowance = (u->allowance > u->begun ? u->allowance : u->begun) + step->sustained;
+                u->decoder = larger(u->allowance, u->decoder);
+            }
         } else if (step->read >= 0) {
             double start = u->decoder > u->mac_before ? u->decoder : u->mac_before;
             if (shared) {
@@ -153,9 +179,11 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
                 u->decoder = larger(u->allowance, u->decoder);
             }
         }
+        u->mac_earlier = u->mac_before;
         u->mac_before = u->mac;
         begin = begin > u->load ? begin : u->load;
         begin = u->mac = (begin > u->decoder ? begin : u->decoder) + step->mac;
+        u->slot = u->mac;
     }
     double output = larger(larger(u->output, u->mac), u->store_before + sources->slot_response) + block->output;
     u->output_before = u->output;
@@ -190,21 +218,24 @@ int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flo
         i64 ahead = run.distance - i;
         released[i] = ahead < stores ? u->last[stores - 1 - ahead] + u->latency * (run.distance ? 1 : 1 + sources->drain_responses) : 0.0;
     }
-    u->decoder = larger(u->decoder, u->load);
+    double *handed = sources->bursts_ahead != 0 ? &u->begun : &u->decoder;
+    *handed = larger(*handed, sources->ifm_ahead != 0 ? u->asked : u->load);
     for (i64 p = run.first; p < run.last; p++) {
         i64 kind = sequence[p];
         if (!costs[kind].steps) {
             costs[kind] = block_costs(load + places[kind], sources, next);
             next += costs[kind].count;
         }
-        u->load = larger(u->load, released[least(p - run.first, run.distance)]);
-        if (sources->weights_ahead == 0) u->decoder = larger(u->decoder, u->load);
-        if (!p) u->load += sources->kernel_start;
+        double *next = sources->ifm_ahead != 0 ? &u->asked : &u->load;
+        *next = larger(*next, released[least(p - run.first, run.distance)]);
+        if (sources->weights_ahead == 0) *handed = larger(*handed, *next);
+        if (!p) *next += sources->kernel_start;
         run_block(u, &costs[kind], sources, &prefetched);
     }
     free(costs);
     free(all);
-    *flow = (Flow){u->store, u->store - larger(larger(u->decoder, u->mac_before), u->load)};
+    double free = sources->bursts_ahead != 0 ? u->mac_earlier : u->mac_before, loaded = sources->ifm_ahead != 0 ? u->asked : u->load;
+    *flow = (Flow){u->store, u->store - larger(larger(*handed, free), loaded)};
     return 0;
 }
 

@@ -4,12 +4,13 @@
 
 #include "sources.h"
 
-enum { LOAD_HEAD = 4, STEP_SIZE = 5, MOST_STORES = 4, STATE_SIZE = 16, STEPS_PREFETCHED = 2 };
+enum { LOAD_HEAD = 4, STEP_SIZE = 6, MOST_STORES = 4, STATE_SIZE = 23, STEPS_PREFETCHED = 2 };
 enum { LOAD_PLACES, LOAD_KINDS, LOAD_MAPS, LOAD_CONSTANTS };
 
 /* The units: latency of a store, and when each is free, as Pipeline keeps them; the last stores with their number before them. */
 typedef struct {
-    double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance, stores, last[MOST_STORES];
+    double latency, load, decoder, mac, mac_before, output, output_before, store, store_before, port, allowance;
+    double asked, slot, slot_before, filled, begun, stream, mac_earlier, stores, last[MOST_STORES];
 } Units;
 
 /* The blocks that run, from the first to the last (exclusive); blocks of the kernel before that may be unfinished then; and whether the

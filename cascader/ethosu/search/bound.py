@@ -43,21 +43,22 @@ class Demand(Struct, frozen=True):
 class Pace(Struct, frozen=True):
     """Fewest cycles in which a port's memory moves bytes, its reads and writes together.
 
-    A gate lets the addresses of ``capped`` words pass in each period at most, and a transaction that crosses the cap whole.
+    A gate lets the addresses of ``capped`` words of ``word_bytes`` pass in each period at most, and a transaction across the cap whole.
     """
 
     cycles_per_word: Fraction
     period: int = 0
     capped: int = 1
+    word_bytes: int = BEAT_BYTES
 
     @classmethod
-    def of(cls, memory: Memory) -> Pace:
-        """The pace of a memory."""
+    def of(cls, memory: Memory, word_bytes: int = BEAT_BYTES) -> Pace:
+        """The pace of a memory behind a port of so many bytes."""
         pulse = memory.pulse
         if pulse is None or not pulse.cap_words:
-            return cls(memory.cycles_per_word)
-        burst = max(1, memory.burst_bytes // BEAT_BYTES)
-        return cls(memory.cycles_per_word, pulse.on + pulse.off, pulse.cap_words - 1 + burst)
+            return cls(memory.cycles_per_word, word_bytes=word_bytes)
+        capped = pulse.cap_words - 1 + memory.burst_words(word_bytes)
+        return cls(memory.cycles_per_word, pulse.on + pulse.off, capped, word_bytes)
 
     def gated(self, count: int) -> int:
         """Cycles in which the gate lets so many bytes pass, reads and writes together; the last period need not be over.
@@ -65,7 +66,7 @@ class Pace(Struct, frozen=True):
         >>> Pace(Fraction(1), 400, 57).gated(57 * 8 * 10), Pace(Fraction(1)).gated(57 * 8 * 10)
         (3600, 0)
         """
-        return max(0, ceil_div(count // BEAT_BYTES, self.capped) - 1) * self.period
+        return max(0, ceil_div(count // self.word_bytes, self.capped) - 1) * self.period
 
     def moving(self, count: int) -> int:
         """Cycles in which so many bytes pass in one direction: with a gate the words of the last period pass behind all others.
@@ -73,7 +74,7 @@ class Pace(Struct, frozen=True):
         >>> Pace(Fraction(1), 400, 57).moving(57 * 8 * 10), Pace(Fraction(2)).moving(57 * 8 * 10)
         (3657, 1140)
         """
-        words = count // BEAT_BYTES
+        words = count // self.word_bytes
         whole = max(0, ceil_div(words, self.capped) - 1) if self.period else 0
         return max(int(words * self.cycles_per_word), whole * self.period + int((words - whole * self.capped) * self.cycles_per_word))
 
@@ -186,5 +187,6 @@ def least_cycles(
     for memory, (read, written) in zip(system.ports, loads, strict=True):
         most = read + written if memory.shared else max(read, written)
         capped = read + written if timing.shared_cap else max(read, written)
-        bounds.append(Fraction(max(int(most // BEAT_BYTES * memory.cycles_per_word), Pace.of(memory).gated(capped))))
+        pace = Pace.of(memory, device.port_bytes_per_cycle)
+        bounds.append(Fraction(max(int(most // pace.word_bytes * memory.cycles_per_word), pace.gated(capped))))
     return ceil(max(bounds))

@@ -33,7 +33,6 @@ from cascader.ethosu.search.bound import Pace, constant_bytes, demand, least_cyc
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.accelerator import Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
-from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import ceil_div
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -104,7 +103,7 @@ class CycleBound(Struct, frozen=True):
         work, weights, held = (np.array(values, dtype=np.int64) for values in (self.work, self.weights, self.held))
         # Before the first cut nothing is copied.
         room = np.maximum(0, (1 << 60 if arena is None else arena) - held) * (np.arange(cuts) > 0)
-        words = np.maximum(0, weights - room[:, None]) // BEAT_BYTES
+        words = np.maximum(0, weights - room[:, None]) // self.pace.word_bytes
         # Of a span the last period may be cut off, and the first one if it began before. A ratio is rounded downwards, as a bound must be.
         gated = np.maximum(0, -(-words // self.pace.capped) - (1 if self.slides else 2)) * self.pace.period
         moved = np.maximum(gated, (words * (float(self.pace.cycles_per_word) * _DOWN)).astype(np.int64))
@@ -236,13 +235,13 @@ def _repeated(network: Network, scheduler: DepthFirstScheduler, device: Accelera
     for number, (one, part) in enumerate(zip(network.graph.parts, scheduler.graph.parts, strict=True)):
         payload, needed = ethosu_part(one), scheduler.needed[number]
         weights = [span for span in (() if payload is None else payload.operation.weights) if span.region == CONSTANTS]
-        if payload is None or len(weights) != 1 or needed < 1:
+        if payload is None or not weights or needed < 1:
             continue
         held = _held(scheduler, number)
         if part.atomic:
             held = held[-1:]
         blocks = ceil_div(floor(plane_ublocks(payload, Fraction(needed, part.rows), device)), _most_ublocks(device))
-        found.append(Repeated(weights[0].end - weights[0].start, held, part.most_rows or len(held), blocks))
+        found.append(Repeated(sum(span.length for span in weights), held, part.most_rows or len(held), blocks))
     return tuple(found)
 
 
@@ -257,8 +256,9 @@ def cycle_bound(
     network: Network, scheduler: DepthFirstScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
 ) -> CycleBound:
     """The bound of a network in this form; ``scheduler`` is that of its row graph."""
-    pace = Pace.of(system.ports[system.port_of(CONSTANTS)])
+    device = find_accelerator(accelerator)
+    pace = Pace.of(system.ports[system.port_of(CONSTANTS)], device.port_bytes_per_cycle)
     anyhow = least_cycles(network, scheduler, accelerator, system, timing)
     table = _Cuts(network, scheduler, accelerator, timing).table()
     once = constant_bytes(network, filter(None, map(ethosu_part, network.graph.parts)))
-    return CycleBound(*table, pace, anyhow, timing.sliding_cap, once, _repeated(network, scheduler, find_accelerator(accelerator)))
+    return CycleBound(*table, pace, anyhow, timing.sliding_cap, once, _repeated(network, scheduler, device))

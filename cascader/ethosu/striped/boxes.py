@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from msgspec import Struct
 from msgspec.structs import replace
 
@@ -91,7 +89,7 @@ class BoxMaker(KernelMaker):
             )
         ifm, ifm2 = (channels(one, *span) if one in follows else one for one in (operation.ifm, second))
         cut = self.in_any_block(operation.having(ifm=ifm, ifm2=ifm2, ofm=channels(operation.ofm, *span)))
-        if cut is None or len(operation.weights) > 1 or len(operation.scales) > 1:
+        if cut is None:
             raise InputError(f"Part {name!r} is not cut into channels {span[0]} to {span[1]}: keep them whole.")
         key = (name, span, WeightFormat.of(cut)) if cut.weights else (name, span)
         if key not in self._streams:
@@ -103,6 +101,7 @@ class BoxMaker(KernelMaker):
         self, before: KernelOperation, cut: KernelOperation, span: Interval
     ) -> tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]:
         first, last = span
-        weights: Sequence[ByteRange] = [self.append(self.stream(cut, self.weights(before)[first:last]))] if before.weights else ()
-        scales = [self.append(self.read(one)[first * RECORD_BYTES : last * RECORD_BYTES]) for one in before.scales]
-        return tuple(weights), tuple(scales)
+        made = self.with_weights(cut, self.weights(before)[first:last]) if before.weights else cut
+        if before.scales:
+            made = self.with_records(made, self.records(before)[first * RECORD_BYTES : last * RECORD_BYTES])
+        return made.weights, made.scales

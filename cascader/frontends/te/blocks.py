@@ -24,7 +24,8 @@ from npu_model.program.region_numbers import CONSTANTS
 from npu_model.shapes import Shape3D, round_up
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.order import WeightFormat
-from npu_model.weight_stream.weights import encode_weights
+from npu_model.weight_stream.streams import coded, dealt_records
+from npu_model.weight_stream.weights import RECORD_BYTES
 from npu_model.weight_stream.work import operation_work
 
 _DEPTHS = (16, 32, 64)
@@ -52,8 +53,8 @@ class BlockMaker(Struct, frozen=True):
     ) -> KernelOperation:
         """A filter in its best block, its records and then its ``weights`` (OHWI, zero point off) in the constants."""
         best = self._best(operation, self._depths(accumulating(operation), weights))
-        scales, stream = constants.append(records), encode_weights(weights, WeightFormat.of(best), self.accelerator)
-        return replace(best, scales=(scales,), weights=(constants.append(stream),))
+        scales = constants.append_all(dealt_records(records[: len(weights) * RECORD_BYTES], self.accelerator))
+        return replace(best, scales=scales, weights=constants.append_all(coded(weights, WeightFormat.of(best), self.accelerator)))
 
     def _depths(self, operation: KernelOperation, weights: npt.NDArray[np.integer]) -> Iterator[tuple[float, KernelOperation]]:
         """A filter with blocks of every depth, with the cycles of each."""
@@ -61,9 +62,9 @@ class BlockMaker(Struct, frozen=True):
         for depth in sorted({whole, *(depth for depth in _DEPTHS if depth < whole)}):
             part_kernel = operation.kind is OperationKind.CONV_2D and _is_part_kernel(operation)
             start = replace(operation, part_kernel=part_kernel, block=replace(self.accelerator.ofm_ublock, depth=depth))
-            stream = encode_weights(weights, WeightFormat.of(start), self.accelerator)
-            made = replace(start, weights=(ByteRange(CONSTANTS, 0, len(stream)),))
-            yield from self._followed(made, operation_work(made, (stream,), self.accelerator))
+            streams = coded(weights, WeightFormat.of(start), self.accelerator)
+            made = replace(start, weights=tuple(ByteRange(CONSTANTS, 0, len(stream)) for stream in streams))
+            yield from self._followed(made, operation_work(made, streams, self.accelerator))
 
     def _whole(self, operation: KernelOperation) -> int:
         """The depth of a block that takes all channels, or as many as it can."""
@@ -97,7 +98,8 @@ class BlockMaker(Struct, frozen=True):
                 f"{self.accelerator.name}: use fewer channels, a smaller window or more MACs."
             )
         least = min(cycles for cycles, _ in known)
-        return max((made for cycles, made in known if cycles <= least * _ALIKE), key=_volume)
+        best = max((made for cycles, made in known if cycles <= least * _ALIKE), key=_volume)
+        return best.having(parallel_mode=self.accelerator.cores - 1)
 
 
 def _volume(operation: KernelOperation) -> int:

@@ -25,7 +25,7 @@ from cascader.frontends.te.windowed import filter_operation, pool_operation
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from cascader.tensorir.compat import shape_of
 from cascader.tensorir.te_frontend import TeGraph
-from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, require_schedulable
+from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, require_use
 from npu_model.accelerator import accelerator as find_accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
@@ -53,11 +53,11 @@ def import_graph(
 
     InputError for a stage that is no operator of the Ethos-U, an attribute that the NPU does not have, or sums that do not fit.
     """
-    require_schedulable(accelerator_name)
+    require_use(accelerator_name, "schedule")
+    device = find_accelerator(accelerator_name)
     read = graph if isinstance(graph, TeGraph) else operators_of(graph)
     memory = system or profile(_DEFAULT_MEMORY).memory_system()
-    device = find_accelerator(accelerator_name)
-    return _Importer(read, device, BlockMaker(device, Sources.staged(memory, timing))).network()
+    return _Importer(read, device, BlockMaker(device, Sources.staged(memory, timing, device=device))).network()
 
 
 class _Importer:

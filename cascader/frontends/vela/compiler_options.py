@@ -5,12 +5,14 @@ from __future__ import annotations
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import force_setattr
 
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_schedulable
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.errors import InputError
 
 DEFAULT_CONFIG = "Arm/vela.ini"
-DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
+SYSTEM_CONFIGS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_High_End"}
+"""The system config of each family where none is named."""
 DEFAULT_MEMORY_MODE = "Shared_Sram"
 
 TENSOR_ALIGNMENT = 16
@@ -29,6 +31,7 @@ class CompilerOptions(Struct, frozen=True):
     ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
     ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
     (``--ignore-ops``); ``separate_io_regions`` gives inputs and outputs regions of their own, which Vela writes as COP2;
+    ``system_config`` "" is that of the accelerator's family;
     ``config`` None is the vela.ini that Vela comes with. ``cpu_tensor_alignment`` is that of the tensors that operators
     on the CPU and the custom operators have, in bytes: a power of 2, 16 or more.
     """
@@ -36,7 +39,7 @@ class CompilerOptions(Struct, frozen=True):
     accelerator: str = DEFAULT_ACCELERATOR
     optimise: str = "Performance"
     arena_cache_size: int | None = None
-    system_config: str = DEFAULT_SYSTEM_CONFIG
+    system_config: str = ""
     memory_mode: str = DEFAULT_MEMORY_MODE
     config: Path | None = None
     legalise: bool = False
@@ -46,11 +49,15 @@ class CompilerOptions(Struct, frozen=True):
     separate_io_regions: bool = False
     cpu_tensor_alignment: int = TENSOR_ALIGNMENT
 
+    def __post_init__(self) -> None:
+        if not self.system_config:
+            force_setattr(self, "system_config", SYSTEM_CONFIGS[accelerator(self.accelerator).family])
+
     def words(self) -> list[str]:
         """The words of Vela's command line; InputError if one of the options is wrong."""
         if self.optimise not in ("Performance", "Size"):
             raise InputError(f"--optimise {self.optimise!r} is unknown: choose Performance or Size.")
-        _check_device(self.accelerator, self.system_config, legalise=self.legalise)
+        require_family(self.accelerator, self.system_config)
         if self.config is not None and not self.config.is_file():
             raise InputError(f"Vela configuration file {str(self.config)!r} does not exist: give the path of an .ini file.")
         words = ["--accelerator-config", accelerator(self.accelerator).name, "--optimise", self.optimise]
@@ -84,11 +91,9 @@ class CompilerOptions(Struct, frozen=True):
 DEFAULT_OPTIONS = CompilerOptions()
 
 
-def _check_device(name: str, system_config: str, *, legalise: bool) -> None:
-    """InputError if the system config is another NPU's, or the accelerator one that nothing is scheduled for."""
-    family = "Ethos_U65" if name.startswith("ethos-u65-") else "Ethos_U55"
+def require_family(name: str, system_config: str) -> None:
+    """InputError if the system config is another NPU's."""
+    family = f"Ethos_{accelerator(name).family.upper()}"
     # A vendor's own name is as good as any: Vela then counts 16 bytes a cycle in its estimates, and so it plans for whoever uses that file.
     if system_config.startswith("Ethos_U") and not system_config.startswith(family):
         raise InputError(f"System config {system_config!r} is another NPU's, as {name} is an {family}: choose one of that family.")
-    if legalise:
-        require_schedulable(name)

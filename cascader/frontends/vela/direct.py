@@ -14,11 +14,10 @@ from pathlib import Path
 from msgspec import Struct
 
 from cascader.frontends.children import GUARD, LIMITS
-from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
+from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, SYSTEM_CONFIGS, CompilerOptions
 from cascader.frontends.vela.installed import installed_version
 from npu_model.accelerator import accelerator
 
-_FAMILY = "ethos-u55-"
 _VERSION = "5.2"
 _CORE = "ethosu.regor"
 
@@ -52,7 +51,7 @@ def text(name):
 
 with open("network.tflite", "rb") as file:
     model = file.read()
-made = core.compile("EthosU55", model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=True)
+made = core.compile(sys.argv[3], model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=True)
 report = made.perf_report
 memories = {{str(name).lower(): memory for name, memory in report.memories.items()}}
 def of(name, figure):
@@ -114,25 +113,25 @@ def _options(options: CompilerOptions) -> str:
 def direct_call(options: CompilerOptions) -> DirectCall | None:
     """The call that compiles a .tflite file with these options; None where the command line is needed.
 
-    It is for other memories or regions than the default ones, and for a device, or of a Vela, of which the call is not known.
+    It is needed for other memories or regions than the default ones, and for a Vela whose call is not known.
     """
-    names = options.system_config, options.memory_mode
+    device, names = accelerator(options.accelerator), (options.system_config, options.memory_mode)
     if (
-        names != (DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE)
+        names != (SYSTEM_CONFIGS[device.family], DEFAULT_MEMORY_MODE)
         or options.config
         or options.legacy
         or options.cpu_operators
         or options.separate_io_regions
     ):
         return None
-    device = accelerator(options.accelerator)
-    core = find_spec(_CORE) if device.name.startswith(_FAMILY) and (installed_version() or "").startswith(_VERSION) else None
+    core = find_spec(_CORE) if (installed_version() or "").startswith(_VERSION) else None
     if core is None or core.origin is None or not 0 < (options.arena_cache_size or ARENA_LIMIT) <= ARENA_LIMIT:
         return None
     configuration = Path(core.origin).parent / "config_files" / "Arm" / "vela.ini"
     if not configuration.is_file():
         return None
-    system = f"[architecture]\nmacs={device.macs_per_cycle}\ncores={device.cores}\n"
+    system = f"[architecture]\nmacs={device.macs}\ncores={device.cores}\n"
     system += f"[vela]\nsystem_config_name={names[0]}\nmemory_mode_name={names[1]}\n{configuration.read_text(encoding='utf-8')}"
     files = {"system.ini": system, "options.ini": _options(options)}
-    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), (core.origin, "needed" if options.legalise else "all"), files)
+    words = core.origin, "needed" if options.legalise else "all", f"Ethos{device.family.upper()}"
+    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), words, files)

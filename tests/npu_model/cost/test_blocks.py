@@ -19,7 +19,7 @@ from npu_model.errors import InputError
 from npu_model.program import AccumulatorFormat, ElementwiseKind, Kernel, OperationKind, PoolKind, Shram, Upscale
 from npu_model.shapes import Shape3D, round_up
 
-ACCELERATORS = [accelerator(name) for name in accelerator_names()]
+ACCELERATORS = [accelerator(name) for name in accelerator_names("u55")]
 U55_128 = accelerator("ethos-u55-128")
 
 

@@ -20,7 +20,7 @@ from npu_model.weight_stream.weights import MAX_WEIGHT, decode_stream
 pytestmark = [pytest.mark.law, pytest.mark.skipif(native("npu_model") is None, reason="the compiled core is not built")]
 
 DEVICE = accelerator("ethos-u55-128")
-DEVICES = [device for name in accelerator_names() if (device := accelerator(name)).cores == 1]
+DEVICES = [device for name in accelerator_names("u55") if (device := accelerator(name)).cores == 1]
 POINTWISE = WeightFormat(16)
 
 

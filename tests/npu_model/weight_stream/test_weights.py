@@ -25,7 +25,7 @@ from npu_model.weight_stream.weights import (
     weights_from_stream,
 )
 
-ACCELERATORS = [accelerator(name) for name in accelerator_names()]
+ACCELERATORS = [accelerator(name) for name in accelerator_names("u55")]
 
 
 @st.composite

@@ -23,7 +23,7 @@ import sim.fast.compiled
 from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela.compiler import compile_network
 from cascader.frontends.vela.compiler_options import CompilerOptions
-from npu_model.accelerator import accelerator_names, replay_only_names
+from npu_model.accelerator import accelerator_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
@@ -86,7 +86,7 @@ SWITCHES: dict[str, list[Any]] = {
 }
 """Values of every timing parameter beside its default."""
 
-DEVICES = (*accelerator_names(), *replay_only_names())
+DEVICES = accelerator_names()
 
 WILD_MEMORIES = st.builds(
     Memory,

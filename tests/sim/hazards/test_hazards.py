@@ -144,7 +144,7 @@ def of_vela(name: str, config: str) -> CompiledNetwork:
     return read_compiled(compile_network(build(name), CompilerOptions(config, "Performance")).compiled)
 
 
-@pytest.mark.parametrize("config", accelerator_names())
+@pytest.mark.parametrize("config", accelerator_names("u55"))
 @pytest.mark.parametrize("name", NAMES)
 def test_streams_of_vela_have_no_hazard(name: str, config: str) -> None:
     assert network_hazards(of_vela(name, config)) == ()

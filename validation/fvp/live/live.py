@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network
-from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork, is_compiled, read_compiled
@@ -73,7 +73,7 @@ def validate_live(  # noqa: PLR0913  # the options of validate fvp
     options: FvpOptions | None = None,
     *,
     optimise: str = "Performance",
-    system_config: str = DEFAULT_SYSTEM_CONFIG,
+    system_config: str = "",
     memory_mode: str = DEFAULT_MEMORY_MODE,
     system: MemorySystem | None = None,
     timing: TimingParameters = DEFAULT_TIMING,

@@ -7,7 +7,7 @@ from collections import Counter
 from msgspec import Struct
 
 from cascader.frontends.vela.compiler import compile_network
-from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, CompilerOptions
+from cascader.frontends.vela.compiler_options import DEFAULT_MEMORY_MODE, CompilerOptions
 from cascader.frontends.vela.result import VelaSummary
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator
 from npu_model.accelerator import accelerator as find_accelerator
@@ -120,7 +120,7 @@ def compare(
     optimise: str = "Performance",
     *,
     name: str = "",
-    system_config: str = DEFAULT_SYSTEM_CONFIG,
+    system_config: str = "",
     memory_mode: str = DEFAULT_MEMORY_MODE,
 ) -> EstimateComparison:
     """Compile the .tflite ``network`` with the installed Vela and set its estimate beside ours.
@@ -130,7 +130,8 @@ def compare(
     the debug database is not that of Vela 5.2.
     """
     device = find_accelerator(accelerator)
-    memories = shipped_memories(system_config, memory_mode)
-    result = compile_network(network, CompilerOptions(device.name, optimise=optimise, system_config=system_config, memory_mode=memory_mode))
+    options = CompilerOptions(device.name, optimise=optimise, system_config=system_config, memory_mode=memory_mode)
+    memories = shipped_memories(options.system_config, memory_mode)
+    result = compile_network(network, options)
     rows = compare_recorded(read_database(result, memories), device)
     return EstimateComparison(name, device.name, optimise, result.version, rows + _network_rows(result.summary, rows))

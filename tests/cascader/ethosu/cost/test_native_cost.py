@@ -51,6 +51,7 @@ WORK, FLOW = native("npu_model"), native("cascader.ethosu")
 pytestmark = pytest.mark.skipif(WORK is None or FLOW is None, reason="the compiled cores were not built, or are switched off")
 
 DEVICE = accelerator("ethos-u55-128")
+U65 = accelerator("ethos-u65-256")
 NETWORKS = ("ds_cnn", "tiny_residual", "tiny_conv")
 SIZES = st.integers(1, 20)
 
@@ -211,8 +212,15 @@ FLOW_TIMINGS = st.builds(
     kernel_start_cycles=st.sampled_from([0, 9]),
     weights_ahead=st.booleans(),
 )
-SOURCES = st.builds(Sources, SOURCE, SOURCE, st.booleans(), st.one_of(st.just(DEFAULT_TIMING), FLOW_TIMINGS), st.sampled_from([0, 32]))
-STEPS = st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS), min_size=1, max_size=4)
+ACCESS = st.sampled_from([DEVICE.access, U65.access, replace(U65.access, weight_bursts=0), replace(U65.access, ifm_ahead=False)])
+SOURCES = st.builds(
+    Sources,
+    *(SOURCE, SOURCE, st.booleans(), st.one_of(st.just(DEFAULT_TIMING), FLOW_TIMINGS), st.sampled_from([0, 32])),
+    access=ACCESS,
+    cores=st.integers(1, 2),
+    fill=st.sampled_from([0, 2]),
+)
+STEPS = st.lists(st.tuples(WORDS, WORDS, WORDS, WORDS, WORDS, st.integers(0, 1)), min_size=1, max_size=4)
 KINDS_OF_BLOCKS = st.lists(
     st.builds(lambda steps, output, stored: (output, stored, len(steps), *chain.from_iterable(steps)), STEPS, WORDS, WORDS),
     min_size=1,
@@ -259,13 +267,15 @@ OTHER_TIMING = TimingParameters(
 @pytest.mark.parametrize("name", NETWORKS)
 def test_estimates_are_equal_to_the_last_bit(name: str, ports: int, timing: TimingParameters) -> None:
     sources = Sources(Source(1.0, 16, 8, 4, 1.5), Source(2.7, 64, 4, 16, 1.9), shared=ports == 1, timing=timing)
+    wide = [replace(source, word_bytes=16) for source in (sources.maps, sources.constants)]
+    ahead = Sources(*wide, shared=ports == 1, timing=timing, access=U65.access, fill=2)
     blocks = np.array([(h, w, d) for h in (1, 2, 5, 64) for w in (2, 6, 17) for d in (8, 16, 48)], np.int64)
     for op, work in operations(name):
         for decoding in (None, 12_345 if work else None):
-            estimator = Estimator(op, DEVICE, sources, decoding)
-            compiled = estimator.cycles_of(blocks).tolist()
-            with patch.object(block_estimator, "_NATIVE", None):
-                assert estimator.cycles_of(blocks).tolist() == compiled
+            for estimator in (Estimator(op, DEVICE, sources, decoding), Estimator(op, U65, ahead, decoding)):
+                compiled = estimator.cycles_of(blocks).tolist()
+                with patch.object(block_estimator, "_NATIVE", None):
+                    assert estimator.cycles_of(blocks).tolist() == compiled
 
 
 def stated(estimate: Estimate) -> tuple[Facts, list[object]]:
@@ -281,10 +291,10 @@ ROUGH = replace(OTHER_TIMING, command_cycles_per_word=64)
 
 @pytest.mark.parametrize("chooses", [True, False])
 @pytest.mark.parametrize("timing", [DEFAULT_TIMING, ROUGH], ids=["model", "rough"])
-@pytest.mark.parametrize("system", ["u55_high_end", "off"])
+@pytest.mark.parametrize("system", ["u55_high_end", "off", "u65_high_end"])
 @pytest.mark.parametrize("name", NETWORKS)
 def test_estimates_of_kernels_state_the_same(name: str, system: str, timing: TimingParameters, *, chooses: bool) -> None:
-    terms = Terms.of(DEVICE, profile(system).memory_system(), timing, choose_blocks=chooses)
+    terms = Terms.of(U65 if system == "u65_high_end" else DEVICE, profile(system).memory_system(), timing, choose_blocks=chooses)
     for op, work in operations(name):
         in_home = replace(op, ifm2=None if op.ifm2 is None else replace(op.ifm2, region=CONSTANTS))
         for one in (op, in_home):
