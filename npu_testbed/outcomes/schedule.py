@@ -26,6 +26,7 @@ from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
+from npu_testbed.reports.unseen import unseen_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json
@@ -145,6 +146,8 @@ class ScheduleOutcome(Outcome, frozen=True):
             said.append(f"{text}.")
         if remark := legaliser_remark(plan.provenance.tools):
             said.append(remark)
+        if error := unseen_text(plan.accelerator, self.simulation.system, self.simulation.timing):
+            said.append(f"Its cycles may be off by {error}.")
         said.append(macs_text(self.simulation.network, plan.network.macs_again))
         if (inference := self.simulation.inference).operators:
             said.append(inference_sentence(inference))

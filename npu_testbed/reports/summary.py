@@ -21,6 +21,7 @@ from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.macs import macs_of
 from npu_testbed.reports.tables import layers_json
+from npu_testbed.reports.unseen import unseen_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
 from validation.layout import filled
@@ -113,6 +114,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
         ("Memory system", simulation.system.name),
         *([("Timing", timing_text(simulation.timing))] if simulation.timing != DEFAULT_TIMING else []),
         ("NPU cycles", f"{summary.cycles:,} ({summary.milliseconds:.3f} ms at {clock:g} MHz)"),
+        *([("Off by", text)] if (text := unseen_text(simulation.device.name, simulation.system, simulation.timing)) else []),
         (
             f"Peak {simulation.memory_name}",
             f"{summary.peak_bytes:,} bytes in the replay, of which {summary.live_peak_bytes:,} live at once",

@@ -13,13 +13,16 @@ from msgspec.structs import replace
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import Layout, Strides
-from npu_model.timing import TimingParameters
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.reports.unseen import unseen_text
 from validation.fvp import scorecard as fvp
 from validation.fvp.ablation import ABLATIONS, CANDIDATES, ablate
 from validation.fvp.ablation import render as ablation_table
 from validation.fvp.accuracy import accuracy_page
 from validation.fvp.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, verdicts
 from validation.fvp.bearers import bearers_table, u55_bearers, u65_bearers
+from validation.fvp.left_out import all_left_out, folds, kept_left_out
+from validation.fvp.left_out import table as left_out_table
 from validation.fvp.references.records import old_points, points, single_operators, sweeps, u65_points, whole_runs
 from validation.fvp.scorecard import (
     Scorecard,
@@ -34,6 +37,7 @@ from validation.fvp.scorecard import (
 )
 from validation.fvp.scores import TOTAL_GRID, TOTAL_OVERHEAD, BeatScore, PointScore, SweepScore, mean_error, summarise, worst_error
 from validation.fvp.single import single_program
+from validation.fvp.u65_rules import RULES, without
 from validation.tables import Table, percent
 
 
@@ -347,3 +351,22 @@ def test_a_table_aligns_numbers_and_ends_with_its_notes() -> None:
 @pytest.mark.parametrize(("ratio", "text"), [(None, "-"), (0.0, "0.00 %"), (-0.00001, "0.00 %"), (0.0123, "+1.23 %"), (-1.5, "-150.00 %")])
 def test_errors_are_shown_signed_in_percent(ratio: float | None, text: str) -> None:
     assert percent(ratio) == text
+
+
+def test_the_errors_of_networks_left_out_are_what_the_page_and_the_lines_of_commands_say() -> None:
+    """The package keeps them in a file: commands print them without replaying anything."""
+    found = all_left_out()
+    assert found == kept_left_out(), "run: python -m validation.fvp.left_out > validation/fvp/left_out.csv"
+    page = (Path(__file__).parents[2] / "docs" / "accuracy.md").read_text(encoding="utf-8")
+    assert left_out_table(found).markdown().rstrip() in page
+    text = unseen_text("ethos-u65-512", profile("u65_off").memory_system())
+    assert f"{found[3].mean:.1%} on average and {found[3].worst:.1%} at worst" in text
+
+
+def test_a_network_that_a_rule_was_fitted_to_is_off_by_more_when_it_is_left_out() -> None:
+    """RNNoise alone bears the start of a kernel on the U65: the other networks do without."""
+    scores = [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES]
+    chosen = dict(folds(scores))
+    assert chosen["rnnoise_INT8"].name == "kernels begin at once"
+    assert abs(worst_error(chosen["rnnoise_INT8"].of(network="rnnoise_INT8"))) > 0.15
+    assert {score.name for name, score in chosen.items() if name != "rnnoise_INT8"} == {"all rules"}

@@ -6,6 +6,7 @@ python -m validation.fvp.accuracy > docs/accuracy.md
 from __future__ import annotations
 
 from validation.fvp.bearers import bearers_table, u55_bearers, u65_bearers
+from validation.fvp.left_out import all_left_out, table
 from validation.fvp.scorecard import CLAIM, Scorecard, render, scorecard
 
 _HEAD = f"""# Accuracy of the timing model
@@ -33,14 +34,14 @@ measured network has are compared with Vela's estimate (`tests/sim/test_unit_cyc
 
 
 def accuracy_page(card: Scorecard) -> str:
-    """The page as Markdown, from a finished scorecard, but for the last table."""
+    """The page as Markdown, from a finished scorecard, but for the last two tables."""
     return "\n".join([_HEAD, *(table.markdown() for table in render(card))])
 
 
 def main() -> None:
-    """Replay the references and print the page; the last table takes a minute."""
+    """Replay the references and print the page; the last two tables take a minute."""
     borne = bearers_table((*u55_bearers(), *u65_bearers())).markdown()
-    print("\n".join([accuracy_page(scorecard()), borne]), end="")  # noqa: T201  # this script exists to print the page
+    print("\n".join([accuracy_page(scorecard()), borne, table(all_left_out()).markdown()]), end="")  # noqa: T201  # this script exists to print the page
 
 
 if __name__ == "__main__":

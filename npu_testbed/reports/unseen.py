@@ -1,0 +1,29 @@
+"""How far cycles may be off on a network that nobody has measured, in words."""
+
+from __future__ import annotations
+
+from npu_model.memory.system import MemorySystem
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from validation.fvp.left_out import kept_left_out
+
+_OFF = ("timing adapter off", "timing adapter u65_off")
+_ON = ("timing adapter u55_high_end", "timing adapter u65_high_end")
+"""Names of the memory systems with which the families were measured."""
+
+
+def unseen_text(device: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> str:
+    """The error on networks that took no part in the choice of the model's rules.
+
+    Empty for a device whose cycles nobody has published, and for other timing than the default one.
+
+    >>> from npu_model.memory.timing_adapter import profile
+    >>> unseen_text("ethos-u85-128", profile("off").memory_system())
+    ''
+    """
+    is_off = system.name in _OFF
+    rows = [row for row in kept_left_out() if device.startswith(row.family) and row.adapters != is_off]
+    if not rows or timing != DEFAULT_TIMING:
+        return ""
+    (row,) = rows
+    where = f"timing adapters {'off' if is_off else 'on'}" if is_off or system.name in _ON else "measured with Arm's timing adapters on"
+    return f"{row.mean:.1%} on average and {row.worst:.1%} at worst, on networks that the model was not chosen on ({row.family}, {where})"

@@ -1,0 +1,96 @@
+"""Errors on networks that took no part in the choice of the model's rules: each is left out, and the rules are chosen anew by the others.
+
+A choice is among the rules as they are and those with one of them changed: the rows of the ablation tables. Run as
+``python -m validation.fvp.left_out > validation/fvp/left_out.csv``; some 20 seconds.
+"""
+
+from __future__ import annotations
+
+import csv
+from collections.abc import Sequence
+from functools import cache
+from importlib import resources
+
+from msgspec import Struct
+
+from npu_model.timing import DEFAULT_TIMING
+from validation.fvp.ablation import ABLATIONS, CANDIDATES
+from validation.fvp.references.records import points, u65_points
+from validation.fvp.scores import mean_error, worst_error
+from validation.fvp.u65_rules import RULES, SHARED, RuleScore, without
+from validation.tables import Table, share
+
+_HEADERS = ("family", "adapters", "mean", "worst", "network")
+_PLACES = 4
+
+
+class LeftOut(Struct, frozen=True):
+    """Mean and worst absolute error of a family's networks, each with the rules that the other networks choose.
+
+    ``family`` is the beginning of an accelerator's name, ``adapters`` says whether the timing adapters were on. Errors are ratios, rounded
+    to a hundredth of a per cent. ``network`` is that of the worst one.
+    """
+
+    family: str
+    adapters: bool
+    mean: float
+    worst: float
+    network: str
+
+
+def _chosen(scores: Sequence[RuleScore], network: str) -> RuleScore:
+    """The rules with the least mean error over all networks but one; of equals the first."""
+    others = [name for name in dict.fromkeys(point.network for point in scores[0].points) if name != network]
+    return min(scores, key=lambda score: mean_error([error for name in others for error in score.of(network=name)]))
+
+
+def folds(scores: Sequence[RuleScore]) -> tuple[tuple[str, RuleScore], ...]:
+    """Each network and the rules that the others choose."""
+    return tuple((name, _chosen(scores, name)) for name in dict.fromkeys(point.network for point in scores[0].points))
+
+
+def left_out(family: str, scores: Sequence[RuleScore]) -> tuple[LeftOut, ...]:
+    """The errors of every network with the rules that the others choose, adapters on and off."""
+    found, made = folds(scores), []
+    for adapters in (True, False):
+        errors = [(error, name) for name, score in found for error in score.of(network=name, adapters=adapters)]
+        worst = worst_error(error for error, _ in errors)
+        at = next(name for error, name in errors if error == worst)
+        made.append(LeftOut(family, adapters, round(mean_error(error for error, _ in errors), _PLACES), round(abs(worst), _PLACES), at))
+    return tuple(made)
+
+
+def all_left_out() -> tuple[LeftOut, ...]:
+    """Both families, measured now."""
+    u55 = [without(name, {}, timing, points()) for name, timing in (*ABLATIONS, *CANDIDATES)]
+    u65 = [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES]
+    u65 += [without(name, {}, timing, u65_points()) for name, timing in SHARED]
+    return (*left_out("ethos-u55", u55), *left_out("ethos-u65", u65))
+
+
+def table(rows: Sequence[LeftOut]) -> Table:
+    """The errors as the accuracy page has them."""
+    cells = tuple((row.family, "on" if row.adapters else "off", share(row.mean), share(row.worst), row.network) for row in rows)
+    note = (
+        "Each network is left out in turn. The other ones choose among the rules as they are and the rules with one change of the ablation "
+        "tables; the error is that of the network left out. This is what a network may be off by that nobody has measured."
+    )
+    return Table("Networks left out", ("family", "adapters", "mean error", "worst", "worst network"), cells, (note,))
+
+
+@cache
+def kept_left_out() -> tuple[LeftOut, ...]:
+    """The errors as the package has them: a test compares them with those measured now."""
+    text = resources.files("validation.fvp").joinpath("left_out.csv").read_text(encoding="utf-8")
+    rows = csv.DictReader(text.splitlines())
+    return tuple(LeftOut(row["family"], row["adapters"] == "on", float(row["mean"]), float(row["worst"]), row["network"]) for row in rows)
+
+
+def main() -> None:
+    """Measure and print the file."""
+    rows = [(r.family, "on" if r.adapters else "off", f"{r.mean:.4f}", f"{r.worst:.4f}", r.network) for r in all_left_out()]
+    print("\n".join(map(",".join, (_HEADERS, *rows))))  # noqa: T201  # this script exists to print the file
+
+
+if __name__ == "__main__":
+    main()
