@@ -1,11 +1,12 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""Worth of each switch of the network's forms: what every answer becomes with that one off, and all others on.
+"""Worth of each switch of the forms and of the search: what every answer becomes with that one off, and all others on.
 
     python benchmarks/bench_switches.py [MODEL ...] [--every 9] [--only NAME ...]
 
 A network is searched for the fewest cycles, for the fewest bytes, and for the fewest cycles in the geometric mean of both arenas.
 ``--every N`` adds each Nth network of the zoo and the portfolio. Where a switch leaves all forms of a network as they are, so are its
-answers, and nothing is searched again. A row a switch: of how many networks it changes the forms; the answers (cycles or bytes) without
+answers, and nothing is searched again. Moves of the search (other rows, groups, copies, blocks) leave the forms, so that each is searched
+without them. A row a switch: of how many networks it changes the forms; the answers (cycles or bytes) without
 it in multiples of those with it (above 1: it is worth something), as geometric mean over all networks, and the most lost and won.
 """
 
@@ -38,11 +39,15 @@ def _same(task: Task) -> Task:
 
 
 class Switch(Struct, frozen=True):
-    """A switch turned off: the options that it changes, or the constant of a module and the value at which it does nothing."""
+    """A switch turned off: the options that it changes, or the constant of a module and the value at which it does nothing.
+
+    One that ``moves`` changes what the search tries of each form, and not the forms.
+    """
 
     label: str
     turned: Callable[[Task], Task] = _same
     constant: tuple[str, str, object] | None = None
+    moves: bool = False
 
     @contextmanager
     def off(self, task: Task) -> Iterator[Task]:
@@ -64,6 +69,16 @@ def _option(name: str, value: object = False) -> Switch:  # noqa: FBT002  # the 
     return Switch(name, lambda task: replace(task, options=replace(task.options, **{name: value})))
 
 
+def _move(name: str, value: object = False, group: str | None = None) -> Switch:  # noqa: FBT002  # as above
+    """A move of the search turned off: an option, or one of a group of options."""
+
+    def turned(task: Task) -> Task:
+        own = {name: value} if group is None else {group: replace(getattr(task.options, group), **{name: value})}
+        return replace(task, options=replace(task.options, **own))
+
+    return Switch(name if group is None else f"{group}.{name}", turned, moves=True)
+
+
 def _constant(module: str, name: str, neutral: object) -> Switch:
     return Switch(f"{module}.{name}", constant=(f"cascader.ethosu.forms.{module}", name, neutral))
 
@@ -78,6 +93,9 @@ SWITCHES = (
     *(_constant("reblock", name, value) for name, value in (("GAIN", 1.0), ("FOLLOWED", 1))),
     *(_constant("sizes", name, value) for name, value in (("_PIECES", (12,)), ("_FINER", Fraction(1)))),
     _constant("wide_copies", "_WORTHWHILE", 1),
+    *(_move(name) for name in ("choose_blocks", "change_by_replays", "other_costs", "overlap")),
+    _move("fine_rows", ()),
+    *(_move(name, value, "drafts") for name, value in (("regroupings", 0), ("moves", 1), ("prefetch", False), ("ends", False))),
 )
 
 
@@ -122,7 +140,7 @@ def measure(source: str, rows: dict[str, Row], switches: list[Switch]) -> None:
     plain, own = networks_of(task), None
     for switch in switches:
         with switch.off(task) as without:
-            changes = networks_of(without) != plain
+            changes = switch.moves or networks_of(without) != plain
         if not changes:
             rows[switch.label].ratios += [1.0] * 3
             continue

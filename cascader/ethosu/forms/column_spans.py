@@ -8,29 +8,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.forms.column_grids import Grid, Span, grid_of
-from cascader.ethosu.network.axis import Axis
+from cascader.ethosu.network.axis import Axis, upscaling
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.graph.cascader_graph import Part, TensorKind
-from npu_model.program import FeatureMap, KernelOperation, OperationKind, Padding, PoolKind, Upscale
-from npu_model.shapes import ceil_div
+from npu_model.program import FeatureMap, OperationKind, Padding, PoolKind, Upscale
 
 _BORDERS = 8
 """Columns by which a border between tiles moves at most to where all kernels of a result may part."""
-
-
-def read_span(operation: KernelOperation, operand: FeatureMap, span: Span) -> tuple[Span, int, int]:
-    """The columns of an operand that some columns of the result need, and the padding before and after them."""
-    if operation.kind is OperationKind.ELEMENTWISE:
-        return (span if operand.shape.width == operation.ofm.shape.width else (0, operand.shape.width)), 0, 0
-    window, times = Axis.COLUMNS.window(operation), _times(operation)
-    low, high = span[0] * window.stride - window.pad, (span[1] - 1) * window.stride + window.taps - window.pad
-    width = operand.shape.width
-    return (max(0, low // times), min(width, ceil_div(high, times))), max(0, -low), max(0, high - times * width)
-
-
-def _times(operation: KernelOperation) -> int:
-    """Columns that the upscaler makes of one."""
-    return 1 if operation.upscale is Upscale.NONE else 2
 
 
 def may_be_cut(kernel: EthosuPart) -> bool:
@@ -56,13 +40,13 @@ def for_columns(
     operation = kernel.operation
 
     def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
-        columns = span if feature_map is operation.ofm else read_span(operation, feature_map, span)[0]
+        columns = span if feature_map is operation.ofm else Axis.COLUMNS.read(operation, feature_map, *span)[:2]
         if name is not None and name in held and feature_map.region == ARENA:
             return grids[name].moved(feature_map, columns, held[name])
         whole = columns == (0, feature_map.shape.width)
         return feature_map if whole else feature_map.part((0, feature_map.shape.height), columns)
 
-    _, before, after = read_span(operation, operation.ifm, span)
+    *_, before, after = Axis.COLUMNS.read(operation, operation.ifm, *span)
     padding = replace(operation.padding, left=before, right=after) if operation.kind is not OperationKind.ELEMENTWISE else operation.padding
     made = replace(kernel.on_maps(moved), padding=padding)
     return replace(
@@ -108,7 +92,7 @@ class ColumnSpan(Struct, frozen=True):
         """The columns of a kernel's result that some columns of its tensor need; the upscaler begins with the first of two, or padding."""
         low, high = self.grids[kernel.ofm].columns(kernel.operation.ofm, span)
         begin = low - Axis.COLUMNS.window(kernel.operation).pad
-        return (low - 1 if low < high and begin > 0 and begin % _times(kernel.operation) else low), high
+        return (low - 1 if low < high and begin > 0 and begin % upscaling(kernel.operation) else low), high
 
     def _border(self, network: Network, name: str, wanted: int) -> int | None:
         """The column of a result nearest before the wanted one at which all kernels that make it may part; None if there is none."""
@@ -151,7 +135,7 @@ class ColumnSpan(Struct, frozen=True):
                 ask(kernel.ofm, self.grids[kernel.ofm].span(kernel.operation.ofm, made))
             for read, operand in kernel.operands:
                 if read is not None and read in written:
-                    ask(read, self.grids[read].span(operand, read_span(kernel.operation, operand, made)[0]))
+                    ask(read, self.grids[read].span(operand, Axis.COLUMNS.read(kernel.operation, operand, *made)[:2]))
         return TileSpans(spans, parts)
 
     def macs(self, network: Network, count: int) -> int | None:

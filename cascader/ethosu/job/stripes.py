@@ -14,7 +14,7 @@ from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.errors import InputError
-from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation, OperationKind, Upscale
+from npu_model.program import LONGEST_STRIDE, FeatureMap, KernelOperation
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import Shape3D, ceil_div
 
@@ -78,24 +78,6 @@ def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace
     return (count, rest), slot - rest
 
 
-def _read(part: EthosuPart, operand: FeatureMap, start: int, end: int) -> tuple[int, int, int, int]:
-    """First and last (exclusive) row of an operand that OFM rows ``start`` to ``end`` need, and the padding before and after them.
-
-    An elementwise operand that is repeated along the rows is needed whole.
-    """
-    operation, axis = part.operation, part.axis
-    rows = axis.extent(operand.shape)
-    if operation.kind is OperationKind.ELEMENTWISE:
-        return (0, rows, 0, 0) if rows < axis.extent(operation.ofm.shape) else (start, end, 0, 0)
-    window = axis.window(operation)
-    low = start * window.stride - window.pad
-    high = (end - 1) * window.stride - window.pad + window.taps
-    if operation.upscale is not Upscale.NONE:
-        # A stripe begins with padding or with the first copy of an IFM row.
-        return max(0, low // 2), min(rows, ceil_div(high, 2)), max(0, -low), max(0, high - 2 * rows)
-    return max(0, low), min(rows, high), max(0, -low), max(0, high - rows)
-
-
 class StripeForm(NamedTuple):
     """All that decides what a stripe is but for its place: stripes of one form differ by ``offsets`` of their IFM, OFM and IFM2 alone."""
 
@@ -133,10 +115,12 @@ def form(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlac
     if len(set(names)) < len(names):
         # Of two maps of one tensor both would lie at its offset.
         return StripeForm((start, end, *(size for one in (source, target, source2) for size in one[1:])), (0, 0, 0))
-    low, high, *padding = _read(part, first, start, end)
+    low, high, *padding = part.axis.read(part.operation, first, start, end)
     read, at = _map_form(first, low, high, source, part.axis)
     written, to = _map_form(ofm, start, end, target, part.axis)
-    read2, at2 = (None, 0) if second is None else _map_form(second, *_read(part, second, start, end)[:2], source2, part.axis)
+    read2, at2 = (
+        (None, 0) if second is None else _map_form(second, *part.axis.read(part.operation, second, start, end)[:2], source2, part.axis)
+    )
     return StripeForm((end - start, read, written, read2, *padding), (at, to, at2))
 
 
@@ -146,13 +130,13 @@ def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPl
     if _is_uncut(part, start, end, maps):
         return whole(part, places)
     operation, axis = part.operation, part.axis
-    low, high, before, after = _read(part, first, start, end)
+    low, high, before, after = part.axis.read(part.operation, first, start, end)
     kernel = operation.kernel
     if end - start == 1 and axis.window(operation).stride > LONGEST_STRIDE:
         kernel = axis.without_stride(kernel)
     return operation.having(
         ifm=_rows_of(first, low, high, source, axis),
-        ifm2=None if second is None else _rows_of(second, *_read(part, second, start, end)[:2], source2, axis),
+        ifm2=None if second is None else _rows_of(second, *part.axis.read(part.operation, second, start, end)[:2], source2, axis),
         ofm=_rows_of(ofm, start, end, target, axis),
         kernel=kernel,
         padding=axis.padding(operation.padding, before, after),

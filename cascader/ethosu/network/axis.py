@@ -11,8 +11,8 @@ from enum import Enum
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, Padding, Tiles
-from npu_model.shapes import Shape3D
+from npu_model.program import BRICK, FeatureMap, Kernel, KernelOperation, Layout, OperationKind, Padding, Tiles, Upscale
+from npu_model.shapes import Shape3D, ceil_div
 
 
 class Window(Struct, frozen=True):
@@ -21,6 +21,11 @@ class Window(Struct, frozen=True):
     stride: int
     taps: int
     pad: int
+
+
+def upscaling(operation: KernelOperation) -> int:
+    """Elements along an axis that the upscaler makes of one."""
+    return 1 if operation.upscale is Upscale.NONE else 2
 
 
 class Axis(Enum):
@@ -50,6 +55,19 @@ class Axis(Enum):
         if self is Axis.ROWS:
             return Window(kernel.stride_y, kernel.dilated_height, padding.top)
         return Window(kernel.stride_x, kernel.dilated_width, padding.left)
+
+    def read(self, operation: KernelOperation, operand: FeatureMap, start: int, end: int) -> tuple[int, int, int, int]:
+        """First and last (exclusive) element of an operand that OFM elements ``start`` to ``end`` need, and the padding before and after.
+
+        An elementwise operand that is repeated along the axis is needed whole. Where the upscaler makes two elements of one, padding or the
+        first copy of an element may come first.
+        """
+        size = self.extent(operand.shape)
+        if operation.kind is OperationKind.ELEMENTWISE:
+            return (0, size, 0, 0) if size < self.extent(operation.ofm.shape) else (start, end, 0, 0)
+        window, times = self.window(operation), upscaling(operation)
+        low, high = start * window.stride - window.pad, (end - 1) * window.stride - window.pad + window.taps
+        return max(0, low // times), min(size, ceil_div(high, times)), max(0, -low), max(0, high - times * size)
 
     def without_stride(self, kernel: Kernel) -> Kernel:
         """The kernel for a single element along the axis, to which a stride means nothing."""
