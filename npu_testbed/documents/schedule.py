@@ -53,13 +53,15 @@ class ScheduleDocument(Document, frozen=True):
     macs: Macs
     macs_again: MacsAgain
     groups: tuple[StagingGroupEntry, ...] | UnsetType = UNSET
-    least_cycles: Annotated[int, meaning("NPU cycles that every schedule that is searched takes at least, proven.")] | UnsetType = UNSET
-    least_bytes: Annotated[int, meaning("Bytes of the arena that every schedule that is searched takes at least, proven.")] | UnsetType = (
-        UNSET
-    )
+    least_cycles_of_search: (
+        Annotated[int, meaning("Least NPU cycles, proven, of the schedules that the search can make at this effort.")] | UnsetType
+    ) = UNSET
+    least_bytes_of_search: (
+        Annotated[int, meaning("Least bytes of the arena, proven, of the schedules that the search can make at this effort.")] | UnsetType
+    ) = UNSET
     proof: Annotated[ProofEntry, _PROOF] | UnsetType = UNSET
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["schedule"] = "schedule"
-    schema: Annotated[Literal[14], STRUCTURE] = 14
+    schema: Annotated[Literal[15], STRUCTURE] = 15
     version: ProductVersion = VERSION

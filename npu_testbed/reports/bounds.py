@@ -39,11 +39,12 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
     if choice.least_cycles is not None:
         if choice.proof is None:
             gap = f"{cycles / max(choice.least_cycles, 1) - 1:.1%}"
-            said.append(f"No schedule that is searched takes fewer than {choice.least_cycles:,}: this one takes at most {gap} more.")
+            least = f"Of the schedules that the search can make, none takes fewer than {choice.least_cycles:,}"
+            said.append(f"{least}: this one takes at most {gap} more.")
         else:
-            said.append(f"Outside of the class a schedule that is searched takes {choice.least_cycles:,} cycles at least.")
+            said.append(f"Outside of the class the schedules that the search can make take {choice.least_cycles:,} cycles at least.")
     if choice.least_bytes is not None:
-        said.append(f"None that is searched fits into fewer than {choice.least_bytes:,} bytes.")
+        said.append(f"None that it can make fits into fewer than {choice.least_bytes:,} bytes.")
     return said
 
 

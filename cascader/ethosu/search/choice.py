@@ -230,7 +230,15 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     return Choice(chosen, best.least_cycles, proof, _proven_bytes(task, explored, aim, executor, show) if aim.bounds else None)
 
 
-def _proven_bytes(task: Task, explored: Explored, aim: Aim, executor: Executor, show: Show) -> int:
-    """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit."""
+TELLING = 3
+"""The smallest plan may need so many times the proven bytes; beyond, the bound says nothing."""
+
+
+def _proven_bytes(task: Task, explored: Explored, aim: Aim, executor: Executor, show: Show) -> int | None:
+    """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit.
+
+    None if that is below a third of what the smallest plan needs, where the bound says nothing.
+    """
     is_whole = not (_is_only_fast(aim) or task.options.few_forms)
-    return proven_bytes(explored, executor, show) if is_whole else interface_floor(task.network).bytes
+    least = proven_bytes(explored, executor, show) if is_whole else interface_floor(task.network).bytes
+    return least if TELLING * least >= explored.least_live_bytes else None

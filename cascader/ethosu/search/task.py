@@ -79,10 +79,10 @@ class Proof(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """A schedule, and the cycles that are proven to be needed for every one that is searched (None: not known yet).
+    """A schedule, and the cycles that every schedule takes that the search can make (None: not known yet).
 
-    ``least_bytes`` are the bytes of the arena that are proven to be needed (None: not known yet). ``proof`` says what was proven of a
-    class of schedules that was searched whole (None: there was no such search).
+    ``least_bytes`` are the bytes of the arena that each of them takes (None: not known, or too few to say anything). ``proof`` says what
+    was proven of a class of schedules that was searched whole (None: there was no such search).
     """
 
     point: Point
