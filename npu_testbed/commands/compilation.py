@@ -55,8 +55,9 @@ def add(commands: Any) -> None:
     _add_vela_options(parser)
     group = parser.add_argument_group(
         "promise",
-        "Without these: no larger and no slower than Vela for the same command line, checked by replay before anything is written. "
-        "With an arena size: the fewest cycles within it. With --optimise Size: the fewest bytes of what is no slower than Vela Size.",
+        "Without these and without an arena size: never larger and never slower than Vela, checked by replay before anything is written. "
+        "With an arena size: the fastest in that size, and never slower than Vela. With --optimise Size: the fewest bytes of what is no "
+        "slower than Vela Size.",
     )
     group.add_argument("--fewest-bytes", action="store_true", help="the smallest arena, however many cycles it takes")
     group.add_argument("--fewest-cycles", action="store_true", help="the fewest cycles, however large the arena (or within the arena size)")

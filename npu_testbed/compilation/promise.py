@@ -1,7 +1,8 @@
-"""The promise of a compilation, and the check of it: no larger and no slower than Vela for the same command line.
+"""The promise of a compilation, and the check of it.
 
-With an arena size the promise is the fewest cycles within it. Without one the budget is the arena that Vela plans. With ``--optimise
-Size`` it is the fewest bytes of those schedules that are no larger and no slower than Vela Size.
+Without an arena size ours is never larger and never slower than Vela's: the budget is the arena that Vela plans. With one it is the
+fastest in that size, and never slower than Vela's; it may be larger. With ``--optimise Size`` the promise is the fewest bytes of those
+schedules that are no larger and no slower than Vela Size.
 """
 
 from __future__ import annotations

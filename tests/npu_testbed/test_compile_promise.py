@@ -1,4 +1,7 @@
-"""`compile` keeps its promise: no larger and no slower than Vela for the same command line, checked before anything is written."""
+"""`compile` keeps its promise, checked before anything is written.
+
+Without an arena size it is never larger and never slower than Vela; with one, the fastest in that size, and never slower than Vela.
+"""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ from cascader.ethosu.forms import is_flat, is_small
 from cascader.ethosu.forms.recomputed import MOST_PARTS, planned_limit
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, has_few_parts, search_classes
-from cascader.ethosu.search.floor import interface_floor, require_room
+from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -213,10 +213,11 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     InputError that names the smallest arena found if none fits; before anything is searched, if the budget is below what every schedule
     needs.
     """
-    require_room(aim.budget, interface_floor(task.network))
+    remedy = "" if aim.budget is None else remedies(task.network, task.system, aim.budget)
+    require_room(aim.budget, interface_floor(task.network), remedy)
     best = Best(task, aim.budget, aim.smallest, seen, price=aim.price)
     explored = _explored(task.within(aim.budget, smallest=aim.smallest), aim, executor, show, best.begin)
-    require_room(aim.budget, explored.floor)
+    require_room(aim.budget, explored.floor, remedy)
     aim = replace(aim, budget=explored.useful(aim.budget))
     best.least_cycles = explored.least_cycles(aim.budget) if aim.bounds else None
     chooser = _Chooser(explored, aim, best, executor, show, most)

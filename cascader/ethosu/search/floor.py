@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cascader.ethosu.network.network import CpuPart, Network, Port
+from cascader.ethosu.network.network import ARENA, CpuPart, Network, Port
 from npu_model.errors import InputError
 from npu_model.printable import printable
 
 if TYPE_CHECKING:
     from cascader.graph.row_graph import RowGraph
+    from npu_model.memory.system import MemorySystem
 
 _NAMED = 4
 """Tensors that a sentence names."""
@@ -81,10 +82,38 @@ def job_floor(graph: RowGraph, number: int, needed: int) -> Floor:
     return Floor(needed, f"operands and results of layer {printable(part.name)!r}", tuple(graph.tensors[tensor].name for tensor in ordered))
 
 
-def require_room(budget: int | None, floor: Floor) -> None:
-    """InputError if the budget (None: any number) is below the floor: no search would find anything."""
+def _elsewhere(network: Network, system: MemorySystem, budget: int) -> Iterator[tuple[str, int]]:
+    """Yield options by which inputs, outputs or both leave the arena, and their bytes, if the rest of the floor is within the budget."""
+    outer = next((memory for port, memory in enumerate(system.ports) if port != system.port_of(ARENA)), None)
+    if outer is None:
+        return
+    inputs, outputs = (frozenset(port.tensor for port in ports) for ports in (network.inputs, network.outputs))
+    words = {what: f"--home {what}={printable(outer.name)}" for what in ("input", "output")}
+    ways = [(words["input"], inputs)]
+    ways += [(words["output"], outputs), (f"{words['input']} {words['output']}", inputs | outputs)] if outer.writable else []
+    whole = interface_floor(network).bytes
+    for option, outside in ways:
+        least = interface_floor(network, outside).bytes
+        if least <= budget and least < whole:
+            yield (
+                option,
+                _together((*network.inputs, *network.outputs), frozenset(tensor.name for tensor in network.graph.tensors) - outside)[0],
+            )
+
+
+def remedies(network: Network, system: MemorySystem, budget: int) -> str:
+    """A clause with the options by which inputs or outputs leave the arena, and how many bytes these are; "" if none helps.
+
+    The options need a memory behind another port, which the application must have.
+    """
+    found = [f"{option} ({size} bytes out of the arena)" for option, size in _elsewhere(network, system, budget)]
+    return f", or try {' or '.join(found)}" if found else ""
+
+
+def require_room(budget: int | None, floor: Floor, remedy: str = "") -> None:
+    """InputError if the budget (None: any number) is below the floor: no search would find anything. ``remedy`` is a clause for it."""
     if budget is not None and budget < floor.bytes:
         raise InputError(
             f"--arena-cache-size {budget} is below {floor.bytes} bytes, which every schedule needs at once for the {floor.what} "
-            f"({floor.named}): allow that much or more."
+            f"({floor.named}): allow that much or more{remedy}."
         )

@@ -113,3 +113,15 @@ def test_exactly_the_budgets_below_a_floor_are_refused(budget: int, needed: int)
         with pytest.raises(InputError, match=f"is below {needed} bytes"):
             require_room(budget, floor)
     require_room(None, floor)
+
+
+@pytest.mark.parametrize(("rows", "named"), [(32, ("input=ext",)), (48, ("input=ext",)), (64, ("input=ext",))])
+def test_a_refusal_names_the_homes_that_would_do_with_their_bytes(rows: int, named: tuple[str, ...], tmp_path: Path) -> None:
+    net = PortfolioBuilder("wide_input")
+    x = net.conv2d(net.input((1, rows, rows, 8), "image"), 8, strides=(4, 4))
+    (tmp_path / "net.tflite").write_bytes(net.finish([net.conv2d(x, 4, strides=(2, 2))]))
+    words = ("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--arena-cache-size", 4 * rows * rows)
+    said = refusal(*words)
+    for option in named:
+        assert f"or try --home {option} ({8 * rows * rows} bytes out of the arena)" in said
+    assert call(*words, "--home", "input=ext").status == 0
