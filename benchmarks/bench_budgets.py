@@ -17,27 +17,23 @@ import argparse
 import json
 import sys
 import time
-from importlib import import_module
 from math import prod
 from pathlib import Path
 from typing import Any
 
-import npu_model
+from cascader.request import Request, Source
+from cascader.verbs import chosen
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
+from npu_testbed.legalise import load_task
 
 Recorded = dict[str, list[list[int]]]
 """For each model a line an arena: bytes asked for, bytes and cycles of the schedule."""
 
 
-def _application(module: str) -> Any:
-    """A module of the application beside ``npu_model``, whose package was called testbed once."""
-    packages = Path(npu_model.__file__).parents[1]
-    return import_module(f"{'npu_testbed' if (packages / 'npu_testbed').is_dir() else 'testbed'}.{module}")
-
-
 def _schedule(task: Any, budget: int | None, optimise: str = "Performance") -> tuple[int, int]:
     """Bytes and cycles of the schedule in an arena."""
-    point = _application("scheduling").choice_of(task, arena_cache_size=budget, optimise=optimise, processes=1).point
+    point = chosen(task, Request(Source(""), task.accelerator, task.system, budget, optimise)).point
     return point.memory, point.cycles
 
 
@@ -55,7 +51,7 @@ def record(file: Path, models: list[str], count: int, like: Path | None) -> None
     for model in models or asked:
         if model in found:
             continue
-        begun, task = time.process_time(), _application("legalise").load_task(model)
+        begun, task = time.process_time(), load_task(requested(model))
         budgets = [line[0] for line in asked[model]] if like is not None else arenas(task, count)
         found[model] = [[budget, *_fitting(task, budget)] for budget in budgets]
         file.write_text(json.dumps(found, indent=1) + "\n")

@@ -23,9 +23,11 @@ from multiprocessing import get_context
 from msgspec import Struct
 from tabulate import tabulate
 
+from cascader.request import PERFORMANCE, SIZE, Run
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
-from npu_testbed.scheduling import DEFAULT_OPTIMISE, OPTIMISE, choice_of
+from npu_testbed.scheduling import choice_of
 
 CASES = (
     *("zoo:resnet8:32768", "zoo:ds_cnn:12288", "zoo:ds_cnn:20000", "zoo:tiny_residual:8192", "zoo:ds_cnn:least"),
@@ -111,8 +113,9 @@ def measure(cases: Sequence[tuple[str, str]], turn: Turn | None = None) -> Score
     found = []
     for source, wanted in cases:
         start, smallest = time.process_time(), wanted == "least"
-        budget, optimise = (None, OPTIMISE[1]) if smallest else (int(wanted), DEFAULT_OPTIMISE)
-        point = choice_of(load_task(source), arena_cache_size=budget, optimise=optimise, processes=1).point
+        budget, optimise = (None, SIZE) if smallest else (int(wanted), PERFORMANCE)
+        asked = requested(source, budget=budget, optimise=optimise)
+        point = choice_of(load_task(asked), asked, Run()).point
         found.append((point.memory if smallest else point.cycles, time.process_time() - start))
     return found
 

@@ -16,10 +16,11 @@ from math import prod
 
 from tabulate import tabulate
 
+from cascader import schedule
 from cascader.ethosu.search.effort import EFFORTS
 from npu_model.errors import InputError
-from npu_testbed.legalise import load_task
-from npu_testbed.scheduling import choice_of
+from npu_testbed.asked.request import requested
+from sim import quick_cycles
 
 
 def measure(source: str, budget: int) -> list[tuple[int, float]]:
@@ -27,7 +28,7 @@ def measure(source: str, budget: int) -> list[tuple[int, float]]:
     found = []
     for effort in EFFORTS:
         start = time.process_time()
-        choice = choice_of(load_task(source), arena_cache_size=budget, effort=effort, processes=1)
+        choice = schedule(requested(source, budget=budget, effort=effort), quick_cycles)
         found.append((choice.point.cycles, time.process_time() - start))
     return found
 

@@ -21,8 +21,10 @@ from typing import Any
 
 from tabulate import tabulate
 
+from cascader.request import Run
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.frontiers import frontier
 from validation.zoo import zoo_names
 
@@ -35,7 +37,7 @@ def record(models: list[str], device: str, rungs: int) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for model in models:
         start = time.process_time()
-        points = [[point.memory, point.cycles, point.digest] for point in frontier(model, device, rungs=rungs, processes=1).points]
+        points = [[point.memory, point.cycles, point.digest] for point in frontier(requested(model, device, rungs=rungs), Run()).points]
         name = model if model.startswith("zoo:") else Path(model).stem
         found[name] = {"points": points, "seconds": round(time.process_time() - start, 1)}
         sys.stderr.write(f"{name}: {len(points)} points, {found[name]['seconds']} s\n")

@@ -22,13 +22,15 @@ from pathlib import Path
 from typing import Any
 
 from cascader.ethosu.network.homes import home_bytes
-from cascader.ethosu.search.effort import EFFORTS
+from cascader.ethosu.search.effort import EFFORTS, STANDARD
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela import CORES
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
+from cascader.request import Run
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_runs import VelaBatch, VelaPoint, VelaRun, VelaTask, outcomes
 from npu_testbed.file_verification import verify
@@ -37,7 +39,7 @@ from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import NO_OPTIONS
 from npu_testbed.models import load_model
 from npu_testbed.reports.macs import share_again
-from npu_testbed.scheduling import DEFAULT_EFFORT, choice_of, write_schedule
+from npu_testbed.scheduling import choice_of, write_schedule
 from npu_testbed.verification import LITERT
 from npu_testbed.views import svg
 from validation.tables import Table
@@ -56,7 +58,8 @@ def ours(  # noqa: PLR0913  # a figure follows from all of them
 ) -> Row:
     """The smallest schedule of a search; bytes of LiteRT's outputs that differ, None if they were not asked for."""
     homes = tuple(f"{one}={memory}" for one in what)
-    point = choice_of(load_task(model, recompute=recompute, homes=homes), optimise="Size", effort=effort, processes=processes).point
+    asked = requested(model, recompute=recompute, homes=homes, optimise="Size", effort=effort)
+    point = choice_of(load_task(asked), asked, Run(processes)).point
     network = point.schedule.network
     differing = None
     if verified:
@@ -69,7 +72,7 @@ def ours(  # noqa: PLR0913  # a figure follows from all of them
 
 def velas(model: str, what: tuple[str, ...], memory: str) -> Row:
     """Vela Size in that convention, the better of the cores that have it; its reason where there is none."""
-    task = load_task(model, homes=tuple(f"{one}={memory}" for one in what))
+    task = load_task(requested(model, homes=tuple(f"{one}={memory}" for one in what)))
     data, _ = without_constant_outputs(with_own_shapes(load_model(model).data))
     ends = end_ports(task.network)
     asked = VelaTask(data, task.accelerator, *NO_OPTIONS.vela_names, None, task.system, end_ports=ends)
@@ -208,7 +211,7 @@ def main() -> int:
     parser.add_argument("kept", metavar="KEPT", type=Path)
     parser.add_argument("models", metavar="MODEL", nargs="+")
     parser.add_argument("--memory", default="ext", help="memory that the ends live in (default: ext, behind AXI1)")
-    parser.add_argument("--effort", choices=EFFORTS, default=DEFAULT_EFFORT)
+    parser.add_argument("--effort", choices=EFFORTS, default=STANDARD)
     parser.add_argument("--jobs", type=int, default=1)
     parser.add_argument("--verify", action="store_true")
     parser.add_argument("--known", action="store_true", help="print what is kept, and find nothing out")

@@ -22,9 +22,10 @@ from collections.abc import Callable, Iterator
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader import Settings, schedule
+from cascader import ModelSource, Request, schedule
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.task import Point
+from cascader.request import OPTIMISE
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
@@ -50,7 +51,7 @@ USUAL = MemoryOptions().memory_system()
 
 def answer(model: bytes, budget: int | None, system: MemorySystem = USUAL, *, smallest: bool = False) -> Point:
     """The schedule in at most ``budget`` bytes."""
-    return schedule(model, DEFAULT_ACCELERATOR, system, budget, quick_cycles, Settings(smallest=smallest)).point
+    return schedule(Request(ModelSource("", model), DEFAULT_ACCELERATOR, system, budget, OPTIMISE[smallest]), quick_cycles).point
 
 
 def arenas(model: bytes, count: int) -> list[int]:

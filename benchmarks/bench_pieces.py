@@ -21,8 +21,8 @@ from cascader.ethosu.search.task import Task
 from cascader.search.workers import default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
-from npu_testbed.memory_options import NO_OPTIONS
 
 
 def rows(task: Task, budgets: tuple[int, ...]) -> tuple[list[str], list[list[str]]]:
@@ -48,7 +48,7 @@ def main() -> int:
     parser.add_argument("--accelerator-config", choices=accelerator_names("u55"), default=DEFAULT_ACCELERATOR)
     arguments = parser.parse_args()
     try:
-        task = load_task(arguments.model, arguments.accelerator_config, NO_OPTIONS)
+        task = load_task(requested(arguments.model, arguments.accelerator_config))
         names, table = rows(task, tuple(arguments.budgets))
     except InputError as error:
         sys.stderr.write(f"{error}\n")

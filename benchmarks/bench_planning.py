@@ -26,6 +26,7 @@ from cascader.ethosu.search.task import Task
 from cascader.plan.plans import Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ def measure(network: Network, task: Task) -> tuple[list[object], bool, float]:
 
 def report(source: str, device: str, bar: float) -> int:
     """Print a line per variant; the exit status."""
-    task = load_task(source, device)
+    task = load_task(requested(source, device))
     made = forms(task.network, task.accelerator, task.system, task.options)
     found = [measure(form.network, task) for form in made]
     headers = ["parts", "groups", "plans", "equal", "costs s", "Python s", "compiled s", "ratio"]

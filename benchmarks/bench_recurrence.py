@@ -31,6 +31,7 @@ from npu_model.cost.block_jobs import block_jobs
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.weight_stream.work import stream_work
+from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
 from npu_testbed.models import load_model
 from sim import quick_replay, replay
@@ -47,7 +48,7 @@ def schedules(source: str, device: str, rungs: int) -> tuple[Schedules, MemorySy
         f"Vela {optimise}": read_compiled(compile_network(data, CompilerOptions(device, optimise=optimise, debug_database=False)).compiled)
         for optimise in ("Size", "Performance")
     }
-    task = load_task(source, device, rungs=max(1, rungs))
+    task = load_task(requested(source, device, rungs=max(1, rungs)))
     if not rungs:
         return found, task.system
     with workers(1) as executor:

@@ -10,7 +10,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from npu_testbed.comparisons.comparison import Comparison, compare
+from npu_testbed.asked.request import requested
+from npu_testbed.comparisons.comparison import Comparison, Sides, compare
 from npu_testbed.comparisons.robust import RobustAnswer
 from npu_testbed.comparisons.robust_notes import robust_notes
 
@@ -45,7 +46,7 @@ def main(models: list[str]) -> None:
     say(*HEADER)
     comparisons = []
     for model in models:
-        comparisons.append(compare(model, rungs=4, sweep=0, robust=True))
+        comparisons.append(compare(requested(model, rungs=4), sides=Sides(sweep=0, robust=True)))
         say(row(comparisons[-1]))
     say("", *robust_notes(comparisons))
 

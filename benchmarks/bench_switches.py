@@ -27,9 +27,11 @@ from tabulate import tabulate
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.task import Task
+from cascader.request import OPTIMISE, Request, Source
+from cascader.verbs import chosen
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
-from npu_testbed.scheduling import OPTIMISE, choice_of
 from validation.portfolio import NETWORKS as PORTFOLIO
 from validation.zoo import zoo_names
 
@@ -122,7 +124,7 @@ def networks_of(task: Task) -> tuple[tuple[Network, bool], ...]:
 
 def _answer(task: Task, budget: int | None, optimise: str) -> tuple[int, int]:
     """Cycles and bytes of the schedule."""
-    point = choice_of(task, arena_cache_size=budget, optimise=optimise, processes=1).point
+    point = chosen(task, Request(Source(""), task.accelerator, task.system, budget, optimise)).point
     return point.cycles, point.memory
 
 
@@ -136,7 +138,7 @@ def answers(task: Task, middle: int | None = None) -> tuple[int, int, int, int]:
 
 def measure(source: str, rows: dict[str, Row], switches: list[Switch]) -> None:
     """Add the answers of one network."""
-    task = load_task(source)
+    task = load_task(requested(source))
     plain, own = networks_of(task), None
     for switch in switches:
         with switch.off(task) as without:

@@ -27,6 +27,7 @@ from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
 
 
@@ -70,7 +71,7 @@ def without_forms(task: Task) -> Task:
 
 def _row(source: str, budget: int | None) -> list[str]:
     """The cells of a line."""
-    task = load_task(source)
+    task = load_task(requested(source))
     found, plain = work(task, budget), work(without_forms(task), budget)
     gains = (found.memory, found.cycles) != (plain.memory, plain.cycles)
     cells = [source.rpartition("/")[2], "smallest" if budget is None else f"{budget:,}"]

@@ -1,4 +1,4 @@
-"""The cascading scheduler: graph, allocation, Schedule and its lowering to a Program. ``schedule`` and ``frontier`` are its verbs."""
+"""The cascading scheduler: graph, allocation, Schedule and its lowering to a Program. ``schedule`` and ``frontier`` answer a Request."""
 
 from __future__ import annotations
 
@@ -7,9 +7,20 @@ from typing import TYPE_CHECKING
 from npu_model.front import front
 
 if TYPE_CHECKING:
-    from cascader.verbs import Settings, frontier, schedule
+    from cascader.request import MemoryNames, ModelSource, NetworkSource, Request, Run
+    from cascader.verbs import frontier, schedule
 
-__all__ = ["Settings", "frontier", "schedule"]
+__all__ = ["MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "frontier", "schedule"]
 
 # A replay alone needs no search.
-__getattr__ = front(__name__, {"cascader.verbs": __all__})
+__getattr__ = front(
+    __name__,
+    {
+        "cascader.request": ("MemoryNames", "ModelSource", "NetworkSource", "Request", "Run"),
+        "cascader.verbs": ("frontier", "schedule"),
+    },
+)
+
+
+def __dir__() -> list[str]:
+    return __all__

@@ -1,104 +1,58 @@
-"""Verbs of the cascader: a model or a network scheduled for a device, in a budget of memory or along its whole frontier."""
+"""Verbs of the cascader: a request answered with one schedule, or with its whole frontier."""
 
 from __future__ import annotations
 
-from msgspec import Struct, field
 from msgspec.structs import replace
 
-from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles
-from cascader.ethosu.network.network import Network
-from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
-from cascader.ethosu.search.task import Choice, Price, Seen, Show, Task, silent, unseen
-from cascader.frontends.vela import legalised
+from cascader.ethosu.search.task import Choice, Task
+from cascader.request import Request, Run
 from cascader.search.workers import processes_for, workers
-from cascader.tasks import ModelSource, TaskTerms, network_task, task_of
-from npu_model.accelerator import accelerator
-from npu_model.memory.system import MemorySystem
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from cascader.tasks import task_of
+
+__all__ = ["chosen", "frontier", "schedule"]
+
+_ALONE = Run()
 
 
-class Settings(Struct, frozen=True):
-    """Settings by which a model is scheduled.
-
-    - ``smallest``: the schedule of fewest bytes in place of the fastest.
-    - ``price``: the cheapest that is found in place of the fastest, by a function of its point; it is called in this process.
-    - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`.
-    - ``options``: the search, each choice a switch.
-    - ``timing``: parameters of the NPU; ``homes``: where tensors live, as pairs WHAT=MEMORY.
-    - ``spill``: the memory to which the search may move tensors between layers.
-    - ``ignore_ops``: builtin operators of a model that stay on the CPU.
-    - ``name`` and ``tools``: those of a model, as its schedules say it; ``provenance`` is that of a network.
-    - ``processes``: how many share the work (None: as many as suit it); no answer depends on it.
-    - ``show``: told what is being done; ``seen``: told of each better schedule. Either may raise, which ends the search.
-    """
-
-    smallest: bool = False
-    price: Price | None = None
-    effort: str = STANDARD
-    options: CascadeOptions = field(default_factory=CascadeOptions)
-    timing: TimingParameters = DEFAULT_TIMING
-    homes: tuple[str, ...] = ()
-    spill: str | None = None
-    ignore_ops: tuple[str, ...] = ()
-    name: str = ""
-    tools: tuple[tuple[str, str], ...] = ()
-    provenance: Provenance | None = None
-    processes: int | None = 1
-    show: Show = silent
-    seen: Seen = unseen
+def chosen(task: Task, request: Request, run: Run = _ALONE) -> Choice:
+    """The schedule of a task that is loaded, by the aim of its request: its budget, what is optimised, its effort."""
+    aim = Aim(request.budget, request.smallest, request.thorough, run.price, run.bounds)
+    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
+        return choose(task, aim, executor, run.show, run.seen)
 
 
-DEFAULT = Settings()
+def schedule(request: Request, cycles: Cycles, run: Run = _ALONE) -> Choice:
+    """The schedule that a request asks for, with its replayed cycles and a lower bound of them.
 
+    ``cycles`` gives the cycles of a lowered network; with more processes than one it is pickled. InputError if a name is unknown, the
+    model is wrong, or nothing fits.
 
-def _task(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, settings: Settings) -> Task:
-    """The task of a model, which Vela legalises, or of a network."""
-    options, timing, one_core = options_of(settings.effort, settings.options), settings.timing, bool(settings.ignore_ops)
-    terms = TaskTerms(options, timing, settings.homes, one_core=one_core, spill=settings.spill)
-    if not isinstance(model, Network):
-        found = legalised(model, accelerator(device).name, settings.ignore_ops)
-        return task_of(ModelSource(settings.name, model, settings.tools), found, device, memory, cycles, terms)
-    origin = settings.provenance
-    return network_task(model, lambda system: origin or Provenance(memory_system=system, timing=timing), device, memory, cycles, terms)
-
-
-def schedule(
-    model: bytes | Network, device: str, memory: MemorySystem, budget: int | None, cycles: Cycles, settings: Settings = DEFAULT
-) -> Choice:
-    """The fastest schedule that is found in ``budget`` bytes (None: any number) of arena, with its replayed cycles and a bound of them.
-
-    ``model`` are the bytes of a quantised .tflite, of which both of Vela's cores are asked where that may help, or a network. ``cycles``
-    gives those of a lowered network; with more processes than one it is pickled. InputError if the device or a name is unknown, the model
-    is wrong, or nothing fits.
-
-    >>> from cascader import schedule
+    >>> from cascader import ModelSource, Request, schedule
     >>> from npu_model.memory.timing_adapter import profile
     >>> from sim import quick_cycles
     >>> from validation.zoo import build
     >>> memory = profile("u55_high_end").memory_system()
-    >>> found = schedule(build("tiny_residual"), "ethos-u55-128", memory, 8192, quick_cycles)
+    >>> asked = Request(ModelSource("tiny", build("tiny_residual")), "ethos-u55-128", memory, budget=8192)
+    >>> found = schedule(asked, quick_cycles)
     >>> found.point.memory <= 8192, found.least_cycles <= found.point.cycles
     (True, True)
     """
-    task = _task(model, device, memory, cycles, settings)
-    aim = Aim(budget, settings.smallest, settings.effort == THOROUGH, settings.price)
-    with workers(processes_for(len(task.network.graph.parts), settings.processes), takes_part=True) as executor:
-        return choose(task, aim, executor, settings.show, settings.seen)
+    return chosen(task_of(request, cycles), request, run)
 
 
-def frontier(model: bytes | Network, device: str, memory: MemorySystem, cycles: Cycles, settings: Settings = DEFAULT) -> FoundFrontier:
-    """The schedules that no other one beats in bytes and replayed cycles, by ascending bytes, with bounds of both.
+def frontier(request: Request, cycles: Cycles, run: Run = _ALONE) -> FoundFrontier:
+    """The schedules of a request that no other one beats in bytes and replayed cycles, by ascending bytes, with bounds of both.
 
-    The arguments are those of :func:`schedule`. InputError if the device is unknown, or the model is wrong.
+    The request's budget and aim do not matter. The arguments are those of :func:`schedule`. InputError if a name is unknown, or the
+    model is wrong.
     """
-    task = _task(model, device, memory, cycles, settings)
-    with workers(processes_for(len(task.network.graph.parts), settings.processes), takes_part=True) as executor:
-        request = replace(EVERYTHING, thorough=settings.effort == THOROUGH)
-        found = search(explore(task, executor, settings.show), request, executor, settings.show)
-        return frontier_of(task, found, executor, show=settings.show)
+    task = task_of(request, cycles)
+    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
+        everything = replace(EVERYTHING, thorough=request.thorough)
+        found = search(explore(task, executor, run.show), everything, executor, run.show)
+        return frontier_of(task, found, executor, show=run.show)

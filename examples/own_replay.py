@@ -11,7 +11,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from cascader import frontier, schedule
+from cascader import ModelSource, Request, frontier, schedule
 from examples import ended
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
@@ -37,11 +37,11 @@ def main() -> None:
         asked += 1
         return quick_cycles(network, system, timing)
 
-    model = load_model(source).data
-    found = schedule(model, DEVICE, memory, budget, replay)
+    request = Request(ModelSource(source, load_model(source).data), DEVICE, memory, budget=budget)
+    found = schedule(request, replay)
     point, least = found.point, found.least_cycles
     sys.stdout.write(f"{source} in {budget:,} bytes: {point.cycles:,} cycles in {point.memory:,} bytes; none needs fewer than {least:,}\n")
-    for one in frontier(model, DEVICE, memory, replay).points:
+    for one in frontier(request, replay).points:
         sys.stdout.write(f"{one.memory:>12,} bytes {one.cycles:>12,} cycles\n")
     sys.stdout.write(f"{asked} schedules were replayed\n")
 

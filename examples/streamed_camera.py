@@ -14,13 +14,13 @@ import sys
 
 import numpy as np
 
+import npu_testbed
 from cascader.ethosu.codegen.lowering import lower
 from examples import ended
 from npu_model.command_stream import encode_operations
 from npu_model.memory.system import MemorySystem
 from npu_model.program import Program, RegionRole
 from npu_model.programmer_registers import register_offsets
-from npu_testbed.scheduling import schedule
 from npu_testbed.simulation import simulate_schedule
 from npu_testbed.streaming import StreamCut, cut_for_stream, streamed_input
 from sim.device import BufferBus, Device
@@ -75,7 +75,7 @@ def main() -> None:
     )
     parser.add_argument("pace", metavar="cycles", nargs="?", type=int, default=20_000, help="cycles from row to row (default: 20000)")
     given = parser.parse_args()
-    plan = schedule(given.model, homes=("input=ext",), optimise="Size", effort="quick")
+    plan = npu_testbed.schedule(given.model, home="input=ext", optimise="Size", effort="quick", no_advice=True).schedule
     cut, simulation = cut_for_stream(plan, "input"), simulate_schedule(plan)
     (port,), arena = plan.network.inputs, bytearray(plan.arena_size)
     image = np.random.default_rng(1).integers(port.dtype.minimum, port.dtype.maximum + 1, port.shape).astype(str(port.dtype))

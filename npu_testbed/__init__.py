@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from npu_testbed.verbs import (
         Error,
         Figures,
-        calibrate,
+        calibrate_check,
+        calibrate_fit,
         check,
         compare,
         compile,  # noqa: A004  # the name of the command
@@ -29,7 +30,12 @@ if TYPE_CHECKING:
         simulate_schedule,
         simulate_vela,
         sweep,
-        validate,
+        validate_all,
+        validate_fvp,
+        validate_litert,
+        validate_portfolio,
+        validate_vela,
+        validate_vela_estimate,
         verify,
     )
 
@@ -40,7 +46,8 @@ __all__ = [
     "VERSION",
     "Error",
     "Figures",
-    "calibrate",
+    "calibrate_check",
+    "calibrate_fit",
     "check",
     "compare",
     "compile",
@@ -53,13 +60,18 @@ __all__ = [
     "simulate_schedule",
     "simulate_vela",
     "sweep",
-    "validate",
+    "validate_all",
+    "validate_fvp",
+    "validate_litert",
+    "validate_portfolio",
+    "validate_vela",
+    "validate_vela_estimate",
     "verify",
 ]
 
 
 # The import of the package alone loads neither numpy nor simpy.
-__getattr__ = front(__name__, {"npu_testbed.verbs": __all__})
+__getattr__ = front(__name__, {"npu_testbed.verbs": [*__all__, "calibrate", "validate"]})
 
 
 def __dir__() -> list[str]:

@@ -18,6 +18,10 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
+from msgspec.structs import replace
+
+from cascader.request import ModelSource, Request
+from npu_model.documents import plain
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.files import remove_leftovers, require_folder, write_file
@@ -72,9 +76,18 @@ def key_of(question: object, *data: bytes) -> str:
     return whole.hexdigest()
 
 
-def _content_digest(key: str, plain: Any) -> str:
+def key_of_request(kind: str, request: Request, *others: object) -> str:
+    """The key of an answer of some kind to a Request about a model."""
+    source = request.source
+    assert isinstance(source, ModelSource)  # noqa: S101  # what is kept is about models
+    said = {name: getattr(request, name) for name in request.__struct_fields__ if name not in ("source", "switches")}
+    names = {**plain(replace(request.names, config=None)), "config": str(request.names.config)}
+    return key_of([kind, source.name, plain(said | {"names": names}), *others], source.data)
+
+
+def _content_digest(key: str, value: Any) -> str:
     """The digest of an answer under its key."""
-    return sha256(f"{key}\n{json.dumps(plain, sort_keys=True)}".encode()).hexdigest()
+    return sha256(f"{key}\n{json.dumps(value, sort_keys=True)}".encode()).hexdigest()
 
 
 class Answers:
@@ -98,21 +111,21 @@ class Answers:
                 return value(kept[_VALUE])
         return None
 
-    def keep(self, key: str, plain: Any) -> None:
+    def keep(self, key: str, value: Any) -> None:
         """Write an answer; where nothing can be kept the work goes on, as what is asked for is its result."""
         with suppress(InputError):
-            kept = {_DIGEST: _content_digest(key, plain), _VALUE: plain}
+            kept = {_DIGEST: _content_digest(key, value), _VALUE: value}
             text = json.dumps(kept, sort_keys=True, indent=None if self._packed else 1)
             data = zlib.compress(text.encode("ascii")) if self._packed else f"{text}\n".encode("ascii")
             # Searches have thousands of answers, of which a lost one is soon found again.
             write_file(self.path(key), data, durable=not self._packed, follow=False)
 
-    def known(self, key: str, plain: Callable[[T], Any], value: Callable[[Any], T], work: Callable[[], T]) -> T:
+    def known(self, key: str, written: Callable[[T], Any], value: Callable[[Any], T], work: Callable[[], T]) -> T:
         """The answer that is kept, or that of ``work``, kept now."""
         found = self.find(key, value)
         if found is None:
             found = work()
-            self.keep(key, plain(found))
+            self.keep(key, written(found))
         return found
 
     def remove(self) -> None:

@@ -4,28 +4,15 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.native import slow_sentence
-from npu_testbed.commands import (
-    calibrate,
-    check,
-    compare,
-    compilation,
-    device,
-    diff,
-    export,
-    frontier,
-    inspect,
-    schedule,
-    simulate,
-    sweep,
-    validate,
-    verify,
-)
+from npu_testbed.asked.commands import COMMANDS, FAMILIES, Command
+from npu_testbed.asked.parser import Parser, example
 from npu_testbed.commands.list_configs import ListChips, ListConfigs, SupportedOpsReport, Version
-from npu_testbed.commands.options import Parser, example
 from npu_testbed.endings import (
     AS_VELA,
     BROKEN_PIPE,
@@ -45,12 +32,20 @@ from npu_testbed.output import OutputError
 from npu_testbed.termination import Terminated, terminations
 from npu_testbed.vela_timeout import vela_timeout
 
+if TYPE_CHECKING:
+    from npu_testbed.asked import making
+    from npu_testbed.asked.ask import Ask
+    from npu_testbed.commands import printing
+else:
+    making = later("npu_testbed.asked.making")  # --help and --version answer at once
+    printing = later("npu_testbed.commands.printing")  # the same
+
 
 def build_parser() -> Parser:
-    """The parser of all commands; each sets ``run``, the function that takes the parsed arguments."""
+    """The parser of all commands; each sets ``asked``, the :class:`Command`, and is filled once it is asked for."""
     parser = Parser(
         prog="npu-testbed",
-        description="Schedule networks for Arm Ethos-U55 class NPUs and replay schedules: cycles, SRAM and traffic.",
+        description="Schedule networks for Arm Ethos-U class NPUs and replay schedules: cycles, SRAM and traffic.",
         epilog=example(
             "npu-testbed schedule zoo:mobilenet_v1 -o mobilenet_v1.json",
             "npu-testbed simulate schedule mobilenet_v1.json",
@@ -65,33 +60,32 @@ def build_parser() -> Parser:
     parser.add_argument(
         "--supported-ops-report", action=SupportedOpsReport, help="write the operators that the NPU runs to SUPPORTED_OPS.md here, and exit"
     )
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)
-    for command in (
-        schedule,
-        compilation,
-        frontier,
-        compare,
-        diff,
-        check,
-        sweep,
-        simulate,
-        inspect,
-        verify,
-        export,
-        device,
-        validate,
-        calibrate,
-    ):
-        command.add(commands)
+    families: dict[str, Any] = {"": parser.add_subparsers(title="commands", dest="command", metavar="COMMAND", required=True)}
+    for command in COMMANDS:
+        word, _, way = command.words.partition(" ")
+        if way and word not in families:
+            families[word] = _family(families[""], word)
+        place, name = (families[word], way) if way else (families[""], word)
+        place.add_parser(name, help=command.summary, fill=_filled(command))
     return parser
+
+
+def _family(commands: Any, word: str) -> Any:
+    family = FAMILIES[word]
+    parser = commands.add_parser(word, help=family.summary, description=family.description, epilog=example(*family.examples))
+    return parser.add_subparsers(title=family.title, dest="way", metavar=family.metavar, required=True)
+
+
+def _filled(command: Command) -> Callable[[Parser], None]:
+    def fill(parser: Parser) -> None:
+        making.fill(parser, command.load())
+        parser.set_defaults(asked=command)
+
+    return fill
 
 
 _WITHOUT_MATRICES = "schedule", "frontier", "compare", "compile"
 """Commands that multiply no matrices. The library that numpy has for these starts a thread for each processor, which spins for a while."""
-
-
-_SEARCHES = "schedule", "frontier", "compare", "compile", "sweep", "check", "validate"
-"""Commands that search for schedules, which takes minutes without the compiled cores."""
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -100,24 +94,31 @@ def _run(argv: Sequence[str] | None) -> int:
     except SystemExit as stop:
         # --help and --version have been printed.
         return int(stop.code or 0)
-    if arguments.command in _WITHOUT_MATRICES:
+    return _answer(arguments)
+
+
+def _answer(arguments: argparse.Namespace) -> int:
+    command: Command = arguments.asked
+    kind = command.load()
+    if command.words in _WITHOUT_MATRICES:
         # Nobody has imported numpy yet.
         os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
-    if arguments.command in _SEARCHES and (slow := slow_sentence()):
+    if (kind.is_search or command.words.startswith("validate")) and (slow := slow_sentence()):
         say("note", slow)
-    with vela_timeout(arguments):
+    ask = making.made(kind, vars(arguments))
+    with vela_timeout(ask):
         try:
-            return int(arguments.run(arguments))
+            return printing.printed(ask)
         except KeyboardInterrupt as stop:
             if not (isinstance(stop, Terminated) and stop.is_told):
-                say("stopped", _stopped(arguments, stop))
+                say("stopped", _stopped(ask, stop))
             raise
 
 
-def _stopped(arguments: argparse.Namespace, stop: KeyboardInterrupt) -> str:
+def _stopped(ask: Ask[Any], stop: KeyboardInterrupt) -> str:
     """The end of a command that had no result yet, as a sentence, with what was kept for another run."""
     by = "a signal to end" if isinstance(stop, Terminated) else "an interrupt"
-    kept = [folder for name in ("results", "schedules") if (folder := getattr(arguments, name, None)) is not None]
+    kept = [folder for name in ("results", "schedules") if (folder := getattr(ask, name, None)) is not None]
     again = f"; the same command goes on from what is in {' and '.join(map(str, kept))}" if kept else ", and nothing was written"
     return f"by {by} before there was a result{again}."
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from os import PathLike
 from pathlib import Path
 from secrets import token_hex
 
@@ -15,7 +16,7 @@ _TEMPORARY = ".npu-testbed"
 """Beginning of a temporary file's name; the process, what nobody can guess and a number follow."""
 
 
-def require_writable(path: str | Path, *sources: str | Path) -> None:
+def require_writable(path: str | PathLike[str], *sources: object) -> None:
     """InputError if :func:`write_files` could not write there, or would overwrite one of the ``sources``.
 
     Asked before long work, so that it is not done in vain.
@@ -25,9 +26,9 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
         with suppress(FileNotFoundError):
             # What Path.exists takes for an absent file: a link to itself, a name that is too long.
             os.stat(target)  # noqa: PTH116  # the same for every kind of path
-        for source in sources:
+        for source in map(str, sources):
             if target.exists() and Path(source).exists() and target.samefile(source):
-                raise InputError(f"Output {str(path)!r} is the input {str(source)!r}: give another file, or it would be overwritten.")
+                raise InputError(f"Output {str(path)!r} is the input {source!r}: give another file, or it would be overwritten.")
         if target.is_dir() or not target.name:
             raise InputError(f"Output {str(path)!r} is a directory: give the path of a file.")
         if target.resolve().is_fifo():
@@ -43,14 +44,14 @@ def require_writable(path: str | Path, *sources: str | Path) -> None:
         raise InputError(f"Output {str(path)!r} cannot be written ({reason_of(error)}): choose another place.") from None
 
 
-def require_picture(path: str | Path, *sources: str | Path) -> None:
+def require_picture(path: str | PathLike[str], *sources: object) -> None:
     """InputError unless a picture can be written there as what it is: SVG is the one format."""
     if not str(path).lower().endswith(".svg") and not _is_special(Path(path)):
         raise InputError(f"Picture {str(path)!r} does not end in .svg, which is the format that is written: name it so, and convert it.")
     require_writable(path, *sources)
 
 
-def require_page(path: str | Path, *sources: str | Path) -> None:
+def require_page(path: str | PathLike[str], *sources: object) -> None:
     """As :func:`require_writable`; InputError, too, if the name is not that of an HTML file."""
     if not str(path).lower().endswith(".html") and not _is_special(Path(path)):
         raise InputError(f"Report {str(path)!r} does not end in .html, which is the format that is written: name it so.")

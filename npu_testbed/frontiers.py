@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from concurrent.futures import Executor
-from fractions import Fraction
 from functools import cached_property
 from pathlib import Path
 
@@ -17,17 +16,18 @@ from cascader.ethosu.search.frontier import LowerBounds, frontier_of
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import Found, explore, search
 from cascader.ethosu.search.task import Point, Task
+from cascader.request import Request, Run
 from cascader.search.workers import processes_for, workers
-from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.device_memory import arena_bound
 from npu_testbed.legalise import load_task
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions, memory_system_sha256
+from npu_testbed.memory_options import memory_system_sha256
 from npu_testbed.progress import Progress, silent
 from npu_testbed.resume import Resumed, resumed
 from npu_testbed.versions import Tools
+
+_ALONE = Run(None)
 
 
 class FrontierPoint(Brief, frozen=True, dict=True):
@@ -131,7 +131,7 @@ def within_bound(found: Frontier, bound: int | None) -> Frontier:
     if not points:
         raise InputError(
             f"No schedule was found that fits into {bound} bytes: {found.points[0].memory} bytes are the smallest arena reached; "
-            "raise arena_cache_size of the memory mode, or choose another one."
+            "allow that much, by --arena-cache-size or by the memory mode."
         )
     return replace(found, points=points, near=tuple(point for point in found.near if point.memory <= bound))
 
@@ -168,46 +168,19 @@ def replayed_frontier(
     )
 
 
-def frontier(
-    source: str,
-    accelerator_config: str = DEFAULT_ACCELERATOR,
-    *,
-    rungs: int | None = None,
-    memory: MemoryOptions = NO_OPTIONS,
-    timing: TimingParameters = DEFAULT_TIMING,
-    homes: tuple[str, ...] = (),
-    spill: str | None = None,
-    recompute: Fraction | None = None,
-    processes: int | None = None,
-    progress: Progress = silent,
-    schedules: Path | None = None,
-) -> Frontier:
-    """The frontier of a model (a path or ``zoo:NAME``), from ``rungs`` memory limits per layout (None: the search's default).
+def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None) -> Frontier:
+    """The frontier of a request: all schedules that no other one beats within its budget.
 
-    ``recompute`` bounds the multiply-accumulates of tiles and skips made again, as a multiple of the network's (None: 1.1).
-    ``homes`` put tensors outside the arena: pairs WHAT=MEMORY such as ``input=ext``. ``spill`` names a memory to which the
-    search may move tensors between layers. ``processes`` change how long it takes and nothing
-    else. ``schedules`` is a folder that has the schedules when they are all known and the best so far before that; if it was left before
-    its end, the search goes on from there.
-
-    Points of more bytes than the memory mode grants are left out. InputError if the model or a name is wrong, or no point fits.
+    ``schedules`` is a folder that has the schedules when they are all known and the best so far before that; if it was left before
+    its end, the search goes on from there. InputError if the model or a name is wrong, or no point fits.
     """
-    bound = arena_bound(accelerator_config, memory)
-    task = load_task(
-        source,
-        accelerator_config,
-        memory,
-        rungs=rungs,
-        timing=timing,
-        recompute=recompute,
-        homes=homes,
-        spill=spill,
-        progress=progress,
-    )
-    with workers(processes_for(len(task.network.graph.parts), processes), takes_part=True) as pool:
+    task = load_task(request, run.show)
+    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as pool:
         executor = resumed(pool, task, schedules)
-        made = search(explore(task, executor, progress), EVERYTHING, executor, progress)
-        found = within_bound(replayed_frontier(task, made, executor, () if bound is None else (bound,), show=progress), bound)
+        everything = replace(EVERYTHING, thorough=request.thorough)
+        made = search(explore(task, executor, run.show), everything, executor, run.show)
+        budgets = () if request.budget is None else (request.budget,)
+        found = within_bound(replayed_frontier(task, made, executor, budgets, show=run.show), request.budget)
         if isinstance(executor, Resumed):
             executor.finish({point.memory: point.schedule for point in found.points})
         return found

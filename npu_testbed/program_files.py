@@ -124,7 +124,7 @@ def export_files(
     return {target.with_name(name): data for name, data in files.items()}
 
 
-def write_files(files: dict[Path, bytes], *sources: str | Path) -> None:
+def write_files(files: dict[Path, bytes], *sources: object) -> None:
     """Write all files or none; InputError if one of them cannot be written or would overwrite one of ``sources``."""
     for path in files:
         require_writable(path, *sources)

@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.network.homes import on_ports
+from cascader.request import PERFORMANCE
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.brief import Brief
 from npu_model.compiled.containers import read_container, unpacked
@@ -32,7 +33,6 @@ from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, h
 from npu_testbed.models import Model, load_model
 from npu_testbed.one_memory import ARENA, FAST_SCRATCH, as_scheduled
 from npu_testbed.progress import Progress, silent
-from npu_testbed.scheduling import DEFAULT_OPTIMISE
 from npu_testbed.versions import Tools, tool_versions
 from sim import Listener, NetworkReplay, counted_network, replay_network
 from sim.functional import require_defined
@@ -290,7 +290,7 @@ class VelaPlan(Struct, frozen=True):
 def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> VelaPlan:
     # A compiled file does not need the compiler.
 
-    optimise = DEFAULT_OPTIMISE if options.optimise is None else options.optimise
+    optimise = PERFORMANCE if options.optimise is None else options.optimise
     device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
     system_config, memory_mode = compiled_for(device, memory)
     data, _ = model_changes.without_constant_outputs(vela.with_own_shapes(model.data))

@@ -7,22 +7,27 @@ from collections.abc import Callable
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.search.task import Task
 from cascader.frontends.te.network import import_graph
-from cascader.tasks import TaskTerms, network_task
+from cascader.request import Request
+from cascader.tasks import network_task
 from cascader.tensorir.compat import load
+from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_testbed.te_models import load_te
 from npu_testbed.versions import tool_versions
 from sim import quick_cycles
 
 
-def te_task(source: str, accelerator_config: str, system: MemorySystem, terms: TaskTerms, progress: Callable[[str], None]) -> Task:
-    """The task of scheduling Tensor Expressions, as :func:`cascader.tasks.task_of` has it for a file."""
-    model = load_te(source)
+def te_task(request: Request, text: str, progress: Callable[[str], None]) -> Task:
+    """The task of scheduling the Tensor Expressions that a text names; InputError for operators that are to stay on the CPU."""
+    if request.ignore_ops:
+        names = ", ".join(request.ignore_ops)
+        raise InputError(f"Operators {names} cannot stay on the CPU: {text} is a graph of Tensor Expressions alone.")
+    model = load_te(text)
     progress(f"Choosing blocks and encoding weights of {model.name}")
-    network = import_graph(model.read, accelerator_config, system, terms.timing)
+    network = import_graph(model.read, request.device, request.memory, request.timing)
     tools = tool_versions((("apache-tvm", load().version),))
 
     def origin(memories: MemorySystem) -> Provenance:
-        return Provenance(model.name, model.sha256, tools, memories, terms.timing)
+        return Provenance(model.name, model.sha256, tools, memories, request.timing)
 
-    return network_task(network, origin, accelerator_config, system, quick_cycles, terms)
+    return network_task(request, network, origin, quick_cycles)

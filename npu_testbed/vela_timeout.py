@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -19,17 +18,17 @@ else:
 
 
 @contextmanager
-def vela_timeout(arguments: argparse.Namespace) -> Iterator[None]:
+def vela_timeout(ask: object) -> Iterator[None]:
     """Within, a compilation takes at most the seconds of ``--vela-timeout``, where that was given.
 
     InputError if what is given is a graph of Tensor Expressions, which Vela does not compile.
     """
-    seconds: float | None = getattr(arguments, "vela_timeout", None)
+    seconds: float | None = getattr(ask, "vela_timeout", None)
     if seconds is None:
         yield
         return
 
-    model = getattr(arguments, "model", None)
+    model = getattr(ask, "model", None)
     if model is not None and te_models.is_te(model):
         raise InputError(f"--vela-timeout {seconds:g} was given with {model}: Vela compiles no Tensor Expressions; drop the option.")
     before = os.environ.get(TIMEOUT_VARIABLE)

@@ -14,6 +14,8 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import geometric_mean
 
+from cascader.request import Run
+from npu_testbed.asked.request import requested
 from npu_testbed.csv_file import csv_file
 from npu_testbed.portfolio import examine_all
 from npu_testbed.portfolio.verdict import Examined, Report
@@ -91,7 +93,7 @@ def of_this_commit() -> str:
 
 def main(results: str) -> None:
     """Measure, and write the table and the page."""
-    report = examine_all(NETWORKS, accelerators=("ethos-u55-128",), results=Path(results), progress=print)
+    report = examine_all([requested(f"portfolio:{network.name}") for network in NETWORKS], Run(None, print), results=Path(results))
     TABLE.write_bytes(table(report))
     PAGE.write_text(with_totals(PAGE.read_text(encoding="utf-8"), rows(), of_this_commit()), encoding="utf-8")
     sys.stdout.write(f"{sum(one.passed for one in report.findings)} of {len(report.findings)} pass.\n")

@@ -5,10 +5,10 @@ from __future__ import annotations
 from functools import cache
 
 import tensorir_only  # noqa: F401  # skips without TVM
+from asked_for import schedule
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.tensorir.schedule_run import CompiledSchedule, compile_schedule
-from npu_testbed.scheduling import schedule
 
 
 @cache

@@ -118,7 +118,7 @@ class _Here(Executor):
 class _Processes(Executor):
     """Processes, each with a line of calls of its own; the first may be this one.
 
-    A first argument with ``homes`` (which of so many processes it belongs to) leads its call there, where earlier ones have left
+    A first argument with ``worker_processes`` (which of so many processes it belongs to) leads its call there, where earlier ones have left
     what it needs. Of several, and with any other argument, the process with the shortest line takes it. Another process is sent each
     shared argument (:mod:`cascader.search.shared_arguments`) once.
     """
@@ -134,8 +134,8 @@ class _Processes(Executor):
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         """The answer, from the process that the call is led to."""
-        homes = getattr(args[0], "homes", None) if args else None
-        open_to = range(len(self._lines)) if homes is None else homes(len(self._lines))
+        lines_of = getattr(args[0], "worker_processes", None) if args else None
+        open_to = range(len(self._lines)) if lines_of is None else lines_of(len(self._lines))
         with self._lock:
             line = min(open_to, key=lambda number: self._waiting[number])
             self._waiting[line] += 1

@@ -1,87 +1,35 @@
 """``npu-testbed compile``: a model to a compiled ``*_vela.tflite`` in one step, in Vela's place."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
+from npu_model.errors import InputError
+from npu_testbed.asked import kinds
+from npu_testbed.asked.ask import OneSearch
+from npu_testbed.asked.option import Group, Option
 from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, SupportedOpsReport, Version
-from npu_testbed.commands.options import (
-    Parser,
-    add_cpu_operations_option,
-    add_cpu_option,
-    add_home_option,
-    add_input_shape_option,
-    add_jobs_option,
-    add_json_option,
-    add_memory_options,
-    add_recompute_option,
-    add_vela_timeout_option,
-    byte_count,
-    example,
-)
-from npu_testbed.commands.printing import Printed
 from npu_testbed.compilation.vela_options import add_vela_options, notes
 
 if TYPE_CHECKING:
-    from npu_testbed.compilation.compiler import CompileOptions
+    from cascader.request import Request
+    from npu_testbed.compilation.compile_options import Target
     from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.progress import Progress
 
 
 _MOST_ALIGNMENT = 1 << 20
 
-
-def add(commands: Any) -> None:
-    """Add the command's parser."""
-    parser: Parser = commands.add_parser(
-        "compile",
-        help="compile a network to a *_vela.tflite, in the place of `vela`",
-        description=(
-            "Schedule a quantised network and write it as NAME_vela.tflite, which TFLite Micro and the Linux driver run as they run Vela's "
-            "files, with NAME_summary_CONFIG.csv and NAME_per-layer.csv in Vela's columns. The options are Vela's; --arena-cache-size is a "
-            "bound that holds, or that is refused with the smallest one that is reached."
-        ),
-        epilog=example(
-            "npu-testbed compile network.tflite --accelerator-config ethos-u55-128 --arena-cache-size 262144 --output-dir build",
-            "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",
-            "npu-testbed compile network.tflite --home input=ext --arena-cache-size 131072",
-        ),
-    )
-    parser.add_argument("model", metavar="MODEL", help="a .tflite or .tosa file, zoo:NAME or portfolio:NAME")
-    _add_vela_options(parser)
-    group = parser.add_argument_group(
-        "promise",
-        "Without these and without an arena size: never larger and never slower than Vela, checked by replay before anything is written. "
-        "With an arena size: the fastest in that size, and never slower than Vela. With --optimise Size: the fewest bytes of what is no "
-        "slower than Vela Size.",
-    )
-    group.add_argument("--fewest-bytes", action="store_true", help="the smallest arena, however many cycles it takes")
-    group.add_argument("--fewest-cycles", action="store_true", help="the fewest cycles, however large the arena (or within the arena size)")
-    group = parser.add_argument_group("search")
-    efforts = ("quick", "standard", "thorough")
-    group.add_argument("--effort", choices=efforts, default="standard", help="how hard to search (default: standard)")
-    add_home_option(group)
-    add_recompute_option(group)
-    add_jobs_option(group)
-    add_input_shape_option(group)
-    add_vela_timeout_option(group)
-    add_memory_options(
-        parser, "the timing adapter u55_high_end, which is Ethos_U55_High_End_Embedded with Shared_Sram", config_action="append"
-    )
-    parser.add_argument(
-        "--timing-profile",
-        metavar="PROFILE.toml",
-        help="timing parameters of the NPU, as `calibrate fit` writes them (default: the model's own); --timing is a switch of Vela's",
-    )
-    add_vela_options(parser)
-    add_json_option(parser)
-    # Vela takes an option by any beginning that no other one has, and scripts do so.
-    parser.allow_abbrev = True
-    parser.set_defaults(run=Printed(answer))
+VELA = Group("Vela's options")
+PROMISES = Group(
+    "promise",
+    "Without an arena size: never larger and never slower than Vela for the same command line, checked by replay before anything is "
+    "written. With one: the fastest in that size, and never slower than Vela. With --optimise Size: the fewest bytes of what is no slower "
+    "than Vela Size.",
+)
 
 
 def alignment(text: str) -> int:
@@ -95,94 +43,129 @@ def alignment(text: str) -> int:
     return value
 
 
-def _add_vela_options(parser: Parser) -> None:
-    group = parser.add_argument_group("Vela's options")
-    accelerators = "ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-256, as Vela's)"
-    group.add_argument("--accelerator-config", metavar="NAME", default="ethos-u55-256", help=accelerators)
-    group.add_argument("--output-dir", metavar="DIR", type=Path, default=Path("output"), help="folder to write to (default: output)")
-    group.add_argument(
-        "--arena-cache-size",
-        metavar="BYTES",
-        type=byte_count,
-        help="most bytes of the arena, such as 262144 or 256KiB (default: those of the memory mode, else the arena that Vela plans)",
-    )
-    group.add_argument(
-        "--optimise",
-        choices=("Performance", "Size"),
-        default="Performance",
-        help="what to optimise for within the bound (default: Performance)",
-    )
-    group.add_argument(
-        "--output-format",
-        choices=("tflite", "raw"),
-        default="tflite",
-        help="raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)",
-    )
-    group.add_argument(
-        "--ignore-ops", metavar="OP[,OP...]", action="append", default=[], help="TFLite builtin operators to leave on the CPU"
-    )
-    group.add_argument(
-        "--cpu-tensor-alignment",
-        metavar="BYTES",
-        type=alignment,
-        default=16,
-        help="alignment of the network's inputs and outputs, and of what operators on the CPU read and write (default: 16)",
-    )
-    group.add_argument("--debug-force-legacy-core", action="store_true", help="hold ours to Vela's Python core, in place of its C++ core")
-    group.add_argument("--disable-cascading", action="store_true", help="run every layer whole, one after the other, whatever Vela's takes")
-    group.add_argument(
-        "--enable-debug-db",
-        action="store_true",
-        help="also write NAME_debug.xml, as Vela does, and NAME_schedule.json",
-    )
-    for name in ("--verbose-performance", "--verbose-cycle-estimate"):
-        group.add_argument(name, action="store_true", help="also print the table of layers")
-    add_cpu_operations_option(group)
-    add_cpu_option(group)
-    group.add_argument("--version", action=Version, help="print the version, and exit")
-    group.add_argument("--supported-ops-report", action=SupportedOpsReport, help="write SUPPORTED_OPS.md here, and exit")
-    group.add_argument("--list-config-files", action=ListConfigFiles, help="print the configuration file that Vela comes with, and exit")
-    group.add_argument("--list-configs", action=ListConfigsOf, help="print the configurations of a file, and exit")
+class CompileOptions(OneSearch["CompilationOutcome"], frozen=True, kw_only=True):
+    """The options of ``compile``."""
+
+    default_device: ClassVar[str] = "ethos-u55-256"
+
+    accelerator_config: Annotated[
+        str | None,
+        Option("ethos-u55-32, ethos-u55-64, ethos-u55-128 or ethos-u55-256 (default: ethos-u55-256, as Vela's)", "NAME", group=VELA),
+    ] = None
+    output_dir: Annotated[kinds.PathText, Option("folder to write to (default: output)", "DIR", Path, group=VELA)] = Path("output")
+    optimise: kinds.Optimise = None
+    output_format: Annotated[
+        Literal["tflite", "raw"],
+        Option("raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)", group=VELA),
+    ] = "tflite"
+    cpu_tensor_alignment: Annotated[
+        int,
+        Option(
+            "alignment of the network's inputs and outputs, and of what operators on the CPU read and write (default: 16)",
+            "BYTES",
+            alignment,
+            VELA,
+        ),
+    ] = 16
+    debug_force_legacy_core: Annotated[bool, Option("hold ours to Vela's Python core, in place of its C++ core", group=VELA)] = False
+    disable_cascading: Annotated[bool, Option("run every layer whole, one after the other, whatever Vela's takes", group=VELA)] = False
+    enable_debug_db: Annotated[bool, Option("also write NAME_debug.xml, as Vela does, and NAME_schedule.json", group=VELA)] = False
+    verbose_performance: Annotated[bool, Option("also print the table of layers", group=VELA)] = False
+    verbose_cycle_estimate: Annotated[bool, Option("also print the table of layers", group=VELA)] = False
+    show_cpu_operations: kinds.CpuOperations = False
+    cpu: kinds.Cpu = "cortex-m55"
+    fewest_bytes: Annotated[bool, Option("the smallest arena, however many cycles it takes", group=PROMISES)] = False
+    fewest_cycles: Annotated[bool, Option("the fewest cycles, however large the arena (or within the arena size)", group=PROMISES)] = False
+    timing: Annotated[
+        kinds.PathText | None,
+        Option(
+            "timing parameters of the NPU, as `calibrate fit` writes them (default: the model's own); --timing is a switch of Vela's",
+            "PROFILE.toml",
+            spelled="--timing-profile",
+        ),
+    ] = None
+    config: Annotated[
+        kinds.PathText | None,
+        Option("configuration file to read these from (default: the vela.ini of Vela)", "INI", Path, kinds.MEMORY, many=True),
+    ] = None
 
 
-def answer(arguments: argparse.Namespace, show: Progress) -> CompilationOutcome:
-    """Compile, and write all files or none."""
-    from msgspec.structs import replace
+class Compile(CompileOptions, frozen=True):
+    """Compile a quantised network to NAME_vela.tflite, in the place of `vela`.
 
-    from npu_testbed.compilation.compiler import compile_model, debug_files, network_name
-    from npu_testbed.cpu_time import load_cpu_table
-    from npu_testbed.endings import say
-    from npu_testbed.files import make_folder, require_makeable, require_writable
-    from npu_testbed.outcomes.compilation import CompilationOutcome
-    from npu_testbed.pipeline import write_files
+    TFLite Micro and the Linux driver run the file as they run Vela's files. NAME_summary_CONFIG.csv and NAME_per-layer.csv have Vela's
+    columns. The options are Vela's; --arena-cache-size is a limit that holds, or that is refused with the smallest one that is reached.
+    """
 
-    said = list(notes(arguments))
-    with _as_vela():
-        require_makeable(arguments.output_dir)
-        if arguments.output_dir.is_dir():
-            ending = "tflite" if arguments.output_format == "tflite" else "npz"
-            require_writable(arguments.output_dir / f"{network_name(arguments.model)}_vela.{ending}", arguments.model)
-    options, cpu = _options(arguments), load_cpu_table(arguments.cpu)
-    for sentence in said:
-        say("note", sentence)
-    compilation = compile_model(arguments.model, options, show)
-    compilation = replace(compilation, simulation=replace(compilation.simulation, cpu=cpu))
-    files = dict(compilation.files)
-    if arguments.enable_debug_db:
-        files |= debug_files(compilation)
-    show(f"Writing {arguments.output_dir}")
-    make_folder(arguments.output_dir)
-    paths = {arguments.output_dir / name: data for name, data in files.items()}
-    write_files(paths, arguments.model)
-    estimated = arguments.verbose_performance or arguments.verbose_cycle_estimate
-    sizes = {str(path): len(data) for path, data in paths.items()}
-    return CompilationOutcome(compilation, sizes, layers=estimated, cpu_operations=arguments.show_cpu_operations)
+    command: ClassVar[str] = "compile"
+    examples: ClassVar[tuple[str, ...]] = (
+        "npu-testbed compile network.tflite --accelerator-config ethos-u55-128 --arena-cache-size 262144 --output-dir build",
+        "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",
+        "npu-testbed compile network.tflite --home input=ext --arena-cache-size 131072",
+    )
+
+    model: Annotated[kinds.Source, Option("a .tflite or .tosa file, zoo:NAME or portfolio:NAME", "MODEL", source=True)]
+
+    @classmethod
+    def extend(cls, parser: argparse.ArgumentParser) -> None:
+        """Vela's options that have no meaning here, and those that print and end."""
+        group = parser.add_argument_group(VELA.title)
+        group.add_argument("--version", action=Version, help="print the version, and exit")
+        group.add_argument("--supported-ops-report", action=SupportedOpsReport, help="write SUPPORTED_OPS.md here, and exit")
+        group.add_argument(
+            "--list-config-files", action=ListConfigFiles, help="print the configuration file that Vela comes with, and exit"
+        )
+        group.add_argument("--list-configs", action=ListConfigsOf, help="print the configurations of a file, and exit")
+        add_vela_options(parser)
+        # Vela takes an option by any beginning that no other one has, and scripts do so.
+        parser.allow_abbrev = True
+
+    @classmethod
+    def take(cls, said: Mapping[str, Any]) -> None:
+        """Say which of Vela's options change nothing; InputError for one that would."""
+        from npu_testbed.endings import say
+
+        for sentence in list(notes(said)):
+            say("note", sentence)
+
+    def answer(self, show: "Progress") -> "CompilationOutcome":
+        """Compile, and write all files or none."""
+        from msgspec.structs import replace
+
+        from npu_testbed.asked.request import run_of
+        from npu_testbed.compilation.compiler import compile_model, debug_files, network_name
+        from npu_testbed.cpu_time import load_cpu_table
+        from npu_testbed.files import make_folder, require_makeable, require_writable
+        from npu_testbed.outcomes.compilation import CompilationOutcome
+        from npu_testbed.program_files import write_files
+
+        folder, model = Path(self.output_dir), str(self.model)
+        target, cpu = _target(self), load_cpu_table(str(self.cpu))
+        with _as_vela():
+            require_makeable(folder)
+            if folder.is_dir():
+                ending = "tflite" if self.output_format == "tflite" else "npz"
+                require_writable(folder / f"{network_name(model)}_vela.{ending}", model)
+        compilation = compile_model(_request(self, show), target, run_of(self, show))
+        compilation = replace(compilation, simulation=replace(compilation.simulation, cpu=cpu))
+        files = dict(compilation.files)
+        if self.enable_debug_db:
+            files |= debug_files(compilation)
+        show(f"Writing {folder}")
+        make_folder(folder)
+        paths = {folder / name: data for name, data in files.items()}
+        write_files(paths, model)
+        return CompilationOutcome(
+            compilation,
+            {str(path): len(data) for path, data in paths.items()},
+            layers=self.verbose_performance or self.verbose_cycle_estimate,
+            cpu_operations=self.show_cpu_operations,
+        )
 
 
 @contextmanager
 def _as_vela() -> Iterator[None]:
     """Within, bad input is what Vela ends with status 1 for: files and configurations, not the words of the command line."""
-    from npu_model.errors import InputError
     from npu_testbed.endings import VelaStatusError
 
     try:
@@ -191,37 +174,29 @@ def _as_vela() -> Iterator[None]:
         raise VelaStatusError(str(error)) from None
 
 
-def _options(arguments: argparse.Namespace) -> CompileOptions:
-    from npu_model.errors import InputError
-    from npu_testbed.commands.choices import arena_bound, home_options, memory_options
-    from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE, CompileOptions
+def _request(ask: Compile, show: "Progress") -> "Request":
+    """The request; what Vela would end with status 1 for is a VelaStatusError."""
+    from npu_testbed.asked.request import device_of, memory_options, read_source, request_of, shaped
     from npu_testbed.device_memory import system_of
-    from npu_testbed.timing import load_timing
+    from npu_testbed.models import BUILT
 
-    if arguments.fewest_bytes and arguments.fewest_cycles:
+    memory, model = memory_options(ask), str(ask.model)
+    with _as_vela():
+        if memory.from_vela:
+            system_of(device_of(ask), memory)
+        if not model.startswith(BUILT) and not ask.input_shape:
+            read_source(shaped(model, ()))
+    return request_of(ask, model, show)
+
+
+def _target(ask: Compile) -> "Target":
+    from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE, Target
+
+    if ask.fewest_bytes and ask.fewest_cycles:
         raise InputError("--fewest-bytes was given together with --fewest-cycles: each gives the other up, choose one.")
-    if len(arguments.config or ()) > 1:
-        raise InputError(f"--config was given {len(arguments.config)} times: write the sections that are needed into one file.")
-    arguments.config = arguments.config[0] if arguments.config else None
-    memory = memory_options(arguments)
-    if memory.from_vela:
-        with _as_vela():
-            system_of(arguments.accelerator_config, memory)
-            arena_bound(arguments)
-    return CompileOptions(
-        accelerator=arguments.accelerator_config,
-        arena_cache_size=arguments.arena_cache_size,
-        optimise=arguments.optimise,
-        cascade=not arguments.disable_cascading,
-        effort=arguments.effort,
-        recompute=arguments.recompute,
-        homes=home_options(arguments),
-        memory=memory,
-        ignore_ops=tuple(name.strip() for words in arguments.ignore_ops for name in words.split(",") if name.strip()),
-        processes=arguments.jobs,
-        timing=load_timing(arguments.timing_profile),
-        output_format=arguments.output_format,
-        aim=FEWEST_BYTES if arguments.fewest_bytes else FEWEST_CYCLES if arguments.fewest_cycles else PROMISE,
-        cpu_tensor_alignment=arguments.cpu_tensor_alignment,
-        legacy=arguments.debug_force_legacy_core,
+    return Target(
+        aim=FEWEST_BYTES if ask.fewest_bytes else FEWEST_CYCLES if ask.fewest_cycles else PROMISE,
+        output_format=ask.output_format,
+        cpu_tensor_alignment=ask.cpu_tensor_alignment,
+        legacy=ask.debug_force_legacy_core,
     )

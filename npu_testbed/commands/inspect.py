@@ -1,36 +1,33 @@
 """``npu-testbed inspect``: the Programs of a file as text."""
 
-from __future__ import annotations
+# No `from __future__ import annotations`: fields of Asks are read as values.
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
-import argparse
-from typing import TYPE_CHECKING, Any
-
-from npu_testbed.commands.options import Parser, example
-from npu_testbed.commands.printing import Printed
+from npu_testbed.asked import kinds
+from npu_testbed.asked.ask import Ask
+from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes import TextOutcome
     from npu_testbed.progress import Progress
 
 
-def add(commands: Any) -> None:
-    """Add the command's parser."""
-    parser: Parser = commands.add_parser(
-        "inspect",
-        help="print the NPU programs of a file as text",
-        description=(
-            "Print the text form of every NPU program in a compiled *_vela.tflite or a schedule file, and why an operator is on the CPU."
-        ),
-        epilog=example("npu-testbed inspect mobilenet_v1.json", "npu-testbed inspect network_vela.tflite > network.txt"),
+class Inspect(Ask["TextOutcome"], frozen=True):
+    """Print the text form of every NPU program in a compiled *_vela.tflite or a schedule file, and why an operator is on the CPU."""
+
+    command: ClassVar[str] = "inspect"
+    examples: ClassVar[tuple[str, ...]] = (
+        "npu-testbed inspect mobilenet_v1.json",
+        "npu-testbed inspect network_vela.tflite > network.txt",
     )
-    parser.add_argument("file", metavar="FILE", help="a *_vela.tflite or a schedule file")
-    parser.set_defaults(run=Printed(answer))
 
+    file: Annotated[kinds.Source, Option("a *_vela.tflite or a schedule file", "FILE", source=True)]
 
-def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
-    """The text form."""
-    from npu_testbed.outcomes import TextOutcome
-    from npu_testbed.pipeline import inspect
+    def answer(self, show: "Progress") -> "TextOutcome":
+        """The text form."""
+        from npu_testbed.outcomes import TextOutcome
+        from npu_testbed.program_files import inspect
 
-    show(f"Reading {arguments.file}")
-    return TextOutcome("inspect", inspect(arguments.file))
+        file = str(self.file)
+        show(f"Reading {file}")
+        return TextOutcome("inspect", inspect(file))

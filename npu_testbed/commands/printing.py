@@ -1,41 +1,43 @@
-"""From the function of a command that gives a result to the one that prints it."""
+"""From an Ask to its printed answer, and the exit status."""
 
 from __future__ import annotations
 
-import argparse
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+
+from npu_model.front import later
+from npu_testbed.endings import say
+from npu_testbed.progress import progress
 
 if TYPE_CHECKING:
+    from npu_testbed import chips, terminal
+    from npu_testbed.asked.ask import Ask
     from npu_testbed.outcomes import Outcome
-    from npu_testbed.progress import Progress
+else:
+    chips = later("npu_testbed.chips")  # few name one
+    terminal = later("npu_testbed.terminal")  # what colours a report is not for a document
 
-Answer = Callable[[argparse.Namespace, "Progress"], "Outcome"]
-"""The work of a command: from its arguments, with progress, to its result. It writes the files that are asked for and prints nothing."""
+
+def _unknowns(ask: Ask[Any]) -> Iterator[str]:
+    """What is not known of the chips whose memories are asked for; `device run` has chips of another kind."""
+    named = getattr(ask, "chip", None) if hasattr(ask, "timing_adapter") else None
+    for name in named if isinstance(named, tuple) else () if named is None else (named,):
+        yield f"of chip {name} these are not known: {chips.load_chip(str(name)).unknown}."
 
 
-class Printed:
-    """The ``run`` of a command whose work is ``answer``: prints what that gives, and returns its exit status."""
-
-    def __init__(self, answer: Answer) -> None:
-        self.answer = answer
-
-    def __call__(self, arguments: argparse.Namespace) -> int:
-        """Do the work with progress on a terminal, and print."""
-        from npu_testbed.progress import progress
-        from npu_testbed.terminal import show
-
-        with progress() as watched:
-            result = self.answer(arguments, watched)
-        if getattr(arguments, "chip", None) is not None:
-            from npu_testbed.chips import load_chip
-            from npu_testbed.endings import say
-
-            say("note", f"of chip {arguments.chip} these are not known: {load_chip(arguments.chip).unknown}.")
-        if getattr(arguments, "json", False):
-            print(result.to_json(), end="")
-        elif result.coloured:
-            show(result.text())
-        else:
-            print(result.text(), end="")
+def printed(ask: Ask[Any]) -> int:
+    """Do the work with progress on a terminal, print the answer, and return the exit status."""
+    with progress() as watched:
+        result: Outcome = ask.answer(watched)
+    for sentence in _unknowns(ask):
+        say("note", sentence)
+    if ask.json:
+        print(result.to_json(), end="")
         return result.status
+    deadline = getattr(ask, "deadline", None)
+    said = "" if deadline is None else result.deadline_text(float(deadline))
+    if not result.coloured:
+        print(result.text(), end="")
+    else:
+        terminal.show("\n\n".join(filter(None, (result.text(), said))))
+    return result.status

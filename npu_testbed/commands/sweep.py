@@ -1,33 +1,23 @@
 """``npu-testbed sweep``: schedules on every combination of networks, MACs, memories, budgets and parameters."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from npu_model.errors import InputError
-from npu_testbed.commands.options import (
-    Parser,
-    add_home_option,
-    add_input_shape_option,
-    add_jobs_option,
-    add_json_option,
-    add_recompute_option,
-    add_results_option,
-    add_timing_option,
-    add_vela_timeout_option,
-    byte_count,
-    example,
-)
-from npu_testbed.commands.printing import Printed
+from npu_testbed.asked import kinds
+from npu_testbed.asked.ask import Search
+from npu_testbed.asked.option import Group, Option
+from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
+    from cascader.request import Request
     from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
-    from npu_testbed.sweeps import SweepPoint
+    from npu_testbed.settings import TriedValues
     from npu_testbed.sweeps.cluster import Cluster
 
 
@@ -44,195 +34,192 @@ def budgets(text: str) -> tuple[int | None, ...]:
     return tuple(dict.fromkeys(None if part == "none" else byte_count(part) for part in names(text)))
 
 
-def milliseconds(text: str) -> float:
-    """A time in milliseconds, above 0."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = 0.0
-    if not 0 < value <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give milliseconds above 0")
-    return value
+MEMORIES = Group("memory systems", "Chips, timing adapters and Vela's configurations. Without any: u55_high_end.")
+WORK = Group("work")
+Names = str | Sequence[str]
 
 
-def add(commands: Any) -> None:
-    """Add the command's parser."""
-    parser: Parser = commands.add_parser(
-        "sweep",
-        help="schedule networks on every combination of MACs, memories, budgets and parameters",
-        description=(
-            "Schedule each network on each accelerator with each memory system, each value of each parameter and each budget, as "
-            "`schedule` does, and say what is fastest within each budget. A larger budget gets what a smaller one found, if that is "
-            "better. With --results a sweep that was interrupted goes on where it was."
+class SweepOptions(Search["Outcome"], frozen=True, kw_only=True):
+    """The options of ``sweep``."""
+
+    accelerator_config: Annotated[Names, Option("accelerators, or all (default: ethos-u55-128)", "NAME,...", names, listed=True)] = (
+        "ethos-u55-128",
+    )
+    arena_cache_size: Annotated[
+        int | str | Sequence[int | str | None] | None,
+        Option(
+            "limits of the arena in bytes, such as 64KiB, none for no limit (default: those of the memory modes)",
+            "BYTES,...",
+            budgets,
+            listed=True,
         ),
-        epilog=example(
-            "npu-testbed sweep zoo:ds_cnn --accelerator-config all --arena-cache-size 12000,16000,none --results found",
-            "npu-testbed sweep network.tflite --accelerator-config ethos-u55-64,ethos-u55-128 --system-config Ethos_U55_High_End_Embedded "
-            "--set OffChipFlash.read_latency=64,128,256 --deadline 5 --csv network.csv",
+    ] = ()
+    optimise: kinds.Optimise = None
+    chip: Annotated[
+        Names, Option("chips of `npu-testbed --list-chips`, or .toml files", "NAME|FILE,...", names, MEMORIES, listed=True)
+    ] = ()
+    timing_adapter: Annotated[Names, Option("timing-adapter profiles", "NAME|FILE,...", names, MEMORIES, listed=True)] = ()
+    system_config: Annotated[Names, Option("system configs of Vela's configuration", "NAME,...", names, MEMORIES, listed=True)] = ()
+    memory_mode: Annotated[
+        Names, Option("memory modes of Vela's configuration, with each of them", "NAME,...", names, MEMORIES, listed=True)
+    ] = ()
+    config: Annotated[
+        kinds.PathText | None,
+        Option("configuration file to read these from (default: the vela.ini of Vela)", "INI", group=MEMORIES),
+    ] = None
+    set: Annotated[
+        str | Sequence[str] | Mapping[str, "str | int"],
+        Option(
+            "values of a parameter, such as OffChipFlash.read_latency=64,128 or clock_hz=400000000; may be given several times",
+            "KEY=V,...",
+            group=MEMORIES,
+            many=True,
         ),
+    ] = ()
+    timing: kinds.Timing = None
+    results: kinds.Results = None
+    distributed: Annotated[
+        str | None, Option("work on the Dask cluster whose scheduler is there, such as tcp://host:8786", "ADDRESS", group=WORK)
+    ] = None
+    tls_ca_file: Annotated[
+        kinds.PathText | None,
+        Option("the certificate of the authority for a cluster at tls://, as `dask scheduler` takes it", "PEM", group=WORK),
+    ] = None
+    tls_cert: Annotated[
+        kinds.PathText | None, Option("the certificate for a cluster at tls://, as `dask scheduler` takes it", "PEM", group=WORK)
+    ] = None
+    tls_key: Annotated[
+        kinds.PathText | None, Option("the key for a cluster at tls://, as `dask scheduler` takes it", "PEM", group=WORK)
+    ] = None
+    csv: Annotated[kinds.PathText | None, Option("write a line for each point", "F.csv", group=kinds.REPORTS)] = None
+    plot: Annotated[kinds.PathText | None, Option("draw milliseconds over bytes, a plot for each MODEL", "F.svg", group=kinds.REPORTS)] = (
+        None
     )
-    parser.add_argument("models", metavar="MODEL", nargs="+", help="a .tflite file, or zoo:NAME or portfolio:NAME")
-    parser.add_argument(
-        "--accelerator-config",
-        metavar="NAME,...",
-        type=names,
-        default=("ethos-u55-128",),
-        help="accelerators, or all (default: ethos-u55-128)",
-    )
-    parser.add_argument(
-        "--arena-cache-size",
-        metavar="BYTES,...",
-        type=budgets,
-        default=(),
-        help="budgets of the arena, such as 64KiB, none for no bound (default: those of the memory modes)",
-    )
-    parser.add_argument("--optimise", choices=("Performance", "Size"), default="Performance", help="as for schedule (default: Performance)")
-    parser.add_argument(
-        "--effort", choices=("quick", "standard", "thorough"), default="standard", help="as for schedule (default: standard)"
-    )
-    _add_memories(parser)
-    add_home_option(parser)
-    add_recompute_option(parser)
-    add_timing_option(parser)
-    group = parser.add_argument_group("work")
-    add_results_option(group)
-    add_jobs_option(group)
-    group.add_argument(
-        "--distributed", metavar="ADDRESS", help="work on the Dask cluster whose scheduler is there, such as tcp://host:8786"
-    )
-    for name, what in (("ca-file", "the certificate of the authority"), ("cert", "the certificate"), ("key", "the key")):
-        group.add_argument(f"--tls-{name}", metavar="PEM", help=f"{what} for a cluster at tls://, as `dask scheduler` takes it")
-    add_input_shape_option(group)
-    add_vela_timeout_option(group)
-    group = parser.add_argument_group("reports")
-    group.add_argument("--deadline", metavar="MS", type=milliseconds, help="also say what meets this time with fewest MACs and bytes")
-    group.add_argument("--csv", metavar="F.csv", help="write a line for each point")
-    group.add_argument("--plot", metavar="F.svg", help="draw milliseconds over bytes, a plot for each MODEL")
-    group.add_argument("--report", metavar="R.html", help="write a page with all points, which asks for a deadline; it needs no network")
-    add_json_option(group)
-    parser.set_defaults(run=Printed(answer))
+    report: Annotated[
+        kinds.PathText | None,
+        Option("write a page with all points, which asks for a deadline; it needs no network", "R.html", group=kinds.REPORTS),
+    ] = None
 
 
-def _add_memories(parser: Parser) -> None:
-    group = parser.add_argument_group("memory systems", "Timing adapters and Vela's configurations. Without any: u55_high_end.")
-    group.add_argument("--timing-adapter", metavar="NAME|FILE,...", type=names, default=(), help="timing-adapter profiles")
-    group.add_argument("--system-config", metavar="NAME,...", type=names, default=(), help="system configs of Vela's configuration")
-    group.add_argument(
-        "--memory-mode", metavar="NAME,...", type=names, default=(), help="memory modes of Vela's configuration, with each of them"
-    )
-    group.add_argument("--config", metavar="INI", help="configuration file to read these from (default: the vela.ini of Vela)")
-    group.add_argument(
-        "--set",
-        metavar="KEY=V,...",
-        dest="settings",
-        action="append",
-        default=[],
-        help="values of a parameter, such as OffChipFlash.read_latency=64,128 or clock_hz=400000000; may be given several times",
+class Sweep(SweepOptions, frozen=True):
+    """Schedule each network on every combination of accelerators, memory systems, parameters and limits of the arena.
+
+    Each point is scheduled as `schedule` does, and the answer says what is fastest within each limit. A larger limit gets what a smaller
+    one found, if that is better. With --results a sweep that was interrupted goes on where it was.
+    """
+
+    command: ClassVar[str] = "sweep"
+    examples: ClassVar[tuple[str, ...]] = (
+        "npu-testbed sweep zoo:ds_cnn --accelerator-config all --arena-cache-size 12000,16000,none --results found",
+        "npu-testbed sweep network.tflite --system-config Ethos_U55_High_End_Embedded --set OffChipFlash.read_latency=64,128 --deadline 5",
     )
 
+    models: Annotated[
+        kinds.Source | Sequence[kinds.Source],
+        Option("a .tflite file, or zoo:NAME or portfolio:NAME", "MODEL", source=True, many=True),
+    ]
 
-def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
-    """Sweep, and write what is asked for."""
-    from npu_testbed.files import write_files
-    from npu_testbed.html.sweep import sweep_page
-    from npu_testbed.outcomes import PlainOutcome
-    from npu_testbed.sweeps import sweep
-    from npu_testbed.sweeps.sweep_tables import sweep_csv, sweep_json, sweep_text
-    from npu_testbed.views.sweep_plot import sweep_svg
+    def answer(self, show: "Progress") -> "Outcome":
+        """Sweep, and write what is asked for."""
+        from npu_testbed.files import write_files
+        from npu_testbed.html.sweep import sweep_page
+        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.sweeps import sweep
+        from npu_testbed.sweeps.sweep_tables import sweep_csv, sweep_json, sweep_text
+        from npu_testbed.views.sweep_plot import sweep_svg
 
-    _check(arguments)
-    found = sweep(
-        _points(arguments, show),
-        results=arguments.results,
-        processes=arguments.jobs,
-        cluster=_cluster(arguments),
-        progress=show,
-    )
-    files: dict[Path, bytes] = {}
-    if arguments.csv is not None:
-        files[Path(arguments.csv)] = sweep_csv(found)
-    if arguments.plot is not None:
-        files[Path(arguments.plot)] = sweep_svg(found).encode("utf-8")
-    if arguments.report is not None:
-        files[Path(arguments.report)] = sweep_page(found, arguments.deadline)
-    write_files(files)
-    return PlainOutcome("sweep", found, lambda: sweep_json(found), lambda: sweep_text(found, arguments.deadline))
+        _check(self)
+        deadline = None if self.deadline is None else float(self.deadline)
+        results = None if self.results is None else Path(self.results)
+        found = sweep(_points(self, show), results=results, processes=self.jobs, cluster=_cluster(self), progress=show)
+        files: dict[Path, bytes] = {}
+        if self.csv is not None:
+            files[Path(self.csv)] = sweep_csv(found)
+        if self.plot is not None:
+            files[Path(self.plot)] = sweep_svg(found).encode("utf-8")
+        if self.report is not None:
+            files[Path(self.report)] = sweep_page(found, deadline)
+        write_files(files)
+        return PlainOutcome("sweep", found, lambda: sweep_json(found), lambda: sweep_text(found, deadline))
 
 
-def _check(arguments: argparse.Namespace) -> None:
+def _check(ask: Sweep) -> None:
     """InputError for options that cannot be followed, before any work."""
     from npu_testbed.files import require_page, require_picture, require_writable
 
-    if arguments.plot is not None:
-        require_picture(arguments.plot, *arguments.models)
-    if arguments.csv is not None:
-        require_writable(arguments.csv, *arguments.models)
-    if arguments.report is not None:
-        require_page(arguments.report, *arguments.models)
-    if arguments.distributed is not None and arguments.jobs is not None:
+    if ask.plot is not None:
+        require_picture(ask.plot, *kinds.texts(ask.models))
+    if ask.csv is not None:
+        require_writable(ask.csv, *kinds.texts(ask.models))
+    if ask.report is not None:
+        require_page(ask.report, *kinds.texts(ask.models))
+    if ask.distributed is not None and ask.jobs is not None:
         raise InputError("--jobs was given together with --distributed, whose cluster has its own workers: drop one of them.")
-    tls = [f"--{name.replace('_', '-')}" for name in _TLS if getattr(arguments, name) is not None]
-    if tls and arguments.distributed is None:
+    tls = [f"--{name.replace('_', '-')}" for name in _TLS if getattr(ask, name) is not None]
+    if tls and ask.distributed is None:
         raise InputError(f"{tls[0]} was given without --distributed, whose connections it encrypts: give both, or leave it out.")
     if 0 < len(tls) < len(_TLS):
         raise InputError(f"{' and '.join(tls)} was given alone: encryption takes --tls-ca-file, --tls-cert and --tls-key.")
-    if arguments.distributed is not None and arguments.vela_timeout is not None:
+    if ask.distributed is not None and ask.vela_timeout is not None:
         raise InputError("--vela-timeout was given together with --distributed: set it where the workers run, or leave it out.")
-    if arguments.deadline is not None and arguments.json and arguments.report is None:
+    if ask.deadline is not None and ask.json and ask.report is None:
         raise InputError("--deadline was given together with --json, which has the time of every point: drop one of them.")
 
 
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 
 
-def _cluster(arguments: argparse.Namespace) -> Cluster | None:
+def _cluster(ask: Sweep) -> "Cluster | None":
     """The Dask cluster that is asked for."""
     from npu_testbed.sweeps.cluster import Certificates, Cluster
 
-    given = [Path(path) for name in _TLS if (path := getattr(arguments, name)) is not None]
-    if arguments.distributed is None:
+    given = [Path(path) for name in _TLS if (path := getattr(ask, name)) is not None]
+    if ask.distributed is None:
         return None
-    return Cluster(arguments.distributed, Certificates(*given) if given else None)
+    return Cluster(ask.distributed, Certificates(*given) if given else None)
 
 
-def _points(arguments: argparse.Namespace, show: Callable[[str], None]) -> tuple[SweepPoint, ...]:
+def _points(ask: Sweep, show: "Progress") -> "tuple[Request, ...]":
     from npu_model.accelerator import accelerator_names
-    from npu_testbed.commands.choices import home_options
-    from npu_testbed.models import load_model
-    from npu_testbed.places import Places
-    from npu_testbed.settings import choice
+    from npu_testbed.asked.request import common_request, read_source, shaped
     from npu_testbed.sweeps import Space, points_of
-    from npu_testbed.timing import load_timing
 
-    choices = [choice(text) for text in arguments.settings]
+    sources = []
+    for text in dict.fromkeys(kinds.texts(ask.models)):
+        show(f"Reading {text}")
+        sources.append(read_source(shaped(text, ask.input_shape)))
+    devices = tuple(ask.accelerator_config)
+    space = Space(
+        sources,
+        accelerator_names("u55") if devices == ("all",) else devices,
+        _memories(ask),
+        _choices(ask),
+        tuple(ask.arena_cache_size),  # type: ignore[arg-type]  # the reader has made bytes of them
+    )
+    return points_of(space, common_request(ask, sources[0]))
+
+
+def _choices(ask: Sweep) -> "list[TriedValues]":
+    from npu_testbed.settings import choice
+
+    choices = [choice(text) for text in ask.set]
     if len({one.key for one in choices}) < len(choices):
         raise InputError("--set was given twice with the same key: give all of its values at once.")
-    models = []
-    for source in dict.fromkeys(arguments.models):
-        show(f"Reading {source}")
-        models.append(load_model(source))
-    return points_of(
-        Space(
-            models=models,
-            accelerators=accelerator_names("u55") if arguments.accelerator_config == ("all",) else arguments.accelerator_config,
-            memories=_memories(arguments),
-            choices=choices,
-            budgets=arguments.arena_cache_size,
-            optimise=arguments.optimise,
-            effort=arguments.effort,
-            timing=load_timing(arguments.timing),
-            places=Places(home_options(arguments), arguments.recompute),
-        )
-    )
+    return choices
 
 
-def _memories(arguments: argparse.Namespace) -> list[MemoryOptions]:
-    """Every timing adapter, and every system config with every memory mode."""
+def _memories(ask: Sweep) -> "list[tuple[str | None, MemoryOptions]]":
+    """Every chip with its accelerator, every timing adapter, and every system config with every memory mode."""
+    from npu_testbed.chips import load_chip
     from npu_testbed.memory_options import MemoryOptions
 
-    config = None if arguments.config is None else Path(arguments.config)
-    found = [MemoryOptions(name) for name in arguments.timing_adapter]
-    if arguments.system_config or arguments.memory_mode or config is not None:
-        for system in arguments.system_config or (None,):
-            found += [MemoryOptions(None, system, mode, config) for mode in arguments.memory_mode or (None,)]
-    return found or [MemoryOptions()]
+    config = None if ask.config is None else Path(ask.config)
+    found: list[tuple[str | None, MemoryOptions]] = []
+    for name in ask.chip:
+        chip = load_chip(name)
+        found.append((chip.accelerator, MemoryOptions(chip.timing_adapter, chip.system_config, chip.memory_mode, chip.config)))
+    found += [(None, MemoryOptions(name)) for name in ask.timing_adapter]
+    if ask.system_config or ask.memory_mode or config is not None:
+        for system in ask.system_config or (None,):
+            found += [(None, MemoryOptions(None, system, mode, config)) for mode in ask.memory_mode or (None,)]
+    return found or [(None, MemoryOptions())]

@@ -1,58 +1,19 @@
 """``npu-testbed verify``: whether a schedule computes the network that it was made from."""
 
-from __future__ import annotations
-
+# No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
-from npu_testbed.commands.options import Parser, add_input_shape_option, add_json_option, add_vela_timeout_option, example
-from npu_testbed.commands.printing import Printed
+from npu_model.errors import InputError
+from npu_testbed.asked import kinds
+from npu_testbed.asked.ask import OfModels
+from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
+    from npu_testbed.documents.verify import VerifyDocument
     from npu_testbed.outcomes import Outcome
     from npu_testbed.progress import Progress
     from npu_testbed.verification import OutputComparison
-
-
-def add(commands: Any) -> None:
-    """Add the command's parser."""
-    parser: Parser = commands.add_parser(
-        "verify",
-        help="run a schedule bit by bit and compare its outputs",
-        description=(
-            "Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs with "
-            "Vela's legalised stream of the original network and, if the extra 'numerics' is installed, with LiteRT's reference kernels; "
-            "or, of Tensor Expressions, with what TVM makes of these for this machine. "
-            "That run is in stream order: the order in which the NPU may run the operations is checked byte by byte."
-        ),
-        epilog=example(
-            "npu-testbed verify mobilenet_v1.json",
-            "npu-testbed verify network_vela.tflite --model network.tflite",
-            "npu-testbed verify mobilenet_v1.json --tensorir",
-        ),
-    )
-    parser.add_argument("file", metavar="FILE", help="a schedule file, a *_vela.tflite or a .pte of one delegate")
-    parser.add_argument(
-        "--model",
-        metavar="MODEL",
-        help=(
-            "the network that it was made from, a .tflite file or GRAPH.py:FUNCTION, whose file is run (default: the network of the zoo or "
-            "the portfolio that a schedule records)"
-        ),
-    )
-    parser.add_argument(
-        "--inferences", metavar="N", type=_count, default=2, help="inferences to run, every second one on extreme values (default: 2)"
-    )
-    parser.add_argument("--seed", metavar="N", type=_seed, default=0, help="seed of the random inputs (default: 0)")
-    parser.add_argument(
-        "--tensorir",
-        action="store_true",
-        help="prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')",
-    )
-    add_json_option(parser)
-    add_input_shape_option(parser)
-    add_vela_timeout_option(parser)
-    parser.set_defaults(run=Printed(answer))
 
 
 def _integer(text: str, low: int, high: int) -> int:
@@ -73,48 +34,90 @@ def _seed(text: str) -> int:
     return _integer(text, 0, 2**32 - 1)
 
 
-def _result(row: OutputComparison) -> str:
+def _result(row: "OutputComparison") -> str:
     left = f", {row.undefined:,} could not be compared" if row.undefined else ""
     return f"{row.differing:,} of {row.size:,} bytes differ{left}"
 
 
-def answer(arguments: argparse.Namespace, show: Progress) -> Outcome:
-    """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
-    from npu_model.printable import printable
-    from npu_testbed.documents.document import given
-    from npu_testbed.documents.verify import OutputEntry, VerifyDocument
-    from npu_testbed.outcomes import PlainOutcome
-    from npu_testbed.pipeline import prove, verify
-    from npu_testbed.reports.hazards import hazards_json, hazards_text
-    from validation.layout import filled, grid
+class VerifyOptions(OfModels["Outcome"], frozen=True, kw_only=True):
+    """The options of ``verify``."""
 
-    settings: dict[str, Any] = {"inferences": arguments.inferences, "seed": arguments.seed, "progress": show}
-    # The proof comes first: it refuses what it cannot do before anything takes long.
-    proof = prove(arguments.file, arguments.model, **settings) if arguments.tensorir else None
-    result = verify(arguments.file, arguments.model, **settings)
+    model: Annotated[
+        kinds.Source | None,
+        Option(
+            "the network that it was made from, a .tflite file or GRAPH.py:FUNCTION, whose file is run (default: the network of the zoo or "
+            "the portfolio that a schedule records)",
+            "MODEL",
+        ),
+    ] = None
+    inferences: Annotated[int, Option("inferences to run, every second one on extreme values (default: 2)", "N", _count)] = 2
+    seed: Annotated[int, Option("seed of the random inputs (default: 0)", "N", _seed)] = 0
+    tensorir: Annotated[
+        bool,
+        Option("prove a schedule file in TensorIR too: compiled and run in an arena of exactly its size (extra 'tensorir')"),
+    ] = False
 
-    def document() -> VerifyDocument:
-        return VerifyDocument(
-            model=result.model,
-            inferences=result.inferences,
-            seed=result.seed,
-            comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons),
-            skipped=result.skipped,
-            fully_connected=result.fully_connected,
-            unmended=result.unmended,
-            hazards=hazards_json(result.hazards),
-            began=None if result.began is None else result.began.document(),
-            remark=result.remark,
-            passed=result.passed,
-            tensorir=given(None if proof is None else proof.document()),
-        )
 
-    def text() -> str:
-        rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
-        sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
-        sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
-        sections += [filled(printable(result.remark, 4000))] if result.remark else []
-        sections += [hazards_text(result.hazards, "Error")] if result.hazards else []
-        return "\n\n".join(sections if proof is None else [*sections, proof.text()])
+class Verify(VerifyOptions, frozen=True):
+    """Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs.
 
-    return PlainOutcome("verify", result, document, text, passed=result.passed and (proof is None or proof.passed))
+    The references are Vela's legalised stream of the original network and, if the extra 'numerics' is installed, LiteRT's reference
+    kernels; for Tensor Expressions what TVM makes of them for this machine. That run is in stream order: the order in which the NPU may
+    run the operations is checked byte by byte.
+    """
+
+    command: ClassVar[str] = "verify"
+    examples: ClassVar[tuple[str, ...]] = (
+        "npu-testbed verify mobilenet_v1.json",
+        "npu-testbed verify network_vela.tflite --model network.tflite",
+        "npu-testbed verify mobilenet_v1.json --tensorir",
+    )
+
+    file: Annotated[kinds.Source, Option("a schedule file, a *_vela.tflite or a .pte of one delegate", "FILE", source=True)]
+
+    def answer(self, show: "Progress") -> "Outcome":
+        """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
+        from npu_model.printable import printable
+        from npu_testbed.asked.request import shaped
+        from npu_testbed.documents.document import given
+        from npu_testbed.documents.verify import OutputEntry, VerifyDocument
+        from npu_testbed.file_verification import prove, verify
+        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.reports.hazards import hazards_json, hazards_text
+        from validation.layout import filled, grid
+
+        settings: dict[str, Any] = {"inferences": self.inferences, "seed": self.seed, "progress": show}
+        file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)
+        if self.input_shape and model is None:
+            raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
+        # The proof comes first: it refuses what it cannot do before anything takes long.
+        proof = prove(file, model, **settings) if self.tensorir else None
+        result = verify(file, model, **settings)
+
+        def document() -> "VerifyDocument":
+            return VerifyDocument(
+                model=result.model,
+                inferences=result.inferences,
+                seed=result.seed,
+                comparisons=tuple(
+                    OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons
+                ),
+                skipped=result.skipped,
+                fully_connected=result.fully_connected,
+                unmended=result.unmended,
+                hazards=hazards_json(result.hazards),
+                began=None if result.began is None else result.began.document(),
+                remark=result.remark,
+                passed=result.passed,
+                tensorir=given(None if proof is None else proof.document()),
+            )
+
+        def text() -> str:
+            rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
+            sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
+            sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
+            sections += [filled(printable(result.remark, 4000))] if result.remark else []
+            sections += [hazards_text(result.hazards, "Error")] if result.hazards else []
+            return "\n\n".join(sections if proof is None else [*sections, proof.text()])
+
+        return PlainOutcome("verify", result, document, text, passed=result.passed and (proof is None or proof.passed))

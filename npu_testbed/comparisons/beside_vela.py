@@ -8,20 +8,19 @@ from itertools import product
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
-from npu_model.accelerator import accelerator
+from cascader.request import Request, Run
 from npu_model.documents import plain, typed
 from npu_testbed.answers import Answers, key_of
-from npu_testbed.comparisons.comparison import Comparison, compare
+from npu_testbed.comparisons.comparison import Comparison, Folders, compare
 from npu_testbed.comparisons.summary import ComparisonSummary
 from npu_testbed.configs import vela_ini_text
-from npu_testbed.device_memory import system_of
 from npu_testbed.failures import Failure, attempt
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import Model, load_model
 from npu_testbed.one_memory import require_one_memory
 from npu_testbed.peers import validate_vela
-from npu_testbed.progress import Progress, silent
+from npu_testbed.progress import Progress
 from validation.vela.replays import OPTIMISE, VelaScore
 from validation.vela.replays import passed as scores_passed
 
@@ -77,45 +76,40 @@ def _placed(progress: Progress, place: str) -> Progress:
     return lambda doing: progress(f"{place}: {doing}")
 
 
-def _summary(
-    sources: Sources, device: str, memory: MemoryOptions, processes: int | None, progress: Progress, results: Path | None
-) -> ComparisonSummary:
+def _summary(requests: Sequence[Request], run: Run, results: Path | None) -> ComparisonSummary:
     comparisons: list[Comparison] = []
     failures: list[Failure] = []
-    for number, (source, model) in enumerate(sources, 1):
-        show = _placed(progress, f"{model.name}, {device}, {number} of {len(sources)}")
-        comparison = partial(compare, source, device, memory=memory, processes=processes, progress=show, results=results)
-        outcome = attempt(comparison, model.name, device, "The comparison")
+    device = requests[0].device
+    for number, request in enumerate(requests, 1):
+        name = request.source.name
+        there = replace(run, show=_placed(run.show, f"{name}, {device}, {number} of {len(requests)}"))
+        outcome = attempt(partial(compare, request, there, folders=Folders(results=results)), name, device, "The comparison")
         if isinstance(outcome, Failure):
             failures.append(outcome)
         else:
             comparisons.append(outcome)
-    return ComparisonSummary(device, system_of(device, memory).name, tuple(comparisons), tuple(failures))
+    return ComparisonSummary(device, requests[0].memory.name, tuple(comparisons), tuple(failures))
+
+
+_ALONE = Run(None)
 
 
 def beside_vela(
-    models: Sequence[str],
-    accelerators: Sequence[str],
-    optimise: Sequence[str] = OPTIMISE,
-    *,
-    memory: MemoryOptions = NO_OPTIONS,
-    processes: int | None = None,
-    progress: Progress = silent,
-    results: Path | None = None,
+    models: Sequence[str], requests: Sequence[Request], optimise: Sequence[str] = OPTIMISE, run: Run = _ALONE, results: Path | None = None
 ) -> BesideVela:
-    """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the comparisons with ours on ``memory``.
+    """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the comparisons that are requested.
 
     In the folder ``results`` each answer is kept as soon as it is known, and what it holds is not asked for again.
-    A network that fails is reported in place of its row. InputError before anything takes time if a model cannot be read or a name is
-    wrong; if nothing at all could be done, the first failure is raised.
+    A network that fails is reported in place of its row. InputError before anything takes time if a memory system is parted; if
+    nothing at all could be done, the first failure is raised.
     """
-    for name in accelerators:
-        require_one_memory(system_of(name, memory))
+    for request in requests:
+        require_one_memory(request.memory)
     sources = [(source, load_model(source)) for source in models]
-    devices = tuple(accelerator(name).name for name in accelerators)
+    devices = tuple(dict.fromkeys(request.device for request in requests))
     answers = None if results is None else Answers(results)
-    scores, failures = _scores(sources, devices, optimise, answers, progress)
-    summaries = tuple(_summary(sources, device, memory, processes, progress, results) for device in devices)
+    scores, failures = _scores(sources, devices, optimise, answers, run.show)
+    summaries = tuple(_summary([one for one in requests if one.device == device], run, results) for device in devices)
     failed = (*failures, *(failure for summary in summaries for failure in summary.failures))
     if failed and not scores and not any(summary.comparisons for summary in summaries):
         raise failed[0].error

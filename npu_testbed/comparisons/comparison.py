@@ -3,35 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from fractions import Fraction
 from pathlib import Path
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
+from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
+from cascader.request import ModelSource, Request, Run
 from cascader.search.workers import processes_for, workers
-from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError, LimitError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.comparisons.answer import BestAnswer
 from npu_testbed.comparisons.energies import EnergyRatios, energy_ratios
 from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
-from npu_testbed.device_memory import arena_bound, compiled_for, system_of
 from npu_testbed.energy import EnergyTable
 from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.models import load_model
 from npu_testbed.one_memory import require_one_memory
-from npu_testbed.progress import Progress, silent
 from npu_testbed.resume import Resumed, resumed
 
 NOISE = 0.03
@@ -149,53 +145,68 @@ def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
     return tuple(point.memory - ALIGNMENT for point in points if point.memory - ALIGNMENT > smallest)
 
 
-def compare(
-    source: str,
-    accelerator_config: str = DEFAULT_ACCELERATOR,
-    *,
-    rungs: int | None = None,
-    sweep: int = SWEEP,
-    memory: MemoryOptions = NO_OPTIONS,
-    timing: TimingParameters = DEFAULT_TIMING,
-    homes: tuple[str, ...] = (),
-    recompute: Fraction | None = None,
-    processes: int | None = None,
-    progress: Progress = silent,
-    schedules: Path | None = None,
-    results: Path | None = None,
-    robust: bool = False,
-    energy: EnergyTable | None = None,
-) -> Comparison:
-    """Our frontier of a model (a path or ``zoo:NAME``) beside Vela Size, Vela Performance and Vela at a ``sweep`` of arena sizes.
+class Sides(Struct, frozen=True):
+    """What a comparison says beside the four answers.
 
-    The sweep goes from our smallest arena to Vela Performance's, and is left out if it is 0; ours is also asked for the best at each of
-    its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
-    on both cores. ``schedules`` is a folder as :func:`npu_testbed.frontiers.frontier` has one.
-    In the folder ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
-    With ``robust`` the answers are replayed under other timings, too, and are those that hold among what is as good; with ``energy`` they
-    have ratios of energies by that table. ``homes`` and ``recompute`` are as :func:`npu_testbed.frontiers.frontier` has them. Where an
-    input or output has a home, Vela's are compiled with ``--separate-io-regions`` by the core that has it: all of its inputs and outputs
-    are outside its arena then, and in the memory where ours are.
-
-    Our arenas and those of the sweep have at most the bytes that the memory mode grants, which Vela takes as a wish.
+    ``sweep`` is a number of arena sizes at which both are compared (0: none). With ``robust`` the answers are replayed under other
+    timings, too, and are those that hold among what is as good; with ``energy`` they have ratios of energies by that table.
     """
-    require_one_memory(system_of(accelerator_config, memory))
-    bound = arena_bound(accelerator_config, memory)
-    task = load_task(source, accelerator_config, memory, rungs=rungs, timing=timing, recompute=recompute, homes=homes, progress=progress)
-    system_config, memory_mode = compiled_for(accelerator_config, memory)
-    model, _ = without_constant_outputs(with_own_shapes(load_model(source).data))
+
+    sweep: int = SWEEP
+    robust: bool = False
+    energy: EnergyTable | None = None
+
+
+class Folders(Struct, frozen=True):
+    """Folders of a comparison: ``schedules`` as :func:`npu_testbed.frontiers.frontier` has one.
+
+    In ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
+    """
+
+    schedules: Path | None = None
+    results: Path | None = None
+
+
+_ALONE, _SIDES, _NOWHERE = Run(None), Sides(), Folders()
+
+
+def _vela_task(request: Request, task: Task) -> VelaTask:
+    """What Vela is asked: the model, by the names by which it knows the memories."""
+    source = request.source
+    if not isinstance(source, ModelSource):
+        raise InputError(f"{source.name} is no model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")
+    model, _ = without_constant_outputs(with_own_shapes(source.data))
+    names = request.names
     ends = end_ports(task.network)
-    vela = VelaTask(model, task.accelerator, system_config, memory_mode, memory.config, task.system, timing, ends)
-    many = processes_for(len(task.network.graph.parts), processes)
+    return VelaTask(model, task.accelerator, names.system_config, names.memory_mode, names.config, task.system, request.timing, ends)
+
+
+def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders: Folders = _NOWHERE) -> Comparison:
+    """Our frontier of a request beside Vela Size, Vela Performance and Vela at a sweep of arena sizes.
+
+    The sweep goes from our smallest arena to Vela Performance's; ours is also asked for the best at each of
+    its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
+    on both cores. Where an input or output has a home, Vela's are compiled with ``--separate-io-regions`` by the core that has it: all
+    of its inputs and outputs are outside its arena then, and in the memory where ours are.
+
+    Our arenas and those of the sweep keep to the budget of the request, which Vela takes as a wish.
+    """
+    require_one_memory(request.memory)
+    bound, progress, sweep, robust = request.budget, run.show, sides.sweep, sides.robust
+    task = load_task(request, progress)
+    vela = _vela_task(request, task)
+    ends, energy = vela.end_ports, sides.energy
+    many = processes_for(len(task.network.graph.parts), run.processes)
     with workers(many, takes_part=True) as pool:
-        executor = resumed(pool, task, schedules, results)
+        executor = resumed(pool, task, folders.schedules, folders.results)
         on_cpu = operators_on_cpu(task.network)
         both = (*on_cores(vela, "Size"), *on_cores(vela, "Performance"))
         plain, failures = vela_points(vela, both, executor, progress, many, on_cpu=on_cpu)
         if {point.run.optimise for point in plain} != {"Size", "Performance"}:
             raise nothing_beside(failures, separate=ends is not None)
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
-        found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
+        everything = replace(EVERYTHING, thorough=request.thorough)
+        found = search(explore(task, executor, progress), everything, executor, progress)
         smallest = min(draft.memory for draft in found.drafts)
         most = performance.memory if bound is None else min(performance.memory, bound)
         sizes = sweep_sizes(smallest, most, sweep) if sweep else ()

@@ -11,9 +11,9 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import to_json
-from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
+from cascader.request import ModelSource, Request, Run
 from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import read_compiled
@@ -22,7 +22,7 @@ from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
 from npu_testbed.comparisons.separate_regions import EndPorts, end_ports
-from npu_testbed.compilation.compile_options import DEFAULT_ACCELERATOR, CompileOptions
+from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.debug_xml import debug_xml
 from npu_testbed.compilation.debug_xml import of_vela as vela_database
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
@@ -32,17 +32,18 @@ from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
 from npu_testbed.compilation.verdict import Verdict
 from npu_testbed.csv_file import csv_file
-from npu_testbed.device_memory import arena_bound, compiled_for, system_of
 from npu_testbed.endings import VelaStatusError
 from npu_testbed.exports import export
 from npu_testbed.legalise import load_task
-from npu_testbed.models import BUILT, Model, load_model
+from npu_testbed.models import BUILT
 from npu_testbed.one_memory import has_outer_arena
-from npu_testbed.progress import Progress, silent
+from npu_testbed.progress import Progress
+from npu_testbed.scheduling import whole_layers
 from npu_testbed.simulation import Simulation, simulate_schedule
+from npu_testbed.te_models import refuse_te
 from sim import quick_cycles
 
-__all__ = ["DEFAULT_ACCELERATOR", "Compilation", "CompileOptions", "Reports", "Verdict", "compile_model", "debug_files", "network_name"]
+__all__ = ["Compilation", "Reports", "Target", "Verdict", "compile_model", "debug_files", "network_name"]
 
 
 class Reports(Struct, frozen=True):
@@ -89,20 +90,6 @@ def network_name(model: str) -> str:
     return PurePath(model.replace("/", "_")).stem if model.lower().endswith((".tflite", ".tosa")) else model.replace("/", "_")
 
 
-_DEFAULT = CompileOptions()
-
-
-def _read(source: str) -> tuple[Model, TfliteModel]:
-    """The model; VelaStatusError if a file cannot be read, as Vela then ends with that status."""
-    try:
-        model = load_model(source)
-        return model, model_of(model.data)
-    except InputError as error:
-        if source.startswith(BUILT):
-            raise
-        raise VelaStatusError(str(error)) from None
-
-
 def _require_aligned(simulation: Simulation, alignment: int) -> None:
     """InputError if a tensor of the CPU, or of a custom operator, lies at no multiple of ``alignment``."""
     network = simulation.network
@@ -112,128 +99,116 @@ def _require_aligned(simulation: Simulation, alignment: int) -> None:
         raise InputError(f"Tensor {astray.name!r} lies at byte {astray.byte_range.start}, no multiple of {alignment}.")
 
 
-def _task(source: str, options: CompileOptions, progress: Progress) -> Task:
-    """The task of scheduling a model."""
-    return load_task(
-        source,
-        options.accelerator,
-        options.memory,
-        timing=options.timing,
-        recompute=options.recompute,
-        ignore_ops=options.ignore_ops,
-        homes=options.homes,
-        effort=options.effort,
-        progress=progress,
-    )
-
-
-def _ours(model: Model, task: Task, options: CompileOptions, vela: PeerFigures | None, bound: int | None, progress: Progress) -> _Ours:
+def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None, run: Run) -> _Ours:
     """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
-    if options.cascade:
-        plan = best_schedule(task, options, vela, bound, progress)
-    else:
-        plan = schedule_layer_by_layer(task.network, task.accelerator, arena_cache_size=bound, provenance=task.provenance)
-    simulation = simulate_schedule(plan, progress=progress)
-    _require_aligned(simulation, options.cpu_tensor_alignment)
-    progress(f"Encoding {network_name(model.name)}")
-    asked = system_of(options.accelerator, options.memory)
-    parted = has_outer_arena(asked)
-    files = export(plan, options.output_format, name=f"{network_name(model.name)}_vela", model=model.data, fast_scratch=parted)
+    source = _model(request)
+    plan = best_schedule(task, request, target.aim, vela, run) if request.cascade else whole_layers(task, request)
+    simulation = simulate_schedule(plan, progress=run.show)
+    _require_aligned(simulation, target.cpu_tensor_alignment)
+    run.show(f"Encoding {network_name(source.name)}")
+    parted = has_outer_arena(request.memory)
+    files = export(plan, target.output_format, name=f"{network_name(source.name)}_vela", model=source.data, fast_scratch=parted)
     # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
-    network = simulation.network if options.output_format == "raw" else read_compiled(next(iter(files.values())))
-    figures = PeerFigures(sram_bytes(network), quick_cycles(network, asked if parted else simulation.system, options.timing))
-    return _Ours(plan, files, replace(simulation, model=model.name), figures)
+    network = simulation.network if target.output_format == "raw" else read_compiled(next(iter(files.values())))
+    figures = PeerFigures(sram_bytes(network), quick_cycles(network, request.memory if parted else simulation.system, request.timing))
+    return _Ours(plan, files, replace(simulation, model=source.name), figures)
 
 
-def _vela_files(name: str, peer: Peer, options: CompileOptions) -> dict[str, bytes]:
+def _model(request: Request) -> ModelSource:
+    source = request.source
+    if not isinstance(source, ModelSource):
+        raise refuse_te(source.name)
+    return source
+
+
+def _vela_files(name: str, peer: Peer, target: Target) -> dict[str, bytes]:
     """The file of Vela's own schedule."""
-    if options.output_format == "raw":
+    if target.output_format == "raw":
         return export(peer.simulation.network, "raw", name=f"{name}_vela")
     return {f"{name}_vela.tflite": peer.result.compiled}
 
 
-def _tried_vela(model: Model, options: CompileOptions, ends: EndPorts | None, progress: Progress) -> Peer | InputError:
+def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progress: Progress) -> Peer | InputError:
     """Vela's compilation, or why there is none that is right; nothing is said, or compiled, where layer by layer was asked for."""
-    if not options.cascade:
+    if not request.cascade:
         return InputError("")
-    progress(f"Compiling {model.name} with Vela")
+    progress(f"Compiling {request.source.name} with Vela")
     try:
-        return vela_peer(model, options, ends, progress)
+        return vela_peer(_model(request), request, target, ends, progress)
     except InputError as error:
         return error
 
 
-def compile_model(source: str, options: CompileOptions = _DEFAULT, progress: Progress = silent) -> Compilation:
-    """Compile a model (a path, ``zoo:NAME`` or ``portfolio:NAME``); nothing is written.
+_PLAIN, _ALONE = Target(), Run(None)
+
+
+def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE) -> Compilation:
+    """Compile the model of a request; nothing is written.
 
     Both schedules are replayed, ours as its file says it. If ours breaks the promise, or there is none, Vela's own file is the answer.
 
-    InputError as :func:`npu_testbed.scheduling.schedule` raises it, or if the network cannot be exported, and Vela's own schedule does not
+    InputError if nothing fits, or if the network cannot be exported, and Vela's own schedule does not
     keep to the arena size either; VelaStatusError if Vela does not compile the network either.
     """
-    options.check()
-    model, parsed = _read(source)
-    name = network_name(model.name)
-    bound = arena_bound(options.accelerator, options.memory, options.arena_cache_size)
+    target.check(request)
+    source = _model(request)
+    try:
+        parsed = model_of(source.data)
+    except InputError as error:
+        raise VelaStatusError(str(error)) from None
+    name = network_name(source.name)
     # Where something lives outside the arena is known of the network alone, and a home that cannot be is said at once.
-    homed = _task(source, options, progress) if options.homes else None
+    homed = load_task(request, run.show) if request.homes else None
     ends = None if homed is None else end_ports(homed.network)
-    peer = _tried_vela(model, options, ends, progress)
+    peer = _tried_vela(request, target, ends, run.show)
     vela = peer.figures if isinstance(peer, Peer) else None
     ours: _Ours | InputError
     try:
-        ours = _ours(model, homed or _task(source, options, progress), options, vela, bound, progress)
+        ours = _ours(homed or load_task(request, run.show), request, target, vela, run)
     except InputError as error:
         ours = error
-    verdict = _verdict(ours, peer, options, bound, ends)
+    verdict = _verdict(ours, peer, request, target.aim, separate=ends is not None)
     if isinstance(ours, _Ours) and not verdict.reason:
         plan, simulation, files = ours.schedule, ours.simulation, ours.files
     else:
         assert isinstance(peer, Peer)  # noqa: S101  # the verdict is about one of both
-        plan, simulation, files = None, peer.simulation, _vela_files(name, peer, options)
-    reports = _reports(simulation, parsed, peer if isinstance(peer, Peer) else None, options, verdict.written)
-    return Compilation(name, plan, simulation, files | _tables(name, options, reports), verdict, reports)
+        plan, simulation, files = None, peer.simulation, _vela_files(name, peer, target)
+    reports = _reports(simulation, parsed, peer if isinstance(peer, Peer) else None, request, verdict.written)
+    return Compilation(name, plan, simulation, files | _tables(name, request, reports), verdict, reports)
 
 
-def _verdict(
-    ours: _Ours | InputError, peer: Peer | InputError, options: CompileOptions, bound: int | None, ends: EndPorts | None
-) -> Verdict:
+def _verdict(ours: _Ours | InputError, peer: Peer | InputError, request: Request, aim: str, *, separate: bool) -> Verdict:
     """The choice between both, and why; the error that says why neither can be is raised."""
     vela = peer.figures if isinstance(peer, Peer) else None
-    promise = in_words(options, bound, vela)
+    promise = in_words(request, aim, vela)
     if isinstance(ours, InputError):
         if isinstance(peer, VelaFailedError):
             raise VelaStatusError(str(peer)) from None
-        if not isinstance(peer, Peer) or not fits(peer.figures, bound):
+        if not isinstance(peer, Peer) or not fits(peer.figures, request.budget):
             raise ours
         return Verdict(promise, None, vela, str(ours))
     if not isinstance(peer, Peer):
         return Verdict(promise, ours.figures, None, without_vela=str(peer))
-    clause = shortfall(ours.figures, peer.figures, options, bound)
-    cop2 = f" Its payload is {COP_FORMATS[1]}, which Arm's core driver of November 2025 refuses." if ends is not None else ""
+    clause = shortfall(ours.figures, peer.figures, request, aim)
+    cop2 = f" Its payload is {COP_FORMATS[1]}, which Arm's core driver of November 2025 refuses." if separate else ""
     return Verdict(promise, ours.figures, vela, f"Ours {clause}.{cop2}" if clause else "")
 
 
-def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, options: CompileOptions, written: str) -> Reports:
+def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, request: Request, written: str) -> Reports:
     """The reports on what was ``written``, ours or Vela's."""
     name, database = network_name(simulation.model), "" if peer is None else peer.result.database
     table = tuple(layer_table(simulation, model, vela_rows(database, model)))
-    bound = arena_bound(options.accelerator, options.memory, options.arena_cache_size)
-    row = summary_row(simulation, model, name, _configuration(options), bound, len(table))
+    names = request.names
+    row = summary_row(simulation, model, name, (names.system_config, names.memory_mode), request.budget, len(table))
     of_vela = written == "vela" and database
     return Reports(row, table, partial(vela_database, name, database) if of_vela else partial(debug_xml, simulation, model, name))
 
 
-def _configuration(options: CompileOptions) -> tuple[str, str]:
-    """System config and memory mode, by which Vela names its summary."""
-    return compiled_for(options.accelerator, options.memory)
-
-
-def _tables(name: str, options: CompileOptions, reports: Reports) -> dict[str, bytes]:
+def _tables(name: str, request: Request, reports: Reports) -> dict[str, bytes]:
     """Vela's summary and its table of layers as files."""
     row = reports.summary
     return {
-        f"{name}_summary_{_configuration(options)[0]}.csv": csv_file([list(row), list(row.values())]),
+        f"{name}_summary_{request.names.system_config}.csv": csv_file([list(row), list(row.values())]),
         f"{name}_per-layer.csv": csv_file([list(COLUMNS), *map(list, reports.layers)]),
     }
 

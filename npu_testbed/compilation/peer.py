@@ -5,16 +5,14 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cascader.frontends.vela import CompilerOptions, VelaResult, checked_network, compile_network
-from npu_model.accelerator import accelerator
+from cascader.request import ModelSource, Request
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
-from npu_testbed.compilation.compile_options import CompileOptions
-from npu_testbed.device_memory import compiled_for, system_of
+from npu_testbed.compilation.compile_options import Target
 from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
-from npu_testbed.models import Model
 from npu_testbed.progress import Progress, silent
 from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
 from npu_testbed.versions import Tools
@@ -49,33 +47,31 @@ def simulation_of(
     return simulate_plan(name, VelaPlan(network, planner, sram_bytes(network), tools), system, timing=timing)
 
 
-def vela_peer(model: Model, options: CompileOptions, ends: EndPorts | None = None, progress: Progress = silent) -> Peer:
-    """Compile a model with Vela by the options of a compilation, on the core that these ask for, and replay what it made.
+def vela_peer(source: ModelSource, request: Request, target: Target, ends: EndPorts | None = None, progress: Progress = silent) -> Peer:
+    """Compile a model with Vela as a request and its target say, on the core that these ask for, and replay what it made.
 
     With ``ends`` its inputs and outputs are outside the arena, too, behind these ports.
 
     InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
     """
-    device = accelerator(options.accelerator).name
-    system_config, memory_mode = compiled_for(device, options.memory)
-    target = CompilerOptions(
-        device,
-        options.optimise,
-        options.arena_cache_size,
-        system_config,
-        memory_mode,
-        options.memory.config,
-        cpu_operators=options.ignore_ops,
-        cpu_tensor_alignment=options.cpu_tensor_alignment,
-        legacy=options.legacy,
+    names = request.names
+    options = CompilerOptions(
+        request.device,
+        request.optimise,
+        request.budget,
+        names.system_config,
+        names.memory_mode,
+        names.config,
+        cpu_operators=request.ignore_ops,
+        cpu_tensor_alignment=target.cpu_tensor_alignment,
+        legacy=target.legacy,
         separate_io_regions=ends is not None,
     )
-    result = compile_network(model.data, target)
+    result = compile_network(source.data, options)
     progress(f"Checking the stream of Vela's {result.core} core")
-    network = checked_network(result, model.data)
+    network = checked_network(result, source.data)
     progress("Replaying Vela's schedule")
-    system = system_of(device, options.memory)
-    system = system if ends is None else on_end_ports(system, network, ends)
-    planner = f"Vela {result.version} --optimise {options.optimise}{'' if ends is None else ' --separate-io-regions'}"
-    simulation = simulation_of(model.name, network, planner, system, (("ethos-u-vela", result.version),), options.timing)
+    system = request.memory if ends is None else on_end_ports(request.memory, network, ends)
+    planner = f"Vela {result.version} --optimise {request.optimise}{'' if ends is None else ' --separate-io-regions'}"
+    simulation = simulation_of(source.name, network, planner, system, (("ethos-u-vela", result.version),), request.timing)
     return Peer(result, simulation, PeerFigures(simulation.planned_bytes, simulation.replay.cycles))

@@ -15,20 +15,18 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
+from cascader.request import PERFORMANCE, SIZE, Request, Run
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, CompileOptions
+from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE
 from npu_testbed.compilation.peer import PeerFigures
-from npu_testbed.progress import Progress
-from npu_testbed.scheduling import OPTIMISE, choice_of, with_effort
+from npu_testbed.scheduling import choice_of
 
 if TYPE_CHECKING:
     from npu_testbed import frontiers
 else:
     frontiers = later("npu_testbed.frontiers")  # only the smallest schedule that is as fast as Vela's is looked for on a frontier
-
-SIZE = OPTIMISE[1]
 
 
 def fits(figures: PeerFigures, bound: int | None) -> bool:
@@ -36,68 +34,66 @@ def fits(figures: PeerFigures, bound: int | None) -> bool:
     return bound is None or figures.memory <= bound
 
 
-def shortfall(ours: PeerFigures, vela: PeerFigures, options: CompileOptions, bound: int | None) -> str:
+def shortfall(ours: PeerFigures, vela: PeerFigures, request: Request, aim: str = PROMISE) -> str:
     """The clause that says in what ours breaks the promise; "" if it is kept, or if Vela's does not keep to the arena size.
 
-    >>> vela, asked = PeerFigures(16000, 1000), CompileOptions()
-    >>> shortfall(PeerFigures(16000, 1001), vela, asked, None), shortfall(PeerFigures(16016, 1000), vela, asked, None)
+    >>> from cascader.request import Source
+    >>> from npu_model.memory.timing_adapter import profile
+    >>> vela, asked = PeerFigures(16000, 1000), Request(Source("a"), "ethos-u55-128", profile("off").memory_system())
+    >>> shortfall(PeerFigures(16000, 1001), vela, asked), shortfall(PeerFigures(16016, 1000), vela, asked)
     ('takes 1,001 cycles and Vela 1,000', 'needs 16,016 bytes and Vela 16,000')
-    >>> shortfall(PeerFigures(20000, 900), vela, asked, 20000), shortfall(PeerFigures(16000, 1001), vela, asked, 12000)
+    >>> within = lambda budget: replace(asked, budget=budget)
+    >>> shortfall(PeerFigures(20000, 900), vela, within(20000)), shortfall(PeerFigures(16000, 1001), vela, within(12000))
     ('', '')
     """
+    bound = request.budget
     if not fits(vela, bound):
         return ""
-    in_budget = bound is not None and options.optimise != SIZE and options.aim != FEWEST_BYTES
-    if ours.memory > vela.memory and not in_budget and options.aim != FEWEST_CYCLES:
+    in_budget = bound is not None and not request.smallest and aim != FEWEST_BYTES
+    if ours.memory > vela.memory and not in_budget and aim != FEWEST_CYCLES:
         return f"needs {ours.memory:,} bytes and Vela {vela.memory:,}"
-    if ours.cycles > vela.cycles and options.aim != FEWEST_BYTES:
+    if ours.cycles > vela.cycles and aim != FEWEST_BYTES:
         return f"takes {ours.cycles:,} cycles and Vela {vela.cycles:,}"
     return ""
 
 
-def in_words(options: CompileOptions, bound: int | None, vela: PeerFigures | None) -> str:
+def in_words(request: Request, aim: str, vela: PeerFigures | None) -> str:
     """The promise of a compilation as a clause."""
-    if not options.cascade:
+    bound = request.budget
+    if not request.cascade:
         return "every layer whole, one after the other, whatever Vela's takes"
     arena = "" if bound is None else f" in at most {bound:,} bytes"
-    if options.aim == FEWEST_BYTES or (options.optimise == SIZE and vela is None):
+    if aim == FEWEST_BYTES or (request.smallest and vela is None):
         return f"the fewest bytes{arena}, however many cycles"
-    if options.aim == FEWEST_CYCLES or (vela is None and bound is None):
+    if aim == FEWEST_CYCLES or (vela is None and bound is None):
         return "the fewest cycles, however many bytes"
-    if options.optimise == SIZE:
+    if request.smallest:
         return f"the fewest bytes{arena} of what is no larger and no slower than Vela Size"
     if bound is not None:
         return f"the fewest cycles{arena}"
     return f"the fewest cycles in the {0 if vela is None else vela.memory:,} bytes that Vela plans"
 
 
-def best_schedule(task: Task, options: CompileOptions, vela: PeerFigures | None, bound: int | None, progress: Progress) -> Schedule:
-    """Our schedule for the promise; InputError that names the smallest arena if none fits ``bound``."""
-    if options.optimise == SIZE and options.aim not in (FEWEST_BYTES, FEWEST_CYCLES) and vela is not None and fits(vela, bound):
-        return _smallest_as_fast(task, options, vela, progress)
-    smallest = options.aim == FEWEST_BYTES or (options.optimise == SIZE and options.aim != FEWEST_CYCLES)
-    budget = vela.memory if bound is None and vela is not None and options.aim not in (FEWEST_BYTES, FEWEST_CYCLES) else bound
-    made = choice_of(
-        task,
-        arena_cache_size=budget,
-        optimise=SIZE if smallest else OPTIMISE[0],
-        effort=options.effort,
-        processes=options.processes,
-        progress=progress,
-        bounds=False,
-    )
-    return made.point.schedule
+def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | None, run: Run) -> Schedule:
+    """Our schedule for the promise; InputError that names the smallest arena if none fits the budget."""
+    bound, alone = request.budget, aim in (FEWEST_BYTES, FEWEST_CYCLES)
+    if request.smallest and not alone and vela is not None and fits(vela, bound):
+        return _smallest_as_fast(task, request, vela, run)
+    smallest = aim == FEWEST_BYTES or (request.smallest and aim != FEWEST_CYCLES)
+    budget = vela.memory if bound is None and vela is not None and not alone else bound
+    asked = replace(request, budget=budget, optimise=SIZE if smallest else PERFORMANCE)
+    return choice_of(task, asked, replace(run, bounds=False)).point.schedule
 
 
-def _smallest_as_fast(task: Task, options: CompileOptions, vela: PeerFigures, progress: Progress) -> Schedule:
+def _smallest_as_fast(task: Task, request: Request, vela: PeerFigures, run: Run) -> Schedule:
     """The smallest schedule of a frontier that takes no more cycles than Vela's, searched more closely where that is."""
-    task = with_effort(task, options.effort)
     # Few forms may hold more than Vela's.
     task = replace(task, options=replace(task.options, few_forms=False))
-    progress(f"Scheduling {task.provenance.model}")
-    with workers(processes_for(len(task.network.graph.parts), options.processes), takes_part=True) as executor:
-        found = search(explore(task, executor, progress), EVERYTHING, executor, progress)
-        frontier = frontiers.replayed_frontier(task, found, executor, (vela.memory,), (vela.cycles,), progress)
+    run.show(f"Scheduling {task.provenance.model}")
+    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
+        everything = replace(EVERYTHING, thorough=request.thorough)
+        found = search(explore(task, executor, run.show), everything, executor, run.show)
+        frontier = frontiers.replayed_frontier(task, found, executor, (vela.memory,), (vela.cycles,), run.show)
     return _least(frontier.at_most(vela.cycles), vela).schedule
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 from npu_model.errors import InputError
@@ -31,8 +31,8 @@ class VelaOption(NamedTuple):  # no Struct: --help makes them, and answers befor
 
     @property
     def key(self) -> str:
-        """Name of its value among the parsed arguments."""
-        return self.name.removeprefix("--").replace("-", "_")
+        """Name of its value among the parsed arguments, apart from those of our own options."""
+        return f"vela_{self.name.removeprefix('--').replace('-', '_')}"
 
     def refusal(self, given: str) -> InputError:
         """The error of the option as it was given."""
@@ -103,15 +103,17 @@ def add_vela_options(parser: argparse.ArgumentParser) -> None:
     group = parser.add_argument_group("Vela's options without a meaning here", f"Noted, or refused if the file would be another: {names}.")
     for option in VELA_OPTIONS:
         if option.takes_value:
-            group.add_argument(option.name, metavar="X", help=argparse.SUPPRESS)
+            group.add_argument(option.name, dest=option.key, metavar="X", help=argparse.SUPPRESS)
         else:
-            group.add_argument(option.name, action=_Alone if option.alone else "store_true", default=None, help=argparse.SUPPRESS)
+            group.add_argument(
+                option.name, dest=option.key, action=_Alone if option.alone else "store_true", default=None, help=argparse.SUPPRESS
+            )
 
 
-def notes(arguments: argparse.Namespace) -> Iterator[str]:
+def notes(said: Mapping[str, Any]) -> Iterator[str]:
     """A sentence for each of the options that was given and changes nothing; InputError for the first that would."""
     for option in VELA_OPTIONS:
-        value = getattr(arguments, option.key)
+        value = said.get(option.key)
         if value is None or (option.harmless and value == option.harmless):
             continue
         given = f"{option.name} {value}" if option.takes_value else option.name

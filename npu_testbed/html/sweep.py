@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from npu_model.printable import printable
 from npu_testbed.html.document import html_report
 from npu_testbed.sweeps import Result
+from npu_testbed.sweeps.points import macs_of
 from npu_testbed.sweeps.sweep_tables import memory_name
 
 
@@ -15,10 +16,10 @@ def sweep_page(results: Sequence[Result], deadline: float | None = None) -> byte
     points = [
         one.answer.plain()
         | {
-            "model": printable(one.point.model.name),
-            "accelerator": one.point.accelerator,
+            "model": printable(one.point.source.name),
+            "accelerator": one.point.device,
             "memory": printable(memory_name(one)),
-            "macs": one.point.macs,
+            "macs": macs_of(one.point),
             "budget_bytes": one.point.budget,
             "milliseconds": None if one.answer.refused else one.milliseconds,
             "refused": printable(one.answer.refused, 400),

@@ -19,6 +19,7 @@ from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.ends import ends_of
 from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.frontier import frontier_deadline
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.views.frontier_plot import comparison_svg
@@ -48,6 +49,10 @@ class ComparisonOutcome(Outcome, frozen=True):
         """An inference by our schedule at Vela Performance's bytes or fewer; what the CPU does is the same in every schedule."""
         network, _ = ends_of(comparison.frontier)
         return inference_of(network, comparison.chosen.cycles, comparison.frontier.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """The smallest schedule of each network that meets a time of one inference."""
+        return "\n".join(frontier_deadline(one.frontier, milliseconds) for one in self.comparisons)
 
     def document(self) -> CompareDocument:
         """The networks, one by one, and the notes below their summary."""

@@ -14,6 +14,7 @@ from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
 from npu_testbed.reports.tables import layers_text
@@ -44,6 +45,10 @@ class CompilationOutcome(Outcome, frozen=True):
     def arena_bytes(self) -> int:
         """Bytes that the plan sets aside for feature maps."""
         return self.compilation.simulation.planned_bytes
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """Whether the schedule meets a time of one inference."""
+        return deadline_sentence(self.compilation.simulation.replay.cycles, self.compilation.simulation.system.clock_hz, milliseconds)
 
     def document(self) -> CompileDocument:
         """The figures, the layers, the promise and the files."""

@@ -14,7 +14,7 @@ from npu_testbed.files import require_picture, write_file
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text
-from npu_testbed.reports.frontier import frontier_json, frontier_text
+from npu_testbed.reports.frontier import frontier_deadline, frontier_json, frontier_text
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
 
@@ -47,6 +47,10 @@ class FrontierOutcome(Outcome, frozen=True):
         """Write the picture to an .svg file; InputError if that cannot be done."""
         require_picture(path)
         write_file(path, self.svg().encode("utf-8"))
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """The smallest schedule that meets a time of one inference."""
+        return frontier_deadline(self.frontier, milliseconds)
 
     def document(self) -> FrontierDocument:
         """The points and bounds."""

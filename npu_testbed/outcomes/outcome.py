@@ -33,6 +33,10 @@ class Outcome(Struct, frozen=True):
     def text(self) -> str:
         """The report as a terminal shows it."""
 
+    def deadline_text(self, milliseconds: float) -> str:  # noqa: ARG002  # most outcomes know no time
+        """What meets a time of one inference, in a sentence; "" where an outcome has no time, or its own bar says so."""
+        return ""
+
     @property
     def status(self) -> int:
         """The exit status of the command: 0, or 1 for a missed bar or a difference."""

@@ -13,6 +13,7 @@ from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
 from npu_testbed.reports.recurrent import recurrent_json, recurrent_layers
@@ -73,6 +74,10 @@ class ReplayOutcome(Outcome, frozen=True):
     def svg(self) -> str:
         """The arena over the cycles, as a picture."""
         return sram_map_svg(self.areas())
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """Whether the schedule meets a time of one inference."""
+        return deadline_sentence(self.simulation.replay.cycles, self.simulation.system.clock_hz, milliseconds)
 
     def document(self) -> SimulateDocument:
         """The figures, the layers, and what else was asked for."""

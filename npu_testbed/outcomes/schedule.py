@@ -22,6 +22,7 @@ from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.bounds import bounds_text, proof_json
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
+from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.macs import macs_of, macs_text
@@ -89,6 +90,10 @@ class ScheduleOutcome(Outcome, frozen=True):
     def svg(self) -> str:
         """The arena over the cycles, as a picture."""
         return sram_map_svg(arena_map(self.schedule, self.simulation.replay))
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """Whether the schedule meets a time of one inference."""
+        return deadline_sentence(self.simulation.replay.cycles, self.simulation.system.clock_hz, milliseconds)
 
     def document(self) -> ScheduleDocument:
         """The schedule's figures, bounds and findings."""

@@ -11,18 +11,16 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.search.task import Choice
 from cascader.frontends.folders import own_folder
-from npu_testbed.comparisons.comparison import Comparison, NoPeerError, compare
+from cascader.request import SIZE, Request, Run
+from npu_testbed.comparisons.comparison import Comparison, Folders, NoPeerError, Sides, compare
 from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.device_memory import arena_bound, system_of
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.file_verification import verify
 from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.legalise import load_task
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import PORTFOLIO
-from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, VelaFigures
-from npu_testbed.progress import Progress, silent
+from npu_testbed.progress import Progress
 from npu_testbed.scheduling import choice_of, write_schedule
 from npu_testbed.verification import LITERT, Verification
 from validation.portfolio import PortfolioNetwork, portfolio_network
@@ -83,68 +81,39 @@ def _verified(network: PortfolioNetwork, plan: Schedule, show: Progress) -> tupl
     return judge(outcome, network.exception)
 
 
-def _alone(
-    finding: Examined,
-    source: str,
-    memory: MemoryOptions,
-    places: Places,
-    verified: bool,  # noqa: FBT001  # as given to examine
-    processes: int | None,
-    progress: Progress,
-) -> Examined:
+def _alone(finding: Examined, request: Request, run: Run, *, verified: bool) -> Examined:
     """The finding of a network of which Vela has no valid stream: our smallest schedule, verified."""
 
     def smallest() -> Choice:
-        task = load_task(source, finding.accelerator, memory, recompute=places.recompute, homes=places.homes, progress=progress)
-        bound = arena_bound(finding.accelerator, memory)
-        return choice_of(task, arena_cache_size=bound, optimise="Size", processes=processes, progress=progress)
+        least = replace(request, optimise=SIZE)
+        return choice_of(load_task(least, run.show), least, run)
 
     made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
     if isinstance(made, Failure):
         return replace(finding, failure=made.reason)
-    check, remark = _verified(portfolio_network(finding.network), made.point.schedule, progress) if verified else (Check.NOT_ASKED, "")
     plan = made.point.schedule
+    check, remark = _verified(portfolio_network(finding.network), plan, run.show) if verified else (Check.NOT_ASKED, "")
     ours = Ours(BytesAndCycles(made.point.memory, made.point.cycles), None, None, None, home_bytes(plan.network), plan.network.macs_again)
     return replace(finding, ours=ours, check=check, remark=remark)
 
 
-def examine(
-    name: str,
-    accelerator_config: str,
-    *,
-    memory: MemoryOptions = NO_OPTIONS,
-    places: Places = IN_ARENA,
-    verified: bool = True,
-    processes: int | None = 1,
-    progress: Progress = silent,
-    results: Path | None = None,
-) -> Examined:
-    """The finding of the portfolio's network ``name``; InputError if there is none, but what fails of it is in the finding.
+_ALONE, _NO_SWEEP = Run(), Sides(sweep=0)
 
-    ``places`` say what lives outside the arena, on both sides, and what ours may do again; without homes the network's own hold.
 
-    ``results`` is a folder as :func:`npu_testbed.comparisons.comparison.compare` has one.
+def examine(request: Request, run: Run = _ALONE, *, verified: bool = True, results: Path | None = None) -> Examined:
+    """The finding of a network of the portfolio; what fails of it is in the finding.
+
+    Without homes in the request the network's own hold. ``results`` is a folder as :class:`npu_testbed.comparisons.comparison.Folders`
+    has one.
     """
+    name = request.source.name.removeprefix(PORTFOLIO)
     network = portfolio_network(name)
-    places = places if places.homes else replace(places, homes=network.homes)
-    finding = Examined(name, network.group, accelerator_config, system_of(accelerator_config, memory).name)
-    source = f"{PORTFOLIO}{name}"
-    work = partial(
-        compare,
-        source,
-        accelerator_config,
-        sweep=0,
-        memory=memory,
-        homes=places.homes,
-        recompute=places.recompute,
-        processes=processes,
-        progress=progress,
-        results=results,
-    )
-    found = attempt(work, name, accelerator_config, "The comparison")
+    request = request if request.homes else replace(request, homes=network.homes)
+    finding = Examined(name, network.group, request.device, request.memory.name)
+    found = attempt(partial(compare, request, run, _NO_SWEEP, Folders(results=results)), name, request.device, "The comparison")
     if isinstance(found, Failure) and isinstance(found.error, NoPeerError):
-        return _alone(replace(finding, no_peer=found.reason), source, memory, places, verified, processes, progress)
+        return _alone(replace(finding, no_peer=found.reason), request, run, verified=verified)
     if isinstance(found, Failure):
         return replace(finding, failure=found.reason)
-    check, remark = _verified(network, found.frontier.points[0].schedule, progress) if verified else (Check.NOT_ASKED, "")
+    check, remark = _verified(network, found.frontier.points[0].schedule, run.show) if verified else (Check.NOT_ASKED, "")
     return replace(finding, vela=_peer(found), ours=_ours(found), check=check, remark=remark)

@@ -8,20 +8,17 @@ from functools import partial
 from pathlib import Path
 
 from cascader.ethosu.network.wanted_homes import wanted_home
+from cascader.request import Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
-from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.errors import InputError, did_you_mean
-from npu_testbed.device_memory import system_of
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.files import require_folder
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.models import PORTFOLIO
 from npu_testbed.one_memory import require_one_memory
-from npu_testbed.places import IN_ARENA, Places
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.verdict import Examined, Report
-from npu_testbed.progress import Progress, silent
-from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number
+from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, drawn_number, portfolio_network
 
 
 def chosen(patterns: Sequence[str] = (), *, sample: bool = False) -> tuple[PortfolioNetwork, ...]:
@@ -45,60 +42,57 @@ def _fits(network: PortfolioNetwork, pattern: str) -> bool:
     return fnmatchcase(network.name, pattern) or fnmatchcase(network.group, pattern)
 
 
-def _one(name: str, device: str, memory: MemoryOptions, places: Places, verified: bool, results: Results | None) -> Examined:  # noqa: FBT001  # sent to a process
+def _one(request: Request, verified: bool, results: Results | None) -> Examined:  # noqa: FBT001  # sent to a process
     if results is None:
-        return examine(name, device, memory=memory, places=places, verified=verified)
-    finding = examine(name, device, memory=memory, places=places, verified=verified, results=results.search(name).folder)
-    results.write(finding)
+        return examine(request, verified=verified)
+    finding = examine(request, verified=verified, results=results.search(request).folder)
+    results.write(request, finding)
     return finding
 
 
-def _failed(network: PortfolioNetwork, device: str, memory: MemoryOptions, failure: Failure) -> Examined:
-    return Examined(network.name, network.group, device, system_of(device, memory).name, failure=failure.reason)
+def _name(request: Request) -> str:
+    return request.source.name.removeprefix(PORTFOLIO)
 
 
-def examine_all(
-    networks: Sequence[PortfolioNetwork] = NETWORKS,
-    accelerators: Sequence[str] = (DEFAULT_ACCELERATOR,),
-    *,
-    memory: MemoryOptions = NO_OPTIONS,
-    places: Places = IN_ARENA,
-    verified: bool = True,
-    processes: int | None = None,
-    results: Path | None = None,
-    progress: Progress = silent,
-) -> Report:
-    """The findings of ``networks`` on ``accelerators``, so many at once as there are ``processes`` (None: the processors).
+def _failed(request: Request, failure: Failure) -> Examined:
+    network = portfolio_network(_name(request))
+    return Examined(network.name, network.group, request.device, request.memory.name, failure=failure.reason)
+
+
+_ALONE = Run(None)
+
+
+def examine_all(requests: Sequence[Request], run: Run = _ALONE, *, verified: bool = True, results: Path | None = None) -> Report:
+    """The findings of the networks of the portfolio that are requested, so many at once as there are processes.
 
     With a folder ``results`` what it holds is not found again, and what is found is kept there. What fails on one network costs
-    no other its finding. ``places`` are as :func:`examine` has them. InputError before anything takes time if a name is wrong or the
-    folder cannot be written to.
+    no other its finding. InputError before anything takes time if a home is wrong or the folder cannot be written to.
     """
-    for system in (system_of(name, memory) for name in accelerators):
-        require_one_memory(system)
-        for home in places.homes:
-            wanted_home(home, system)
+    progress = run.show
+    for request in requests:
+        require_one_memory(request.memory)
+        for home in request.homes:
+            wanted_home(home, request.memory)
     if results is not None:
         require_folder(results)
-    cases = [(network, accelerator(name).name) for name in accelerators for network in networks]
+    there = None if results is None else Results(results, verified)
     found: dict[int, Examined] = {}
-    missing: list[tuple[int, Results | None]] = []
-    for number, (network, device) in enumerate(cases):
-        there = None if results is None else Results(results, device, memory, verified, places)
-        finding = None if there is None else there.find(network.name)
+    missing: list[int] = []
+    for number, request in enumerate(requests):
+        finding = None if there is None else there.find(request)
         if finding is None:
-            missing.append((number, there))
+            missing.append(number)
         else:
             found[number] = finding
-    with workers(min(default_processes() if processes is None else processes, max(len(missing), 1))) as executor:
+    with workers(min(default_processes() if run.processes is None else run.processes, max(len(missing), 1))) as executor:
         futures = {}
-        for number, there in missing:
-            network, device = cases[number]
-            progress(f"{network.name}, {device}: {number + 1} of {len(cases)}")
-            futures[executor.submit(_one, network.name, device, memory, places, verified, there)] = number
+        for number in missing:
+            request = requests[number]
+            progress(f"{_name(request)}, {request.device}: {number + 1} of {len(requests)}")
+            futures[executor.submit(_one, request, verified, there)] = number
         for future in as_completed(futures):
-            network, device = cases[futures[future]]
-            outcome = attempt(partial(future.result), network.name, device, "The comparison")
-            found[futures[future]] = _failed(network, device, memory, outcome) if isinstance(outcome, Failure) else outcome
-            progress(f"{network.name}, {device}: {len(found)} of {len(cases)} done")
-    return Report(tuple(found[number] for number in range(len(cases))))
+            request = requests[futures[future]]
+            outcome = attempt(partial(future.result), _name(request), request.device, "The comparison")
+            found[futures[future]] = _failed(request, outcome) if isinstance(outcome, Failure) else outcome
+            progress(f"{_name(request)}, {request.device}: {len(found)} of {len(requests)} done")
+    return Report(tuple(found[number] for number in range(len(requests))))

@@ -6,6 +6,7 @@ from npu_model.printable import printable
 from npu_testbed.documents.frontier import FrontierEntry, FrontierPointEntry, LowerBoundsEntry
 from npu_testbed.documents.surroundings import MemorySystemEntry
 from npu_testbed.frontiers import Frontier, FrontierPoint
+from npu_testbed.reports.deadline import cycles_in, deadline_sentence
 from npu_testbed.reports.macs import share_again
 from npu_testbed.timing import timing_clause, timing_json
 from npu_testbed.versions import legaliser_remark
@@ -78,3 +79,12 @@ def frontier_json(frontier: Frontier) -> FrontierEntry:
         replayed=frontier.replayed,
         points=tuple(map(_point, frontier.points)),
     )
+
+
+def frontier_deadline(frontier: Frontier, milliseconds: float) -> str:
+    """The smallest schedule of a frontier that meets a time of one inference, in a sentence."""
+    point = frontier.at_most(cycles_in(milliseconds, frontier.clock_hz))
+    if point is None:
+        fastest = frontier.points[-1]
+        return f"No schedule that was found meets the deadline. {deadline_sentence(fastest.cycles, frontier.clock_hz, milliseconds)}"
+    return f"{point.memory:,} bytes are enough. {deadline_sentence(point.cycles, frontier.clock_hz, milliseconds)}"

@@ -1,4 +1,4 @@
-"""Points of a design space: a network, an accelerator, a memory system and a budget each; and the answer to one."""
+"""Points of a sweep: a Request for every network, accelerator, memory system and budget; and the answer to one."""
 
 from __future__ import annotations
 
@@ -7,63 +7,47 @@ from itertools import product
 from typing import Any
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import asdict
+from msgspec.structs import asdict, replace
 
 from cascader.ethosu.network.wanted_homes import wanted_home
-from npu_model.accelerator import accelerator
+from cascader.request import MemoryNames, ModelSource, Request, Source
+from npu_model.accelerator import accelerator, require_use
 from npu_model.memory.system import MemorySystem
-from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.answers import key_of
-from npu_testbed.device_memory import arena_bound, system_of
+from npu_testbed.answers import key_of_request
+from npu_testbed.device_memory import arena_bound, compiled_for, system_of
 from npu_testbed.memory_options import MemoryOptions, memory_system_json
-from npu_testbed.models import Model
-from npu_testbed.one_memory import require_one_memory
-from npu_testbed.places import IN_ARENA, Places
-from npu_testbed.settings import Setting, TriedValues, with_setting
+from npu_testbed.one_memory import outer_homes
+from npu_testbed.settings import TriedValues, with_setting
 from npu_testbed.timing import timing_json
 
 
-class SweepPoint(Struct, frozen=True):
-    """One schedule that is asked for; ``budget`` is the most bytes of its arena, None for no bound.
+def macs_of(request: Request) -> int:
+    """Multiply-accumulates a cycle of the accelerator."""
+    return accelerator(request.device).macs_per_cycle
 
-    ``places`` say what lives outside the arena, and how much may be done again.
-    """
 
-    model: Model
-    accelerator: str
-    system: MemorySystem
-    settings: tuple[Setting, ...]
-    budget: int | None
-    optimise: str
-    effort: str
-    timing: TimingParameters = DEFAULT_TIMING
-    places: Places = IN_ARENA
+def point_json(request: Request) -> dict[str, Any]:
+    """A point as values that JSON can hold."""
+    source = request.source
+    assert isinstance(source, ModelSource)  # noqa: S101  # a sweep is about models
+    return {
+        "model": source.name,
+        "model_sha256": source.sha256,
+        "accelerator": request.device,
+        "memory_system": to_builtins(memory_system_json(request.memory)),
+        "settings": dict(request.names.settings),
+        "budget_bytes": request.budget,
+        "optimise": request.optimise,
+        "effort": request.effort,
+        "timing": timing_json(request.timing),
+        "homes": list(request.homes),
+        "recompute": None if request.recompute is None else float(request.recompute),
+    }
 
-    @property
-    def macs(self) -> int:
-        """Multiply-accumulates a cycle."""
-        return accelerator(self.accelerator).macs_per_cycle
 
-    def plain(self) -> dict[str, Any]:
-        """The point as values that JSON can hold."""
-        return {
-            "model": self.model.name,
-            "model_sha256": self.model.sha256,
-            "accelerator": self.accelerator,
-            "memory_system": to_builtins(memory_system_json(self.system)),
-            "settings": dict(self.settings),
-            "budget_bytes": self.budget,
-            "optimise": self.optimise,
-            "effort": self.effort,
-            "timing": timing_json(self.timing),
-            "homes": list(self.places.homes),
-            "recompute": None if self.places.recompute is None else float(self.places.recompute),
-        }
-
-    @property
-    def key(self) -> str:
-        """The digest of all that the answer follows from."""
-        return key_of(["sweep", self.plain()], self.model.data)
+def key_of_point(request: Request) -> str:
+    """The digest of all that the answer to a point follows from."""
+    return key_of_request("sweep", request)
 
 
 class Answer(Struct, frozen=True):
@@ -90,54 +74,40 @@ class Answer(Struct, frozen=True):
 class Space(Struct, frozen=True):
     """Axes of a sweep, all combined with each other; ``memories`` are the memory systems before ``choices`` set their parameters.
 
-    Without ``budgets`` the budget is what each memory mode grants, if it says how many bytes.
+    Each memory system goes with an accelerator of its own, where it says one (a chip), or with all ``accelerators``. Without ``budgets``
+    the budget is what each memory mode grants, if it says how many bytes.
     """
 
-    models: Sequence[Model]
+    sources: Sequence[Source]
     accelerators: Sequence[str]
-    memories: Sequence[MemoryOptions]
+    memories: Sequence[tuple[str | None, MemoryOptions]]
     choices: Sequence[TriedValues] = ()
     budgets: Sequence[int | None] = ()
-    optimise: str = "Performance"
-    effort: str = "standard"
-    timing: TimingParameters = DEFAULT_TIMING
-    places: Places = IN_ARENA
 
-    def systems(self, device: str) -> list[tuple[MemorySystem, tuple[Setting, ...], Sequence[int | None]]]:
-        """Every memory system of an accelerator with its settings and its budgets; InputError if one of them cannot be."""
+    def systems(self, homes: tuple[str, ...]) -> list[tuple[str, MemorySystem, MemoryNames, Sequence[int | None]]]:
+        """Every accelerator with every memory system, its names and its budgets; InputError if one of them cannot be."""
         found = []
-        for memory in self.memories:
-            base = system_of(device, memory)
-            require_one_memory(base)
-            budgets = self.budgets or (arena_bound(device, memory),)
-            for values in product(*(choice.values for choice in self.choices)):
-                settings = tuple((choice.key, value) for choice, value in zip(self.choices, values, strict=True))
-                system = base
-                for setting in settings:
-                    system = with_setting(system, setting)
-                for home in self.places.homes:
-                    wanted_home(home, system)
-                found.append((system, settings, budgets))
+        for chip, said in self.memories:
+            for name in self.accelerators if chip is None else (chip,):
+                require_use(name, "schedule")
+                device = accelerator(name).name
+                base = system_of(device, said)
+                budgets = self.budgets or (arena_bound(device, said),)
+                for values in product(*(choice.values for choice in self.choices)):
+                    settings = tuple((choice.key, value) for choice, value in zip(self.choices, values, strict=True))
+                    system = base
+                    for setting in settings:
+                        system = with_setting(system, setting)
+                    for home in outer_homes(system, homes):
+                        wanted_home(home, system)
+                    found.append((device, system, MemoryNames(*compiled_for(device, said), said.config, settings), budgets))
         return found
 
 
-def points_of(space: Space) -> tuple[SweepPoint, ...]:
-    """All points in a fixed order; InputError if a name or a value is wrong, before any of them is worked on."""
-    found = [(name, space.systems(name)) for name in space.accelerators]
+def points_of(space: Space, common: Request) -> tuple[Request, ...]:
+    """All points in a fixed order, with what they have in ``common``; InputError if a name or a value is wrong, before any work."""
     return tuple(
-        SweepPoint(
-            model,
-            accelerator(name).name,
-            system,
-            settings,
-            budget,
-            space.optimise,
-            space.effort,
-            space.timing,
-            space.places,
-        )
-        for model in space.models
-        for name, systems in found
-        for system, settings, budgets in systems
+        replace(common, source=source, device=device, memory=system, names=names, budget=budget)
+        for source, (device, system, names, budgets) in product(space.sources, space.systems(common.homes))
         for budget in budgets
     )

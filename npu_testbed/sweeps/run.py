@@ -15,18 +15,18 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.file import digest
 from cascader.frontends.vela import Legalised, legalised
+from cascader.request import SIZE, Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
-from cascader.tasks import TaskTerms, task_of
 from npu_model.accelerator import accelerator
 from npu_model.documents import typed
 from npu_model.errors import InputError
 from npu_testbed.answers import Answers
-from npu_testbed.legalise import as_source, search_options
+from npu_testbed.legalise import load_task
 from npu_testbed.progress import Progress, silent
 from npu_testbed.scheduling import choice_of
 from npu_testbed.sweeps.cluster import Cluster, distributed
-from npu_testbed.sweeps.points import Answer, SweepPoint
-from sim import counted_network, quick_cycles
+from npu_testbed.sweeps.points import Answer, key_of_point, point_json
+from sim import counted_network
 
 AHEAD = 2
 """Points that a local process has before it, so that none waits for its next one, and none has a long line at the end."""
@@ -35,33 +35,30 @@ AHEAD = 2
 class Result(Struct, frozen=True):
     """A point with its answer."""
 
-    point: SweepPoint
+    point: Request
     answer: Answer
 
     @property
     def milliseconds(self) -> float:
         """Time of one inference at the memory system's clock."""
-        return self.answer.cycles / self.point.system.clock_hz * 1000
+        return self.answer.cycles / self.point.memory.clock_hz * 1000
 
 
 @lru_cache(maxsize=2)
-def _compiled(data: bytes, accelerator_config: str) -> Legalised:
+def _compiled(data: bytes, device: str, ignore_ops: tuple[str, ...]) -> Legalised:
     """Legalise a model with Vela; the result is the same on every memory system and for every budget."""
-    return legalised(data, accelerator_config)
+    return legalised(data, device, ignore_ops)
 
 
-def answer_of(point: SweepPoint) -> Answer:
+def answer_of(point: Request) -> Answer:
     """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
     try:
-        compiled = _compiled(point.model.data, point.accelerator)
-        places = point.places
-        terms = TaskTerms(search_options(None, places.recompute), point.timing, places.homes)
-        task = task_of(as_source(point.model), compiled, point.accelerator, point.system, quick_cycles, terms)
-        plan = choice_of(task, arena_cache_size=point.budget, optimise=point.optimise, effort=point.effort, processes=1).point.schedule
+        task = load_task(point, legaliser=_compiled)
+        plan = choice_of(task, point, Run()).point.schedule
     except InputError as error:
         return Answer(refused=str(error))
     replay = counted_network(lower(plan), task.system, point.timing)
-    width, beats = accelerator(point.accelerator).port_bytes_per_cycle, replay.beats
+    width, beats = accelerator(point.device).port_bytes_per_cycle, replay.beats
     return Answer(
         arena_bytes=plan.arena_size,
         outside_bytes=home_bytes(plan.network),
@@ -82,10 +79,10 @@ def _kept(value: Any) -> Answer:
     return found
 
 
-def _worked_out(points: Sequence[SweepPoint], executor: Executor, window: int) -> Iterator[tuple[SweepPoint, Answer]]:
+def _worked_out(points: Sequence[Request], executor: Executor, window: int) -> Iterator[tuple[Request, Answer]]:
     """The points with their answers as they come, at most ``window`` of them handed out at a time."""
     waiting = iter(points)
-    running: dict[Future[Answer], SweepPoint] = {}
+    running: dict[Future[Answer], Request] = {}
     while True:
         for point in waiting:
             running[executor.submit(answer_of, point)] = point
@@ -100,7 +97,7 @@ def _worked_out(points: Sequence[SweepPoint], executor: Executor, window: int) -
 def _rank(result: Result) -> tuple[int, int]:
     """Sort key of which the better answer has the less: cycles and then bytes, or with Size bytes and then cycles."""
     answer = result.answer
-    return (answer.arena_bytes, answer.cycles) if result.point.optimise == "Size" else (answer.cycles, answer.arena_bytes)
+    return (answer.arena_bytes, answer.cycles) if result.point.optimise == SIZE else (answer.cycles, answer.arena_bytes)
 
 
 def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
@@ -108,10 +105,10 @@ def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
 
     A schedule for a smaller budget is one for a larger budget, too, and a search with more room goes another way, which may end worse.
     """
-    alike: dict[SweepPoint, list[Result]] = {}
+    alike: dict[Request, list[Result]] = {}
     for result in results:
         alike.setdefault(replace(result.point, budget=None), []).append(result)
-    best: dict[SweepPoint, Answer] = {}
+    best: dict[Request, Answer] = {}
     for some in alike.values():
         kept: Result | None = None
         for result in sorted(some, key=lambda one: (one.point.budget is None, one.point.budget or 0)):
@@ -122,7 +119,7 @@ def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
 
 
 def sweep(
-    points: Sequence[SweepPoint],
+    points: Sequence[Request],
     *,
     results: Path | None = None,
     processes: int | None = None,
@@ -135,8 +132,8 @@ def sweep(
     point's own answer in a file of its own as soon as it is known, and what it holds is not asked again.
     """
     kept = None if results is None else Answers(results, packed=False)
-    keys = {point: point.key for point in points}
-    found: dict[SweepPoint, Answer] = {}
+    keys = {point: key_of_point(point) for point in points}
+    found: dict[Request, Answer] = {}
     if kept is not None:
         known = ((point, kept.find(key, _kept)) for point, key in keys.items())
         found |= {point: answer for point, answer in known if answer is not None}
@@ -150,6 +147,6 @@ def sweep(
         for point, answer in _worked_out(todo, executor, AHEAD * count if cluster is None else len(todo)):
             found[point] = answer
             if kept is not None:
-                kept.keep(keys[point], {"point": point.plain(), "answer": answer.plain()})
+                kept.keep(keys[point], {"point": point_json(point), "answer": answer.plain()})
             progress(f"Sweeping: {len(found)} of {len(keys)} points{already}")
     return handed_on([Result(point, found[point]) for point in points])

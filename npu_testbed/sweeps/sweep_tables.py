@@ -9,6 +9,7 @@ from msgspec import convert
 from npu_testbed.csv_file import csv_file
 from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
 from npu_testbed.reports.macs import share_again
+from npu_testbed.sweeps.points import macs_of, point_json
 from npu_testbed.sweeps.run import Result
 from validation.tables import Table
 
@@ -18,18 +19,18 @@ _OPTIONAL = {"set": "", "with what is outside": "", "MACs again": "0"}
 
 
 def _settings(result: Result) -> str:
-    return ", ".join(f"{key} {value}" for key, value in result.point.settings)
+    return ", ".join(f"{key} {value}" for key, value in result.point.names.settings)
 
 
 def memory_name(result: Result) -> str:
     """The memory system with what was set of it."""
-    return ", ".join(filter(None, (result.point.system.name, _settings(result))))
+    return ", ".join(filter(None, (result.point.memory.name, _settings(result))))
 
 
 def _cells(result: Result) -> tuple[str, ...]:
     point, answer = result.point, result.answer
     budget = "none" if point.budget is None else f"{point.budget:,}"
-    named = (point.model.name, point.accelerator, point.system.name, _settings(result), budget)
+    named = (point.source.name, point.device, point.memory.name, _settings(result), budget)
     if answer.refused:
         return (*named, "-", "-", "-", "-", "-")
     outside = f"{answer.arena_bytes + answer.outside_bytes:,}" if answer.outside_bytes else ""
@@ -55,7 +56,7 @@ def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes
 def all_table(results: Sequence[Result]) -> Table:
     """A row for each point; why there is no schedule is a note."""
     reasons = dict.fromkeys(result.answer.refused for result in results if result.answer.refused)
-    homes = dict.fromkeys(home for result in results for home in result.point.places.homes)
+    homes = dict.fromkeys(home for result in results for home in result.point.homes)
     outside = (f"Outside the arena: {', '.join(homes)}. Bytes of the arena count none of it.",) if homes else ()
     return _table("All points", results, results, (*outside, *reasons))
 
@@ -68,8 +69,8 @@ def best_table(results: Sequence[Result]) -> Table:
     """The fastest schedule of each model within each budget; of equals the one on fewer MACs in fewer bytes."""
     groups: dict[tuple[str, int | None], list[Result]] = {}
     for result in _scheduled(results):
-        groups.setdefault((result.point.model.name, result.point.budget), []).append(result)
-    chosen = [min(group, key=lambda one: (one.milliseconds, one.point.macs, one.answer.arena_bytes)) for group in groups.values()]
+        groups.setdefault((result.point.source.name, result.point.budget), []).append(result)
+    chosen = [min(group, key=lambda one: (one.milliseconds, macs_of(one.point), one.answer.arena_bytes)) for group in groups.values()]
     return _table("The fastest within each budget", chosen, results)
 
 
@@ -81,13 +82,15 @@ def enough(results: Sequence[Result], deadline: float) -> tuple[Result, ...]:
     meeting = [result for result in _scheduled(results) if result.milliseconds <= deadline]
 
     def needs(one: Result) -> tuple[int, int]:
-        return one.point.macs, one.answer.arena_bytes
+        return macs_of(one.point), one.answer.arena_bytes
 
     def beaten(one: Result) -> bool:
-        alike = [other for other in meeting if other.point.model == one.point.model and memory_name(other) == memory_name(one)]
+        alike = [other for other in meeting if other.point.source == one.point.source and memory_name(other) == memory_name(one)]
         return any(needs(other) != needs(one) and all(a <= b for a, b in zip(needs(other), needs(one), strict=True)) for other in alike)
 
-    return tuple({(one.point.model.name, memory_name(one), needs(one)): one for one in reversed(meeting) if not beaten(one)}.values())[::-1]
+    return tuple({(one.point.source.name, memory_name(one), needs(one)): one for one in reversed(meeting) if not beaten(one)}.values())[
+        ::-1
+    ]
 
 
 def deadline_table(results: Sequence[Result], deadline: float) -> Table:
@@ -108,7 +111,7 @@ def sweep_text(results: Sequence[Result], deadline: float | None) -> str:
 def sweep_json(results: Sequence[Result]) -> SweepDocument:
     """Every point with its answer."""
     times = [None if one.answer.refused else one.milliseconds for one in results]
-    points = [one.point.plain() | one.answer.plain() | {"milliseconds": time} for one, time in zip(results, times, strict=True)]
+    points = [point_json(one.point) | one.answer.plain() | {"milliseconds": time} for one, time in zip(results, times, strict=True)]
     return SweepDocument(convert(points, tuple[SweepPointEntry, ...]))
 
 
@@ -117,17 +120,17 @@ _FIGURES = ("arena_bytes", "outside_bytes", "macs", "macs_again", "cycles", "mil
 
 def sweep_csv(results: Sequence[Result]) -> bytes:
     """A line for each point; the columns of settings are named as they are set."""
-    keys = list(dict.fromkeys(key for result in results for key, _ in result.point.settings))
+    keys = list(dict.fromkeys(key for result in results for key, _ in result.point.names.settings))
     head = ["model", "accelerator", "memory_system", "clock_hz", *keys, "budget_bytes"]
     rows: list[list[object]] = [
         [*head, "homes", "recompute", *_FIGURES, "schedule_sha256", "refused"],
     ]
     for one in results:
-        point, answer, settings = one.point, one.answer, dict(one.point.settings)
-        named = [point.model.name, point.accelerator, point.system.name, point.system.clock_hz]
+        point, answer, settings = one.point, one.answer, dict(one.point.names.settings)
+        named = [point.source.name, point.device, point.memory.name, point.memory.clock_hz]
         bytes_ = [answer.arena_bytes, answer.outside_bytes]
         figures = [*bytes_, answer.macs, answer.macs_again, answer.cycles, f"{one.milliseconds:.6f}", answer.axi0_bytes, answer.axi1_bytes]
         row = [*named, *(settings.get(key, "") for key in keys), "" if point.budget is None else point.budget]
-        row += [" ".join(point.places.homes), "" if point.places.recompute is None else float(point.places.recompute)]
+        row += [" ".join(point.homes), "" if point.recompute is None else float(point.recompute)]
         rows.append([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])
     return csv_file(rows)

@@ -36,7 +36,7 @@ Look = tuple[str, str]
 
 def _looks(known: Sequence[Result]) -> dict[tuple[str, str], Look]:
     """The look of each accelerator and memory system, the same in every plot."""
-    lines = dict.fromkeys((one.point.accelerator, memory_name(one)) for one in known)
+    lines = dict.fromkeys((one.point.device, memory_name(one)) for one in known)
     devices, memories = (list(dict.fromkeys(names)) for names in zip(*lines, strict=True))
     return {
         (device, memory): (COLOURS[devices.index(device) % len(COLOURS)], DASHES[memories.index(memory) % len(DASHES)])
@@ -61,7 +61,7 @@ def _plot(known: Sequence[Result], looks: Mapping[tuple[str, str], Look], top: f
     y = PlotAxis(*_range([one.milliseconds for one in known]), top + height, top, logarithmic=True)
     body = axes(x, y, "arena [KiB], logarithmic", "milliseconds, logarithmic")
     for (device, memory), (colour, dash) in looks.items():
-        own = [one for one in known if (one.point.accelerator, memory_name(one)) == (device, memory)]
+        own = [one for one in known if (one.point.device, memory_name(one)) == (device, memory)]
         ordered = sorted(own, key=lambda one: (one.answer.arena_bytes, one.milliseconds))
         places = [(x.at(one.answer.arena_bytes), y.at(one.milliseconds)) for one in ordered]
         if places:
@@ -80,7 +80,7 @@ def sweep_svg(results: Sequence[Result]) -> str:
     looks = _looks(known)
     models: dict[str, list[Result]] = {}
     for result in known:
-        models.setdefault(result.point.model.name, []).append(result)
+        models.setdefault(result.point.source.name, []).append(result)
     height = PLOT if len(models) == 1 else SEVERAL
     # The first heading stands above the legend.
     body, top = _legend(looks), float(TOP + LINE * len(looks))

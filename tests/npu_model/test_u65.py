@@ -26,7 +26,7 @@ from npu_model.weight_stream.work import operation_work, stream_work
 from npu_testbed.configs import load_memory_system
 from npu_testbed.device_memory import as_seen_by, compiled_for, memory_of
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.pipeline import VelaOptions, simulate_vela
+from npu_testbed.simulation import VelaOptions, simulate_vela
 from npu_testbed.verification import seeded_inputs
 from sim import replay_network
 from sim.functional import run

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_for import schedule
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
 from reference_data import shared_data
@@ -23,10 +24,11 @@ from npu_model.memory.timing_adapter import profile_names
 from npu_model.program.text import parse_text
 from npu_model.tflite.model import read_tflite
 from npu_testbed import VERSION
+from npu_testbed.asked.parser import HELP_WIDTH, Parser
 from npu_testbed.cli import build_parser, main
-from npu_testbed.commands.options import HELP_WIDTH, Parser
 from npu_testbed.documents import schema_version
-from npu_testbed.pipeline import read_schedule, schedule, simulate_schedule
+from npu_testbed.scheduling import read_schedule
+from npu_testbed.simulation import simulate_schedule
 from npu_testbed.verification import VELA_STREAM, Verification, compare
 from validation.zoo import build
 
@@ -66,7 +68,7 @@ def test_every_command_has_a_help_text_whose_examples_parse(command: tuple[str, 
     assert all(len(line) <= HELP_WIDTH for line in outcome.output.partition("example")[2].splitlines())
     for words in examples:
         arguments = words[1 : words.index(">")] if ">" in words else words[1:]
-        assert callable(build_parser().parse_args(arguments).run)
+        assert callable(build_parser().parse_args(arguments).asked.load)
 
 
 def test_a_schedule_is_no_model_and_the_error_names_the_command_that_replays_it(plan: Path) -> None:
@@ -228,7 +230,7 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(monkeypatch: pytest.
     def interrupted(_path: Path) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("npu_testbed.pipeline.inspect", interrupted)
+    monkeypatch.setattr("npu_testbed.program_files.inspect", interrupted)
     outcome = call("inspect", plan)
     assert outcome.status == 130
     assert outcome.errors == "npu-testbed: stopped: by an interrupt before there was a result, and nothing was written.\n"

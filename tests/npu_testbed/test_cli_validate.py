@@ -27,8 +27,8 @@ from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import Rounding
 from npu_model.shapes import Shape3D
+from npu_testbed.asked.parser import HELP_WIDTH
 from npu_testbed.cli import build_parser
-from npu_testbed.commands.options import HELP_WIDTH
 from npu_testbed.peers import BytesVerdict, litert_table, validate_litert, zoo_models
 from sim import replay_network
 from validation.calibrate import from_toml
@@ -81,7 +81,7 @@ def test_every_command_has_a_help_text_whose_examples_parse(command: tuple[str, 
     examples = [line.split() for line in outcome.output.replace("\\\n", "").splitlines() if line.startswith("  npu-testbed ")]
     assert examples
     assert all(len(line) <= HELP_WIDTH for line in outcome.output.partition("example")[2].splitlines())
-    assert all(callable(build_parser().parse_args(words[1:]).run) for words in examples)
+    assert all(callable(build_parser().parse_args(words[1:]).asked.load) for words in examples)
 
 
 def test_without_a_model_the_whole_zoo_is_validated(monkeypatch: pytest.MonkeyPatch) -> None:

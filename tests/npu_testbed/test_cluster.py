@@ -18,7 +18,7 @@ from command_line import call, refusal
 from test_sweep import space
 
 from npu_model.errors import InputError
-from npu_testbed.sweeps import cluster, points_of
+from npu_testbed.sweeps import cluster
 from npu_testbed.sweeps.cluster import Cluster, distributed
 from npu_testbed.sweeps.run import sweep
 
@@ -72,7 +72,7 @@ def test_a_scheduler_that_is_killed_is_said_to_be_lost(tmp_path: Path) -> None:
             scheduler.kill()
 
         # Without a worker no point is ever done.
-        points = points_of(space(5200, 6000))
+        points = space(5200, 6000)
         with pytest.raises(InputError, match=r"The Dask scheduler at .* was lost: start it again, .* --results goes on"):
             sweep(points, cluster=Cluster(address), progress=kill)
 

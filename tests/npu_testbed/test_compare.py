@@ -7,6 +7,7 @@ import xml.etree.ElementTree as ET
 from functools import cache
 
 import pytest
+from asked_for import compare
 from command_line import refusal
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -18,7 +19,7 @@ from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.comparisons import comparison as module
 from npu_testbed.comparisons import vela_runs
-from npu_testbed.comparisons.comparison import Comparison, NoPeerError, SweepRow, compare, cycles_verdict, nothing_beside, sweep_sizes
+from npu_testbed.comparisons.comparison import Comparison, NoPeerError, SweepRow, cycles_verdict, nothing_beside, sweep_sizes
 from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import ComparisonSummary, summary_table, sweep_table
 from npu_testbed.comparisons.vela_points import vela_points
@@ -27,7 +28,7 @@ from npu_testbed.comparisons.verdicts import Verdicts, verdicts
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import Frontier, FrontierPoint, LowerBounds
 from npu_testbed.models import load_model
-from npu_testbed.pipeline import VelaOptions, simulate_vela
+from npu_testbed.simulation import VelaOptions, simulate_vela
 from npu_testbed.views.frontier_plot import comparison_svg
 from sim import quick_cycles
 

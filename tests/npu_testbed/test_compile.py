@@ -9,20 +9,23 @@ import re
 import shutil
 import subprocess
 import sys
-from argparse import ArgumentParser
 from pathlib import Path
 
 import pytest
+from asked_for import compile_model, schedule
 from command_line import call
 from cpu_networks import cpu_split_network
 
 from npu_model.compiled.network import CpuOperator, read_compiled
-from npu_testbed.cli import build_parser
-from npu_testbed.compilation.compiler import CompileOptions, compile_model, network_name
+from npu_testbed.asked.making import fill
+from npu_testbed.asked.parser import Parser
+from npu_testbed.commands.compilation import Compile
+from npu_testbed.compilation.compile_options import Target
+from npu_testbed.compilation.compiler import network_name
 from npu_testbed.compilation.traffic import KINDS, class_bytes
 from npu_testbed.compilation.vela_options import VELA_OPTIONS
 from npu_testbed.exports import export
-from npu_testbed.pipeline import schedule, simulate_schedule, simulate_vela
+from npu_testbed.simulation import simulate_schedule, simulate_vela
 from validation.zoo import build
 
 QUICK = ("--disable-cascading", "--jobs", "1")
@@ -104,7 +107,7 @@ def test_the_cycles_of_the_layers_are_those_of_the_network(both: tuple[Path, Pat
 
 
 def test_a_compiled_file_is_the_export_of_the_schedule_with_the_same_options(tmp_path: Path) -> None:
-    found = compile_model("zoo:tiny_residual", CompileOptions("ethos-u55-128", aim="fewest-bytes", processes=1))
+    found = compile_model("zoo:tiny_residual", Target(aim="fewest-bytes"))
     plan = schedule("zoo:tiny_residual", "ethos-u55-128", optimise="Size", processes=1)
     assert found.files["tiny_residual_vela.tflite"] == export(plan, model=build("tiny_residual"))["network.tflite"]
     path = tmp_path / "t.tflite"
@@ -113,7 +116,7 @@ def test_a_compiled_file_is_the_export_of_the_schedule_with_the_same_options(tmp
 
 
 def test_weights_that_are_staged_are_read_from_flash_once_and_written_to_sram() -> None:
-    found = compile_model("zoo:tiny_residual", CompileOptions("ethos-u55-128", processes=1))
+    found = compile_model("zoo:tiny_residual")
     moved = class_bytes(found.simulation.replay)
     copied = sum(op.length for program in found.simulation.network.programs for op in program.transfers if not op.to_shram)
     assert copied > 0
@@ -145,9 +148,8 @@ def test_operators_to_ignore_stay_on_the_cpu_in_the_file_and_in_the_table(tmp_pa
 
 def test_every_option_of_vela_is_known(tmp_path: Path) -> None:
     theirs = set(re.findall(r"^ +(?:-h, )?(--[a-z0-9-]+)", vela(tmp_path, "--help"), re.MULTILINE)) - {"--help"}
-    actions = next(action for action in build_parser()._actions if action.dest == "command")  # argparse has no public way
-    parser = actions.choices["compile"]  # type: ignore[index, call-overload]
-    assert isinstance(parser, ArgumentParser)
+    parser = Parser(prog="compile")
+    fill(parser, Compile)
     assert theirs - set(parser._option_string_actions) == set()  # the same
     assert {option.name for option in VELA_OPTIONS} - theirs == set()
 

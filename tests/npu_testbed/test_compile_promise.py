@@ -11,26 +11,26 @@ import sys
 from pathlib import Path
 
 import pytest
+from asked_for import compile_model
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
-from msgspec.structs import replace
 from vendor_ini import board_ini
 
+from cascader.request import OPTIMISE, Request, Source
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
+from npu_testbed.asked.request import requested
 from npu_testbed.compilation import compiler, promise
-from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, CompileOptions
-from npu_testbed.compilation.compiler import compile_model
+from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, Target
 from npu_testbed.compilation.peer import PeerFigures
 from npu_testbed.compilation.promise import fits, shortfall
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.memory_use import arena_bytes
-from npu_testbed.pipeline import VelaOptions, simulate_vela
+from npu_testbed.simulation import VelaOptions, simulate_vela
 from validation.zoo import build
 
 MODELS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:mnist")
-SERIAL = CompileOptions("ethos-u55-128", processes=1)
 
 
 def figures(path: Path, *memory: str) -> PeerFigures:
@@ -63,7 +63,7 @@ def test_the_file_that_is_written_is_no_larger_and_no_slower_than_what_velas_com
 @pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize("optimise", ["Performance", "Size"])
 def test_the_verdict_is_that_of_two_replays(model: str, optimise: str) -> None:
-    found = compile_model(model, replace(SERIAL, optimise=optimise))
+    found = compile_model(model, optimise=optimise)
     theirs = simulate_vela(model, VelaOptions("ethos-u55-128", optimise))
     verdict = found.verdict
     assert verdict.ours is not None
@@ -75,8 +75,8 @@ def test_the_verdict_is_that_of_two_replays(model: str, optimise: str) -> None:
 
 
 def test_the_smallest_that_is_no_slower_is_smaller_than_the_fastest_and_larger_than_the_smallest_of_all() -> None:
-    sizes = {aim: compile_model("zoo:ds_cnn", replace(SERIAL, aim=aim)).verdict.ours for aim in (FEWEST_BYTES, FEWEST_CYCLES)}
-    kept = compile_model("zoo:ds_cnn", replace(SERIAL, optimise="Size")).verdict.ours
+    sizes = {aim: compile_model("zoo:ds_cnn", Target(aim=aim)).verdict.ours for aim in (FEWEST_BYTES, FEWEST_CYCLES)}
+    kept = compile_model("zoo:ds_cnn", optimise="Size").verdict.ours
     smallest, fastest = sizes[FEWEST_BYTES], sizes[FEWEST_CYCLES]
     assert smallest is not None
     assert fastest is not None
@@ -108,7 +108,7 @@ def test_an_arena_size_is_the_budget_and_is_refused_below_the_smallest(where: st
 
 
 def test_where_ours_is_slower_velas_own_file_is_written_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    slow = compile_model("zoo:ds_cnn", replace(SERIAL, aim=FEWEST_BYTES)).schedule
+    slow = compile_model("zoo:ds_cnn", Target(aim=FEWEST_BYTES)).schedule
     assert slow is not None
     monkeypatch.setattr(compiler, "best_schedule", lambda *_: slow)
     outcome = call("compile", "zoo:ds_cnn", "--accelerator-config", "ethos-u55-128", "--output-dir", tmp_path, "--enable-debug-db")
@@ -134,7 +134,7 @@ def test_a_wrong_stream_of_velas_is_nothing_to_compare_with(monkeypatch: pytest.
         raise InputError("Vela's stream is wrong.")
 
     monkeypatch.setattr(compiler, "vela_peer", wrong)
-    verdict = compile_model("zoo:tiny_conv", SERIAL).verdict
+    verdict = compile_model("zoo:tiny_conv").verdict
     assert (verdict.written, verdict.vela, verdict.without_vela) == ("ours", None, "Vela's stream is wrong.")
 
 
@@ -158,19 +158,18 @@ def test_two_aims_at_once_are_refused(tmp_path: Path) -> None:
 
 
 FIGURES = st.builds(PeerFigures, st.integers(1, 40), st.integers(1, 40))
-AIMED = st.builds(
-    CompileOptions, optimise=st.sampled_from(("Performance", "Size")), aim=st.sampled_from(("promise", FEWEST_BYTES, FEWEST_CYCLES))
-)
+SYSTEM = MemoryOptions().memory_system()
+AIMS = st.sampled_from(("promise", FEWEST_BYTES, FEWEST_CYCLES))
 
 
-@given(ours=FIGURES, vela=FIGURES, options=AIMED, bound=st.none() | st.integers(1, 40))
+@given(ours=FIGURES, vela=FIGURES, optimise=st.sampled_from(OPTIMISE), aim=AIMS, bound=st.none() | st.integers(1, 40))
 def test_what_is_no_larger_and_no_slower_falls_short_of_nothing_and_what_is_both_of_all(
-    ours: PeerFigures, vela: PeerFigures, options: CompileOptions, bound: int | None
+    ours: PeerFigures, vela: PeerFigures, optimise: str, aim: str, bound: int | None
 ) -> None:
-    clause = shortfall(ours, vela, options, bound)
+    clause = shortfall(ours, vela, Request(Source("net"), "ethos-u55-128", SYSTEM, bound, optimise), aim)
     if not fits(vela, bound) or (ours.memory <= vela.memory and ours.cycles <= vela.cycles):
         assert clause == ""
-    elif (ours.memory > vela.memory and ours.cycles > vela.cycles) or (options.aim == "promise" and bound is None):
+    elif (ours.memory > vela.memory and ours.cycles > vela.cycles) or (aim == "promise" and bound is None):
         assert clause
 
 
@@ -207,8 +206,8 @@ def test_vela_options_are_taken_by_their_beginnings_as_vela_takes_them(tmp_path:
 
 def test_the_promise_is_about_the_memory_mode_that_is_asked_for() -> None:
     memory = MemoryOptions(None, "Ethos_U55_Deep_Embedded", "Sram_Only")
-    verdict = compile_model("zoo:tiny_residual", replace(SERIAL, memory=memory)).verdict
+    verdict = compile_model("zoo:tiny_residual", options=memory).verdict
     theirs = simulate_vela("zoo:tiny_residual", VelaOptions("ethos-u55-128"), memory)
     assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)
     assert verdict.written == "ours" or verdict.reason
-    assert promise.in_words(SERIAL, None, verdict.vela) == verdict.promise
+    assert promise.in_words(requested("zoo:tiny_residual", options=memory), "promise", verdict.vela) == verdict.promise

@@ -11,6 +11,7 @@ from pathlib import Path
 from xml.etree import ElementTree as ET
 
 import pytest
+from asked_for import compile_model
 from command_line import call
 from cpu_networks import cpu_split_network
 from msgspec.structs import replace
@@ -19,12 +20,11 @@ from cascader.frontends.vela.debug_database import layer_names, read_tables
 from npu_model.compiled.network import read_compiled
 from npu_model.tflite.model import read_tflite
 from npu_testbed.compilation import compiler
-from npu_testbed.compilation.compile_options import CompileOptions
-from npu_testbed.compilation.compiler import Compilation, compile_model, debug_files
+from npu_testbed.compilation.compile_options import Target
+from npu_testbed.compilation.compiler import Compilation, debug_files
 from sim.views.layers import layers
 from validation.zoo import build
 
-SERIAL = CompileOptions("ethos-u55-128", processes=1)
 NETWORKS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:cpu_first", "portfolio:mnist")
 
 
@@ -39,7 +39,7 @@ def database(found: Compilation) -> str:
 
 @pytest.mark.parametrize("model", NETWORKS)
 def test_the_debug_database_names_every_kernel_of_the_file_as_the_reader_of_velas_own_finds_it(model: str) -> None:
-    found = compile_model(model, SERIAL)
+    found = compile_model(model)
     assert found.schedule is not None
     text = database(found)
     assert {table.get("name") for table in ET.fromstring(text)} >= {
@@ -62,7 +62,7 @@ def test_the_debug_database_names_every_kernel_of_the_file_as_the_reader_of_vela
 
 
 def test_names_that_would_end_a_table_do_not_break_the_debug_database() -> None:
-    found = compile_model("zoo:tiny_conv", SERIAL)
+    found = compile_model("zoo:tiny_conv")
     replay = found.simulation.replay
     (one,) = replay.replays
     odd = [replace(operation, name='a]]>b","c\n') for operation in one.operations]
@@ -77,7 +77,7 @@ def test_velas_own_database_is_written_where_velas_own_schedule_is(tmp_path: Pat
     model = tmp_path / "net.tflite"
     model.write_bytes(build("tiny_residual"))
     vela(tmp_path, "net.tflite", "--enable-debug-db", "--cpu-tensor-alignment", "4096")
-    found = compile_model(str(model), replace(SERIAL, accelerator="ethos-u55-256", cpu_tensor_alignment=4096))
+    found = compile_model(str(model), Target(cpu_tensor_alignment=4096), "ethos-u55-256")
     assert found.schedule is None
     theirs = (tmp_path / "theirs" / "net_debug.xml").read_text()
     assert read_tables(database(found)) == read_tables(theirs)
@@ -91,7 +91,7 @@ def table(text: str) -> list[dict[str, str]]:
 def test_the_table_of_layers_has_velas_rows_and_adds_up_to_our_cycles(name: str, tmp_path: Path) -> None:
     (tmp_path / f"{name}.tflite").write_bytes(cpu_split_network() if name == "split" else build(name))
     vela(tmp_path, f"{name}.tflite", "--verbose-performance")
-    found = compile_model(str(tmp_path / f"{name}.tflite"), replace(SERIAL, accelerator="ethos-u55-256"))
+    found = compile_model(str(tmp_path / f"{name}.tflite"), device="ethos-u55-256")
     columns = ("Original Operator", "NNG Operator", "Target", "Name")
     theirs, ours = table((tmp_path / "theirs" / f"{name}_per-layer.csv").read_text()), table(found.files[f"{name}_per-layer.csv"].decode())
     assert [[row[column] for column in columns] for row in ours[: len(theirs)]] == [[row[column] for column in columns] for row in theirs]

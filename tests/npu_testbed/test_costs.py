@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from asked_for import of_bytes
 
 import cascader
 import npu_testbed
@@ -97,5 +98,5 @@ def test_the_cascader_alone_takes_a_price_of_points() -> None:
         return prices[-1]
 
     memory = profile("u55_high_end").memory_system()
-    found = cascader.schedule(build("tiny_residual"), "ethos-u55-128", memory, None, quick_cycles, cascader.Settings(price=price))
+    found = cascader.schedule(of_bytes(build("tiny_residual"), "ethos-u55-128", memory), quick_cycles, cascader.Run(price=price))
     assert found.point.memory * found.point.cycles == min(prices)

@@ -17,7 +17,8 @@ from npu_testbed.differences.bars import bars, read_baseline
 from npu_testbed.differences.difference_tables import moved_layers
 from npu_testbed.differences.layers import beside
 from npu_testbed.differences.sides import Side, replay_side
-from npu_testbed.pipeline import VelaOptions, export_files, write_files
+from npu_testbed.program_files import export_files, write_files
+from npu_testbed.simulation import VelaOptions
 from validation.zoo import build
 
 MODEL = "zoo:ds_cnn"

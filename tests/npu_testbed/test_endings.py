@@ -154,7 +154,7 @@ def test_a_mistake_of_ours_has_a_status_of_its_own_and_its_traceback_in_a_file(m
     def wrong(_path: Path) -> str:
         raise KeyError("\x1b[2Jtensor")
 
-    monkeypatch.setattr("npu_testbed.pipeline.inspect", wrong)
+    monkeypatch.setattr("npu_testbed.program_files.inspect", wrong)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     outcome = call("inspect", "x.json")
     assert outcome.status == 70
@@ -167,7 +167,7 @@ def test_a_mistake_of_ours_has_a_status_of_its_own_and_its_traceback_in_a_file(m
 
 
 def test_without_room_for_a_file_the_traceback_of_a_mistake_goes_to_standard_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("npu_testbed.pipeline.inspect", lambda _path: 1 // 0)
+    monkeypatch.setattr("npu_testbed.program_files.inspect", lambda _path: 1 // 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     outcome = call("inspect", "x.json")
     assert outcome.status == 70
@@ -179,7 +179,7 @@ def test_memory_that_does_not_suffice_is_one_sentence(monkeypatch: pytest.Monkey
     def large(_path: Path) -> str:
         raise MemoryError
 
-    monkeypatch.setattr("npu_testbed.pipeline.inspect", large)
+    monkeypatch.setattr("npu_testbed.program_files.inspect", large)
     assert "more memory" in refusal("inspect", "x.json")
 
 
@@ -284,13 +284,13 @@ def test_files_that_threads_write_into_one_folder_keep_their_own_bytes(tmp_path:
 
 SCRIPT = """
 import cascader.search.workers
-from npu_testbed.pipeline import schedule
+from asked_for import schedule
 
 cascader.search.workers._may_fork = lambda: False
 
 
 def work():
-    print("found", schedule("zoo:tiny_residual", arena_cache_size=9000, effort="quick", processes=2).arena_size <= 9000)
+    print("found", schedule("zoo:tiny_residual", budget=9000, effort="quick", processes=2).arena_size <= 9000)
 
 
 """

@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import examine
 from command_line import call
 from cpu_networks import cpu_split_network
 
 from npu_model.compiled.network import read_compiled
-from npu_testbed.places import Places
-from npu_testbed.portfolio import examine
 from validation.portfolio import build
 
 NAME = "zoo:tiny_residual"
@@ -121,7 +120,7 @@ def test_a_baseline_of_other_homes_is_none(tmp_path: Path) -> None:
 
 
 def test_the_portfolio_takes_a_networks_own_homes_and_verifies_what_it_finds() -> None:
-    finding = examine("camera_and_pose", "ethos-u55-128", places=Places(recompute=Fraction(1)))
+    finding = examine("camera_and_pose", recompute=Fraction(1))
     assert finding.ours is not None
     # The pose stays in the arena.
     assert finding.ours.outside_bytes == 72 * 96 * 3

@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import compare, points, schedule
 from browser import Page, browser
 from command_line import call, refusal
 from msgspec.structs import replace
 
 from npu_model.program import Program
-from npu_testbed.comparisons.comparison import compare
 from npu_testbed.energy import load_energy_table
 from npu_testbed.findings import findings
 from npu_testbed.html import html_report
@@ -26,11 +26,9 @@ from npu_testbed.html.frontier import frontier_data
 from npu_testbed.html.graph import cascades, graph_data
 from npu_testbed.html.recorder import MAX_EVENTS, TimelineEvents
 from npu_testbed.html.sweep import sweep_page
-from npu_testbed.memory_options import NO_OPTIONS
-from npu_testbed.models import load_model
-from npu_testbed.pipeline import schedule, simulate_schedule, simulate_vela
-from npu_testbed.simulation import Simulation, replayed
-from npu_testbed.sweeps import Answer, Result, Space, points_of
+from npu_testbed.simulation import Simulation, replayed, simulate_schedule, simulate_vela
+from npu_testbed.sweeps import Answer, Result
+from npu_testbed.sweeps.points import macs_of
 from npu_testbed.sweeps.sweep_tables import enough
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.program_map import program_map
@@ -43,7 +41,7 @@ EVIL = '</script><img src=x onerror="document.title=1">\u202e'
 @cache
 def of_ours() -> dict[str, Any]:
     """A cascade: rolling buffers, staged weights and stripes that interleave."""
-    plan, events = schedule("zoo:tiny_residual", arena_cache_size=8000, processes=1), TimelineEvents()
+    plan, events = schedule("zoo:tiny_residual", budget=8000, processes=1), TimelineEvents()
     simulation = simulate_schedule(plan, listeners=[events])
     return replay_data(simulation, arena_map(plan, simulation.replay), events, findings(simulation), 8000)
 
@@ -136,7 +134,7 @@ def reads(simulation: Simulation) -> set[tuple[str, str]]:
 
 def test_layers_read_the_same_layers_however_small_the_arena_is_and_however_their_channels_are_cut() -> None:
     """Kernels of some channels leave gaps in a tensor, where an earlier tensor of the same bytes must not show through."""
-    ours = simulate_schedule(schedule("zoo:resnet8", arena_cache_size=40_000, processes=1))
+    ours = simulate_schedule(schedule("zoo:resnet8", budget=40_000, processes=1))
     assert reads(ours) == reads(simulate_vela("zoo:resnet8"))
 
 
@@ -252,31 +250,29 @@ def test_a_point_of_the_frontier_says_what_it_is_and_a_budget_picks_one(page: Pa
 
 
 def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, tmp_path: Path) -> None:
-    model = load_model("zoo:tiny_conv")
     results = []
     for macs, arena, cycles in ((64, 9000, 2), (128, 9000, 1), (64, 20_000, 1), (128, 20_000, 1), (32, 0, 0)):
-        (point,) = points_of(Space([model], [f"ethos-u55-{macs}"], [NO_OPTIONS]))
+        (point,) = points(["zoo:tiny_conv"], [f"ethos-u55-{macs}"])
         results.append(Result(point, Answer(arena, 500_000 * cycles, 1, 2, "", "" if arena else EVIL)))
     path = tmp_path / "sweep.html"
     path.write_bytes(sweep_page(results, 1.0))
     page.open(path)
     marked = "[...document.querySelectorAll('#sweep .ours')].map((mark) => mark.classList.contains('chosen'))"
     assert page.run(marked) == [False, True, True, False]
-    assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 1.0)] == [(128, 9000), (64, 20_000)]
+    assert [(macs_of(one.point), one.answer.arena_bytes) for one in enough(results, 1.0)] == [(128, 9000), (64, 20_000)]
     assert page.run("document.querySelectorAll('#points tbody tr').length") == len(results)
     assert not page.errors
 
 
 def test_each_line_of_a_sweep_has_a_key_of_its_own_however_many_there_are(page: Page, tmp_path: Path) -> None:
-    models = [load_model("zoo:tiny_conv"), load_model("zoo:tiny_residual")]
-    points = points_of(Space(models, [f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)], [NO_OPTIONS]))
+    found = points(["zoo:tiny_conv", "zoo:tiny_residual"], [f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)])
     path = tmp_path / "sweep.html"
-    path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(points)], 1.0))
+    path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(found)], 1.0))
     page.open(path)
     looks = "[...document.querySelectorAll('{}')].map((line) => line.getAttribute('stroke') + line.getAttribute('stroke-dasharray'))"
     lines, keys = (page.run(looks.format(where)) for where in ("#sweep path[stroke-dasharray]", ".stroke line"))
     assert lines == keys
-    assert len(set(keys)) == len(points) == 8
+    assert len(set(keys)) == len(found) == 8
 
 
 def test_commands_write_reports_and_nothing_else(tmp_path: Path) -> None:

@@ -6,11 +6,11 @@ import os
 from functools import cache
 
 import pytest
+from asked_for import compile_model
 
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
-from npu_testbed.compilation.compile_options import CompileOptions
-from npu_testbed.compilation.compiler import Compilation, compile_model
+from npu_testbed.compilation.compiler import Compilation
 from npu_testbed.compilation.peer import sram_bytes
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
@@ -25,7 +25,7 @@ CHOSEN = [one.name for one in NETWORKS] if os.environ.get("NPU_TESTBED_ALL") els
 
 @cache
 def compiled(name: str, optimise: str) -> Compilation:
-    return compile_model(f"portfolio:{name}", CompileOptions("ethos-u55-128", optimise=optimise, processes=1))
+    return compile_model(f"portfolio:{name}", optimise=optimise)
 
 
 @pytest.mark.parametrize("name", CHOSEN)

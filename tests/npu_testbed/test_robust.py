@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 from functools import cache
 
 import pytest
+from asked_for import compare
 from msgspec.structs import replace
 from small_programs import IDEAL
 from test_compare import PERFORMANCE, SIZE, frontier, point, vela
@@ -13,7 +14,7 @@ from test_compare import PERFORMANCE, SIZE, frontier, point, vela
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.comparisons import robust as robust_module
 from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
-from npu_testbed.comparisons.comparison import arenas_below, compare
+from npu_testbed.comparisons.comparison import arenas_below
 from npu_testbed.comparisons.comparison_tables import comparison_text
 from npu_testbed.comparisons.robust import _holding, judged, robust_answers, tied
 from npu_testbed.comparisons.summary import summary_table

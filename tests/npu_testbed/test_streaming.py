@@ -11,6 +11,7 @@ from pathlib import Path
 import jsonschema
 import numpy as np
 import pytest
+from asked_for import schedule
 from cascades import outputs
 from command_line import call
 from hypothesis import given, settings
@@ -23,7 +24,7 @@ from npu_model.errors import InputError
 from npu_model.program import DmaWait
 from npu_testbed.documents import json_schema
 from npu_testbed.exports import export
-from npu_testbed.scheduling import schedule, write_schedule
+from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import simulate_schedule
 from npu_testbed.streaming import Piece, StreamedInput, _check, cut_for_stream, stream_of, streamed_input
 from sim.functional import run

@@ -11,48 +11,47 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from asked_for import points, schedule
 from command_line import call, refusal
-from msgspec.structs import replace
 
+from cascader.request import Request
 from npu_model.errors import InputError
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.models import load_model
-from npu_testbed.pipeline import schedule, simulate_schedule
 from npu_testbed.settings import TriedValues, choice, with_setting
-from npu_testbed.sweeps import Answer, Result, Space, SweepPoint, points_of, run, sweep
+from npu_testbed.simulation import simulate_schedule
+from npu_testbed.sweeps import Answer, Result, run, sweep
 from npu_testbed.sweeps.cluster import Cluster, distributed
+from npu_testbed.sweeps.points import key_of_point, macs_of
 from npu_testbed.sweeps.sweep_tables import best_table, deadline_table, enough
 from npu_testbed.views.sweep_plot import COLOURS, sweep_svg
 
 MODEL = "zoo:tiny_conv"
 
 
-def space(*budgets: int | None, accelerators: Sequence[str] = ("ethos-u55-128",), choices: Sequence[TriedValues] = ()) -> Space:
-    return Space([load_model(MODEL)], accelerators, [NO_OPTIONS], choices, budgets)
+def space(
+    *budgets: int | None,
+    accelerators: Sequence[str] = ("ethos-u55-128",),
+    choices: Sequence[TriedValues] = (),
+    optimise: str = "Performance",
+) -> tuple[Request, ...]:
+    return points([MODEL], accelerators, [NO_OPTIONS], choices, budgets, optimise=optimise)
 
 
 def test_every_combination_is_a_point() -> None:
-    found = points_of(
-        Space(
-            [load_model(MODEL), load_model("zoo:tiny_residual")],
-            ("ethos-u55-32", "ethos-u55-256"),
-            [NO_OPTIONS, MemoryOptions("off")],
-            [choice("clock_hz=1,2,3")],
-            (None, 9000),
-        )
-    )
-    assert len(found) == len(set(found)) == len({point.key for point in found}) == 2 * 2 * 2 * 3 * 2
+    memories = [NO_OPTIONS, MemoryOptions("off")]
+    found = points([MODEL, "zoo:tiny_residual"], ("ethos-u55-32", "ethos-u55-256"), memories, [choice("clock_hz=1,2,3")], (None, 9000))
+    assert len(found) == len(set(found)) == len({key_of_point(point) for point in found}) == 2 * 2 * 2 * 3 * 2
 
 
 def test_an_answer_is_that_of_schedule() -> None:
-    (result,) = sweep(points_of(space(6000)), processes=1)
-    plan = schedule(MODEL, arena_cache_size=6000, processes=1)
+    (result,) = sweep(space(6000), processes=1)
+    plan = schedule(MODEL, budget=6000, processes=1)
     assert (result.answer.arena_bytes, result.answer.cycles) == (plan.arena_size, simulate_schedule(plan).replay.cycles)
 
 
 def test_a_budget_that_cannot_be_met_is_an_answer_with_the_smallest_that_can() -> None:
-    below, reached = sweep(points_of(space(100, 2048)), processes=1)
+    below, reached = sweep(space(100, 2048), processes=1)
     assert "is below 2048 bytes, which every schedule needs at once for the inputs" in below.answer.refused
     assert "are the smallest arena reached" in reached.answer.refused
 
@@ -60,17 +59,17 @@ def test_a_budget_that_cannot_be_met_is_an_answer_with_the_smallest_that_can() -
 @pytest.mark.parametrize(("optimise", "expected"), [("Performance", [70, 60, 60, 0, 60]), ("Size", [70, 70, 70, 0, 70])])
 def test_a_larger_budget_is_never_worse_than_a_smaller_one(optimise: str, expected: list[int]) -> None:
     """Budgets in any order, the last but one too small for any schedule; another accelerator hands nothing on."""
-    points = points_of(replace(space(100, 300, None, 10, 200), optimise=optimise))
-    (other,) = points_of(replace(space(400, accelerators=["ethos-u55-256"]), optimise=optimise))
+    some = space(100, 300, None, 10, 200, optimise=optimise)
+    (other,) = space(400, accelerators=["ethos-u55-256"], optimise=optimise)
     answers = [Answer(90, 70), Answer(250, 80), Answer(260, 65), Answer(refused="It is too small."), Answer(150, 60)]
-    results = run.handed_on([*map(Result, points, answers), Result(other, Answer(350, 90))])
-    assert [result.point for result in results] == [*points, other]
+    results = run.handed_on([*map(Result, some, answers), Result(other, Answer(350, 90))])
+    assert [result.point for result in results] == [*some, other]
     assert [result.answer.cycles for result in results] == [*expected, 90]
     assert all(one.answer.arena_bytes <= (one.point.budget or 1000) for one in results)
 
 
 def test_a_slower_flash_is_never_better() -> None:
-    results = sweep(points_of(space(6000, choices=[choice("ext.read_latency=0,64,1024")])), processes=1)
+    results = sweep(space(6000, choices=[choice("ext.read_latency=0,64,1024")]), processes=1)
     cycles = [result.answer.cycles for result in results]
     assert cycles == sorted(cycles)
     assert cycles[0] < cycles[-1]
@@ -118,11 +117,11 @@ class StoppedError(Exception):
 
 
 def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    points = points_of(space(6000, 7000, None))
-    asked: list[SweepPoint] = []
+    points = space(6000, 7000, None)
+    asked: list[Request] = []
     work = run.answer_of
 
-    def counted(point: SweepPoint) -> Answer:
+    def counted(point: Request) -> Answer:
         if len(asked) == 2:
             raise StoppedError
         asked.append(point)
@@ -131,7 +130,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
     monkeypatch.setattr(run, "answer_of", counted)
     with pytest.raises(StoppedError):
         sweep(points, results=tmp_path, processes=1)
-    assert sorted(path.name for path in tmp_path.glob("*.json")) == sorted(f"{point.key}.json" for point in asked)
+    assert sorted(path.name for path in tmp_path.glob("*.json")) == sorted(f"{key_of_point(point)}.json" for point in asked)
     damaged = tmp_path / f"{asked[0].key}.json"
     damaged.write_text(damaged.read_text()[:-20])
     asked.clear()
@@ -142,7 +141,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
 
 
 def test_a_kept_answer_says_what_it_is_of(tmp_path: Path) -> None:
-    (point,) = points_of(space(6000, choices=[choice("ext.read_latency=64")]))
+    (point,) = space(6000, choices=[choice("ext.read_latency=64")])
     sweep([point], results=tmp_path, processes=1)
     (path,) = tmp_path.glob("*.json")
     kept = json.loads(path.read_text())["value"]
@@ -152,7 +151,7 @@ def test_a_kept_answer_says_what_it_is_of(tmp_path: Path) -> None:
 
 
 def made(macs: int, arena: int, cycles: int, budget: int | None = None, refused: str = "") -> Result:
-    (point,) = points_of(space(budget, accelerators=[f"ethos-u55-{macs}"]))
+    (point,) = space(budget, accelerators=[f"ethos-u55-{macs}"])
     return Result(point, Answer(arena, cycles, 0, 0, "", refused))
 
 
@@ -165,8 +164,8 @@ def test_what_meets_a_deadline_is_not_beaten_in_macs_and_bytes() -> None:
         made(64, 20_000, at),
         made(32, 0, 0, 5, "too small"),
     ]
-    assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 1)] == [(128, 9000), (64, 20_000)]
-    assert [(one.point.macs, one.answer.arena_bytes) for one in enough(results, 2)] == [(64, 9000)]
+    assert [(macs_of(one.point), one.answer.arena_bytes) for one in enough(results, 1)] == [(128, 9000), (64, 20_000)]
+    assert [(macs_of(one.point), one.answer.arena_bytes) for one in enough(results, 2)] == [(64, 9000)]
     assert deadline_table(results, 0.01).notes == ("No point takes 0.01 ms or less.",)
 
 
@@ -224,7 +223,7 @@ def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
 
 
 def test_processes_answer_as_one_does() -> None:
-    points = points_of(space(6000, None))
+    points = space(6000, None)
     assert sweep(points, processes=2) == sweep(points, processes=1)
 
 
@@ -236,7 +235,7 @@ def test_a_cluster_that_is_not_there_is_said_to_be_missing() -> None:
 
 def test_nothing_is_lost_with_a_worker_of_a_cluster_that_dies(tmp_path: Path) -> None:
     dask = pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
-    points = points_of(space(5200, 6000, 7000, 8000, None))
+    points = space(5200, 6000, 7000, 8000, None)
     killed: list[int] = []
     with dask.LocalCluster(n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None) as cluster:
 

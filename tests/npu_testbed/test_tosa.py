@@ -13,6 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_for import compile_model, schedule
 from command_line import call, refusal
 from delegates import pte, stream
 
@@ -20,8 +21,10 @@ from npu_model.compiled.executorch import read_executorch
 from npu_model.errors import InputError
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.compilation import in_place_of_vela
-from npu_testbed.compilation.compiler import CompileOptions, compile_model
-from npu_testbed.pipeline import schedule, simulate_vela, verify, write_schedule
+from npu_testbed.compilation.compile_options import Target
+from npu_testbed.file_verification import verify
+from npu_testbed.scheduling import write_schedule
+from npu_testbed.simulation import simulate_vela
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TOSA, PTE = GOLDEN / "two_inputs_executorch.tosa", GOLDEN / "two_inputs_executorch.pte"
@@ -35,7 +38,7 @@ EXECUTORCH = (
 
 @pytest.fixture(scope="module")
 def raw() -> dict[str, np.ndarray]:
-    files = compile_model(str(TOSA), CompileOptions("ethos-u55-128", output_format="raw")).files
+    files = compile_model(str(TOSA), Target(output_format="raw")).files
     with np.load(io.BytesIO(files["two_inputs_executorch_vela.npz"])) as arrays:
         return dict(arrays)
 

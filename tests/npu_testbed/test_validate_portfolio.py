@@ -4,20 +4,23 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import examine, examine_all
 from command_line import call, refusal
 from msgspec.structs import replace
 
 import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run
+from cascader.request import Request
 from npu_model.errors import InputError
 from npu_testbed.answers import Answers
+from npu_testbed.asked.request import requested
 from npu_testbed.comparisons.comparison import NoPeerError
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.portfolio import examine, examine_all
+from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.portfolio.examination import judge
 from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.run import chosen
@@ -86,21 +89,19 @@ def test_a_finding_is_the_same_after_it_was_written_and_read() -> None:
 
 
 def test_what_is_kept_is_found_again_for_the_same_question_alone(tmp_path: Path) -> None:
-    results = Results(tmp_path, DEVICE, NO_OPTIONS, True)
-    assert results.find("mnist") is None
-    results.write(found())
-    assert results.find("mnist") == found()
-    assert results.find("lenet") is None
-    others = (
-        Results(tmp_path, "ethos-u55-64", NO_OPTIONS, True),
-        Results(tmp_path, DEVICE, MemoryOptions(memory_mode="Sram_Only"), True),
-        Results(tmp_path, DEVICE, NO_OPTIONS, False),
-    )
-    assert [other.find("mnist") for other in others] == [None] * 3
-    results.write(replace(found(), failure="It fails.", network="lenet"))
-    assert results.find("lenet") is None
-    Answers(tmp_path).path(results.key("mnist")).write_text("{}", encoding="utf-8")
-    assert results.find("mnist") is None
+    results, mnist, lenet = Results(tmp_path, True), requested("portfolio:mnist"), requested("portfolio:lenet")
+    assert results.find(mnist) is None
+    results.write(mnist, found())
+    assert results.find(mnist) == found()
+    assert results.find(lenet) is None
+    others = [requested("portfolio:mnist", "ethos-u55-64"), requested("portfolio:mnist", options=MemoryOptions(memory_mode="Sram_Only"))]
+    others += [replace(mnist, **{name: value}) for name, value in (("spill", "ext"), ("effort", "quick"), ("recompute", Fraction(2)))]
+    assert [results.find(other) for other in others] == [None] * 5
+    assert Results(tmp_path, False).find(mnist) is None
+    results.write(lenet, replace(found(), failure="It fails.", network="lenet"))
+    assert results.find(lenet) is None
+    Answers(tmp_path).path(results.key(mnist)).write_text("{}", encoding="utf-8")
+    assert results.find(mnist) is None
 
 
 def test_networks_are_chosen_by_name_by_group_and_by_sample() -> None:
@@ -122,7 +123,8 @@ def examined(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """The networks that were examined, in place of searches: lenet misses a bar, inception raises what nothing expects."""
     asked: list[str] = []
 
-    def instead(name: str, device: str, **_options: Any) -> Examined:
+    def instead(request: Request, **_options: Any) -> Examined:
+        name, device = request.source.name.removeprefix("portfolio:"), request.device
         asked.append(name)
         if name == "inception":
             raise RuntimeError("it broke")
@@ -151,7 +153,7 @@ def test_a_second_run_finds_only_what_is_missing(examined: list[str], tmp_path: 
 
 def test_nothing_is_begun_where_a_name_is_wrong(examined: list[str], tmp_path: Path) -> None:
     with pytest.raises(InputError, match="ethos-u99"):
-        examine_all(chosen(("mnist",)), ("ethos-u99",), processes=1)
+        examine_all(chosen(("mnist",)), processes=1, device="ethos-u99")
     (tmp_path / "file").write_text("")
     with pytest.raises(InputError, match="Folder"):
         examine_all(chosen(("mnist",)), processes=1, results=tmp_path / "file")
@@ -280,9 +282,9 @@ def test_what_neither_core_of_vela_makes_rightly_is_scheduled_and_verified_alone
     assert finding.ours.in_size_bytes is None
     assert finding.check is Check.EXACT
     assert finding.passed
-    results = Results(tmp_path, DEVICE, NO_OPTIONS, True)
-    results.write(finding)
-    assert results.find("crop_rows") == finding
+    results = Results(tmp_path, True)
+    results.write(requested("portfolio:crop_rows"), finding)
+    assert results.find(requested("portfolio:crop_rows")) == finding
     (table,) = tables(Report((finding,)))
     assert table.rows == (("crop_rows", "none valid", "none valid", f"{finding.ours.smallest.memory:,}", "-", "-", "exact"),)
     assert "Of 1 of them neither of Vela's cores makes a valid stream." in table.text()

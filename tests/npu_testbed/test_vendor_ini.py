@@ -7,20 +7,17 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from asked_for import compare, frontier, points, schedule
 from command_line import call, refusal
 from msgspec.structs import replace
 from reference_data import shared_data
 from vendor_ini import board_ini
 
 from npu_model.errors import InputError
-from npu_testbed.comparisons.comparison import compare
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.frontiers import frontier
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.models import load_model
-from npu_testbed.pipeline import read_schedule, schedule
+from npu_testbed.scheduling import read_schedule
 from npu_testbed.settings import with_setting
-from npu_testbed.sweeps import Space, points_of
 
 GRANTED = 8192
 MODEL = "zoo:tiny_residual"
@@ -45,9 +42,9 @@ def test_the_memory_mode_bounds_the_arena_of_a_schedule_and_the_option_overrides
     file = tmp_path / "s.json"
     made = call("schedule", MODEL, "-o", file, *words(ini, "Small"), "--jobs", "1", "--no-advice")
     assert f"memory mode Small bounds the arena to {GRANTED:,} bytes; --arena-cache-size overrides it." in made.errors
-    free = schedule(MODEL, memory=options(ini, "Any"), processes=1)
+    free = schedule(MODEL, options=options(ini, "Any"), processes=1)
     assert read_schedule(file).arena_size <= GRANTED < free.arena_size
-    overriding = schedule(MODEL, memory=options(ini, "Tiny"), arena_cache_size=free.arena_size, processes=1)
+    overriding = schedule(MODEL, options=options(ini, "Tiny"), budget=free.arena_size, processes=1)
     assert overriding.arena_size == free.arena_size
     refused = call("schedule", MODEL, "-o", file, *words(ini, "Tiny"), "--jobs", "1")
     assert refused.status == 2
@@ -64,20 +61,19 @@ def test_an_arena_of_no_bytes_is_refused_by_name(command: str, ini: Path, tmp_pa
 
 def test_no_point_of_a_frontier_and_none_of_a_comparison_needs_more_than_is_granted(ini: Path) -> None:
     memory = options(ini, "Small")
-    points = frontier(MODEL, memory=memory, rungs=2, processes=1).points
+    points = frontier(MODEL, options=memory, rungs=2, processes=1).points
     assert 0 < points[-1].memory <= GRANTED
-    found = compare(MODEL, memory=memory, rungs=2, sweep=3, processes=1)
+    found = compare(MODEL, options=memory, rungs=2, sweep=3, processes=1)
     assert max(point.memory for point in found.frontier.points) <= GRANTED
     assert max(row.arena_cache_size for row in found.sweep) <= GRANTED
     with pytest.raises(InputError, match=f"fits into 16 bytes: {points[0].memory} bytes are the smallest arena reached"):
-        frontier(MODEL, memory=options(ini, "Tiny"), rungs=2, processes=1)
+        frontier(MODEL, options=options(ini, "Tiny"), rungs=2, processes=1)
 
 
 def test_a_sweep_asks_for_what_each_memory_mode_grants_unless_it_is_told_a_budget(ini: Path) -> None:
     memories = [options(ini, mode) for mode in ("Any", "Small")]
-    model = [load_model(MODEL)]
-    assert [point.budget for point in points_of(Space(model, ("ethos-u55-128",), memories))] == [None, GRANTED]
-    assert [point.budget for point in points_of(Space(model, ("ethos-u55-128",), memories, budgets=(5000,)))] == [5000, 5000]
+    assert [point.budget for point in points([MODEL], memories=memories)] == [None, GRANTED]
+    assert [point.budget for point in points([MODEL], memories=memories, budgets=(5000,))] == [5000, 5000]
 
 
 def test_a_schedule_that_needs_more_than_is_granted_is_not_replayed_there_and_velas_is_said_to_exceed_it(ini: Path, tmp_path: Path) -> None:

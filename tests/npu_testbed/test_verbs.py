@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import json
 import pydoc
 import subprocess
@@ -13,26 +12,14 @@ import pytest
 from command_line import call
 
 import npu_testbed
-from npu_testbed import verbs
-from npu_testbed.cli import build_parser
+from npu_testbed.asked.ask import OneSearch
+from npu_testbed.asked.commands import COMMANDS, Command
+from npu_testbed.asked.option import declared
 from npu_testbed.outcomes import Outcome
 
 MODEL = "zoo:tiny_conv"
 FOR_PROCESSES = {"device files", "device serve"}
 """Commands that write sources of C and answer a driver: they have no outcome."""
-
-
-def commands(parser: argparse.ArgumentParser, above: str = "") -> dict[str, argparse.ArgumentParser]:
-    """Every command by its words."""
-    below = [action for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
-    if not below:
-        return {above: parser}
-    return {
-        words: found
-        for action in below
-        for name, one in action.choices.items()
-        for words, found in commands(one, f"{above} {name}".strip()).items()
-    }
 
 
 def test_the_import_alone_loads_neither_numpy_nor_simpy() -> None:
@@ -42,21 +29,45 @@ def test_the_import_alone_loads_neither_numpy_nor_simpy() -> None:
 
 
 def test_every_command_is_a_verb() -> None:
-    grouped = ("validate", "calibrate")
-    first = {words: words.split()[0] for words in commands(build_parser())}
-    named = {first[words] if first[words] in grouped else words.replace(" ", "_") for words in first}
-    assert named - {words.replace(" ", "_") for words in FOR_PROCESSES} <= {*npu_testbed.__all__}
-    for name in set(npu_testbed.__all__) - {"VERSION"}:
-        assert getattr(npu_testbed, name) is not None
+    named = {command.name for command in COMMANDS if command.words not in FOR_PROCESSES}
+    assert named == set(npu_testbed.__all__) - {"VERSION", "Error", "Figures"}
+    for name in named:
+        assert getattr(npu_testbed, name).__name__ == name
 
 
-@pytest.mark.parametrize("words", [words for words in commands(build_parser()) if words not in FOR_PROCESSES])
-def test_every_option_of_a_command_is_one_of_its_verb(words: str) -> None:
-    parser = verbs._parser(words.split())
-    options = {option for action in parser._actions for option in action.option_strings if option.startswith("--")}
-    spelled = {"--" + name.replace("_", "-") for name in verbs._options(parser)}
-    assert options - spelled <= {"--help", "--version", "--json", "--list-configs", "--list-config-files", "--supported-ops-report"}
-    assert callable(parser.get_default("run").answer)
+@pytest.mark.parametrize("command", COMMANDS, ids=lambda command: command.words)
+def test_the_options_of_a_command_are_the_fields_of_its_ask(command: Command) -> None:
+    ask = command.load()
+    assert ask.command == command.words
+    assert {one.name for one in declared(ask)} == set(ask.__struct_fields__)
+    printed = call(*command.words.split(), "--help").output
+    for one in declared(ask):
+        assert one.option.help, one.name
+        shown = one.option.metavar if one.option.source else one.flag
+        hidden = one.option.only == "values" or (one.name == "json" and not ask.has_document)
+        assert hidden or (shown or "") in printed, one.name
+
+
+SEARCHES = [command for command in COMMANDS if command.load().is_search]
+EVERYWHERE = {one.name for one in declared(OneSearch)}
+BLANKS = {
+    ("validate portfolio", "arena_cache_size"): "each network is searched along its whole frontier",
+    ("validate portfolio", "timing"): "the bars are about the model's own timing",
+    ("validate vela", "arena_cache_size"): "each network is searched along its whole frontier",
+    ("validate vela", "timing"): "Vela's schedules are scored with the model's own timing",
+}
+"""Options that a command which searches does not take, and why."""
+
+
+@pytest.mark.parametrize("command", SEARCHES, ids=lambda command: command.words)
+def test_what_one_search_takes_every_search_takes_unless_a_reason_says_why_not(command: Command) -> None:
+    missing = EVERYWHERE - {one.name for one in declared(command.load())}
+    assert missing == {name for words, name in BLANKS if words == command.words}
+
+
+def test_there_are_eight_searches() -> None:
+    words = [command.words for command in SEARCHES]
+    assert words == ["schedule", "compile", "frontier", "compare", "check", "sweep", "validate vela", "validate portfolio"]
 
 
 def test_an_outcome_is_what_the_command_prints(tmp_path: Path) -> None:
@@ -130,7 +141,7 @@ def test_what_is_wrong_is_one_error(ask: object, sentence: str) -> None:
         (("schedule", "other.tflite", "-o", "x.json"), "'other.tflite' cannot be read (no such file or directory): give the path"),
         (("validate", "portfolio", "mnis"), "did you mean mnist?"),
         (("verify", MODEL), f"it names a network, and a file is needed, such as `npu-testbed schedule {MODEL} -o SCHEDULE.json` writes"),
-        (("frontier", MODEL, "--effort", "quick"), "Unrecognized arguments: --effort quick (see"),
+        (("frontier", MODEL, "--engine", "fast"), "Unrecognized arguments: --engine fast (see"),
         (("simulate", "vela", MODEL, "--set", "ext.read_latnecy=3"), "did you mean read_latency?): write MEMORY.PARAMETER=VALUE with"),
         (("schedule", "portfolio:mnis", "-o", "x.json"), "did you mean mnist?"),
         (("schedule", MODEL, "--chip", "alif-e7", "-o", "x.json"), "did you mean alif-e7-hp?"),

@@ -20,7 +20,7 @@ def test_every_command_line_of_the_readme_parses() -> None:
     lines = command_lines()
     assert len(lines) >= 6
     for arguments in lines:
-        assert callable(build_parser().parse_args(arguments).run)
+        assert callable(build_parser().parse_args(arguments).asked.load)
 
 
 @pytest.mark.parametrize("name", BLOCKS)

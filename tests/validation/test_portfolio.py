@@ -13,12 +13,14 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asked_for import schedule
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
+from npu_testbed.file_verification import verify
 from npu_testbed.models import load_model
-from npu_testbed.pipeline import schedule, verify, write_schedule
+from npu_testbed.scheduling import write_schedule
 from validation.portfolio import NETWORKS, PortfolioNetwork, build, portfolio_network
 from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.chains import CHAINS

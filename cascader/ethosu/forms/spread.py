@@ -23,7 +23,7 @@ class Thunk(Struct, Generic[T], frozen=True):
         """Make it."""
         return self.make()
 
-    def homes(self, processes: int) -> range:
+    def worker_processes(self, processes: int) -> range:
         """Numbers of the processes that may make it: the first one makes what others wait for."""
         return range(min(1, processes - 1), processes) if self.beside else range(processes)
 

@@ -138,7 +138,7 @@ class LinePlace(Struct, frozen=True):
 
     number: int
 
-    def homes(self, processes: int) -> range:
+    def worker_processes(self, processes: int) -> range:
         """Numbers of the processes that may take it, of which the first is this one: it has less time for calls than others have.
 
         To make a draft takes about a quarter of what its replay takes. Of two processes this one takes every second, of more none.

@@ -114,7 +114,7 @@ class Form:
         """The function and the bytes from which another process makes its own form, which has its own plans."""
         return _form, self._pickled
 
-    def homes(self, processes: int) -> range:
+    def worker_processes(self, processes: int) -> range:
         """Numbers of the processes that plan this form: one if there are more forms than processes, else as many as each form can have.
 
         Forms are dealt out by their size, forth and back, so that each process has about as much to do.

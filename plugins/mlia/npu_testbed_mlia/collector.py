@@ -40,7 +40,7 @@ def replayed(task: Task, *, advice: bool) -> Any:
     """Replay Vela's schedule of the model or the cascader's: an outcome of ``npu_testbed``. RefusedError with its sentence."""
     options = {key: value for key, value in task.options.items() if key != "scheduler"}
     asked: dict[str, Any] = {**task.device, **options}
-    told = {"show_cpu_operations": True, "no_advice": not advice}
+    told: dict[str, Any] = {"show_cpu_operations": True, "no_advice": not advice}
     try:
         if task.options.get("scheduler", "vela") == "vela":
             return npu_testbed.simulate_vela(task.model, **asked, **told)

@@ -7,6 +7,7 @@ from itertools import permutations
 from pathlib import Path
 
 import pytest
+from asked_for import compare, schedule
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from cascader.frontends.vela.model_changes import without_constant_outputs
@@ -14,9 +15,9 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import ConstantOutput, DataType, in_order
 from npu_model.tflite.model import read_tflite
-from npu_testbed.comparisons.comparison import compare
-from npu_testbed.pipeline import schedule, verify, write_schedule
+from npu_testbed.file_verification import verify
 from npu_testbed.program_files import export_files, write_files
+from npu_testbed.scheduling import write_schedule
 from validation.litert.judge import litert_installed
 from validation.zoo import NetworkBuilder
 

@@ -6,12 +6,14 @@ from pathlib import Path
 
 import pytest
 import tflite
+from asked_for import schedule
 from msgspec.structs import replace
 
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.pipeline import schedule, verify, write_schedule
+from npu_testbed.file_verification import verify
+from npu_testbed.scheduling import write_schedule
 from validation.zoo import NetworkBuilder
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import tflite
+from asked_for import schedule
 from command_line import call, refusal
 from msgspec.structs import replace
 from state_networks import with_state
@@ -19,7 +20,6 @@ from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.records import OperatorRecord
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.pipeline import schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim.functional import NetworkState, run
 from validation.litert.judge import litert_installed

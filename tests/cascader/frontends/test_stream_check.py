@@ -46,7 +46,7 @@ from npu_testbed.comparisons.vela_points import on_cores, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun, VelaTask
 from npu_testbed.exports import export
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.pipeline import read_schedule
+from npu_testbed.scheduling import read_schedule
 from validation.vela.replays import score_vela
 from validation.zoo import NetworkBuilder
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_for import load_task, schedule
 from cpu_networks import float_network
 from msgspec.structs import replace
 
@@ -28,10 +29,9 @@ from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela
 from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.comparisons.verdicts import SLOWEST
 from npu_testbed.file_verification import verify
-from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
-from npu_testbed.scheduling import read_schedule, schedule, write_schedule
+from npu_testbed.scheduling import read_schedule, write_schedule
 from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
 from npu_testbed.versions import legaliser_remark
 from sim import quick_cycles

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_for import schedule
 from command_line import call
 from cpu_networks import cpu_split_network, float_network
 from msgspec.structs import replace
@@ -20,7 +21,7 @@ from cascader.tensorir.schedule_tir import schedule_module
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
 from npu_testbed.models import load_model
-from npu_testbed.scheduling import schedule, write_schedule
+from npu_testbed.scheduling import write_schedule
 from npu_testbed.tensorir_proof import litert_judges, prove_schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from validation.zoo import build, zoo_names
@@ -44,7 +45,7 @@ def test_a_cascaded_network_is_proven_in_tensorir(name: str) -> None:
 def frontier_points(source: str) -> list[Schedule]:
     """The smallest schedule and one half-way to the layer-by-layer one."""
     small, large = schedule(source, optimise="Size"), schedule(source, cascade=False)
-    return [small, schedule(source, arena_cache_size=(small.arena_size + large.arena_size) // 2)]
+    return [small, schedule(source, budget=(small.arena_size + large.arena_size) // 2)]
 
 
 @LARGE
@@ -132,7 +133,7 @@ def test_jobs_in_another_order_give_another_output() -> None:
 
 
 def test_staged_weights_that_a_tensor_overwrites_are_counted_as_stale() -> None:
-    plan = schedule("zoo:tiny_residual", arena_cache_size=16000, processes=1)
+    plan = schedule("zoo:tiny_residual", budget=16000, processes=1)
     assert plan.copies
     copy = plan.copies[0]
     users = [step for step, job in enumerate(plan.jobs) if job.part == copy.part and step >= copy.step]

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import pytest
 from adverse_orders import Reorder, late_kernels, late_transfers, reordered, with_operations
+from asked_for import load_task
 from cascades import cascade, cuts, expected, graph_of, outputs
 from msgspec.structs import replace
 
@@ -17,7 +18,6 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.shram import BlockQuery, ifm_depth_step
 from npu_model.errors import InputError
 from npu_model.program import DmaWait, FeatureMap, KernelOperation, KernelWait, OperationKind, Program
-from npu_testbed.legalise import load_task
 
 pytestmark = pytest.mark.law
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from asked_for import load_task, of_bytes
 from form_variants import variants
 
 from cascader import frontier
@@ -13,7 +14,6 @@ from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from npu_testbed.file_verification import verify
-from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.verification import LITERT
@@ -79,5 +79,5 @@ def test_a_search_has_the_fastest_form_with_better_places_too_and_that_computes_
 def test_no_network_takes_longer_than_layer_by_layer_in_the_blocks_and_places_that_are_best_so() -> None:
     """With the table of TANH copied earlier, as a search would have it, the first layer's weights come 70 cycles later."""
     task = load_task("portfolio:drawn_1004", DEVICE)
-    found = frontier(task.network, DEVICE, task.system, quick_cycles)
+    found = frontier(of_bytes(task.network, DEVICE, task.system), quick_cycles)
     assert found.points[-1].cycles <= min(cycles(form.network) for form in task.variants())

@@ -7,6 +7,7 @@ from functools import cache
 from itertools import chain, islice, pairwise
 
 import pytest
+from asked_for import load_task
 from cascades import cascade, cuts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -39,7 +40,6 @@ from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.legalise import load_task
 from sim import quick_cycles
 from sim.fast.compiled import compiled_cache
 

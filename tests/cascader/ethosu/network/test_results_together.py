@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from asked_for import load_task
+
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.network.rows import row_graph
 from cascader.graph.cascader_graph import TensorKind
-from npu_testbed.legalise import load_task
 
 
 def test_an_upscaled_image_needs_no_whole_input_beside_it() -> None:

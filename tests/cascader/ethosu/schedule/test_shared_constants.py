@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from asked_for import load_task
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
@@ -20,7 +21,6 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation
 from npu_model.shapes import round_up
-from npu_testbed.legalise import load_task
 from npu_testbed.verification import functional_outputs, seeded_inputs
 
 ARENA = 1

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from asked_for import schedule
 from command_line import call
 from hand_built import Graph
 from msgspec.structs import replace
@@ -23,7 +24,6 @@ from npu_model.errors import InputError
 from npu_model.export import export_tflite
 from npu_model.program import DataType, KernelOperation
 from npu_model.tflite.model import read_tflite
-from npu_testbed.pipeline import schedule
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim.functional import NetworkState, run
 from validation.litert.cpu_kernels import CpuKernels

@@ -26,8 +26,8 @@ from npu_testbed.comparisons.vela_runs import VelaPoint, VelaRun, VelaTask
 from npu_testbed.frontiers import Frontier, replayed_frontier
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from npu_testbed.memory_use import arena_bytes
-from npu_testbed.pipeline import simulate_schedule
 from npu_testbed.reports.summary import summarise, summary_text
+from npu_testbed.simulation import simulate_schedule
 from sim import footprint, quick_cycles
 from validation.portfolio.builder import PortfolioBuilder
 

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
+from asked_for import of_bytes
 from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes
 
@@ -36,7 +37,7 @@ def with_better(change: str, port: int) -> MemorySystem:
 
 @cache
 def answer(budget: int, system: MemorySystem = USUAL) -> Point:
-    return schedule(model_bytes("tiny_residual"), DEFAULT, system, budget, quick_cycles).point
+    return schedule(of_bytes(model_bytes("tiny_residual"), DEFAULT, system, budget), quick_cycles).point
 
 
 @pytest.mark.parametrize(("change", "port"), CASES)

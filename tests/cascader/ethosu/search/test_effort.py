@@ -6,11 +6,11 @@ import os
 from pathlib import Path
 
 import pytest
+from asked_for import schedule
 from command_line import call, refusal
 
 from cascader.ethosu.codegen.lowering import lower
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.scheduling import schedule
 from sim import quick_cycles
 
 SYSTEM = MemoryOptions().memory_system()
@@ -19,7 +19,7 @@ SYSTEM = MemoryOptions().memory_system()
 @pytest.mark.parametrize("budget", [16_384, 32_768] if "NPU_TESTBED_ALL" in os.environ else [32_768])
 def test_a_search_at_the_budget_is_hardly_slower_than_one_at_every_limit(budget: int) -> None:
     """Measured: equal at both budgets."""
-    near, everywhere = (schedule("zoo:resnet8", arena_cache_size=budget, effort=effort, processes=1) for effort in ("standard", "thorough"))
+    near, everywhere = (schedule("zoo:resnet8", budget=budget, effort=effort, processes=1) for effort in ("standard", "thorough"))
     assert near.arena_size <= budget >= everywhere.arena_size
     assert quick_cycles(lower(near), SYSTEM) <= quick_cycles(lower(everywhere), SYSTEM) * 1.01
 
@@ -34,5 +34,5 @@ def test_an_effort_is_no_option_of_a_schedule_without_a_choice(tmp_path: Path) -
 @pytest.mark.parametrize("effort", ["standard", "thorough"])
 def test_more_bytes_than_any_schedule_needs_are_as_good_as_enough(effort: str) -> None:
     """An arena is divided into pieces: of 4 GiB they would be of 2 MiB each."""
-    enough, far_too_many = (schedule("zoo:tiny_conv", arena_cache_size=size, effort=effort, processes=1) for size in (1 << 20, 1 << 32))
+    enough, far_too_many = (schedule("zoo:tiny_conv", budget=size, effort=effort, processes=1) for size in (1 << 20, 1 << 32))
     assert enough == far_too_many

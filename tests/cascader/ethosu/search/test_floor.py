@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from asked_for import schedule
 from command_line import call, refusal
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +21,6 @@ from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
-from npu_testbed.scheduling import schedule
 from validation.portfolio import build
 from validation.portfolio.builder import PortfolioBuilder
 
@@ -55,7 +55,7 @@ def test_no_schedule_is_below_the_floor_and_the_floor_names_what_is_there(name: 
     sizes = [port.size for port in (*network.inputs, *network.outputs)]
     assert floor.bytes >= max(sizes)
     assert floor.tensors
-    schedule(f"portfolio:{name}", arena_cache_size=smallest.arena_size, effort="quick", processes=1)
+    schedule(f"portfolio:{name}", budget=smallest.arena_size, effort="quick", processes=1)
 
 
 @pytest.mark.usefixtures("no_search")

@@ -46,8 +46,8 @@ from npu_testbed.configs import load_timing_adapter
 from npu_testbed.documents import schema_version
 from npu_testbed.frontiers import Frontier, replayed_frontier
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
-from npu_testbed.pipeline import read_schedule
 from npu_testbed.reports.frontier import frontier_json, frontier_text
+from npu_testbed.scheduling import read_schedule
 from npu_testbed.views.frontier_plot import frontier_svg
 from sim import quick_cycles, replay_network
 

@@ -6,12 +6,13 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
+from asked_for import of_bytes
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
-from cascader import Settings, schedule
+from cascader import schedule
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import rooms
 from cascader.ethosu.job.schedule import Provenance
@@ -23,6 +24,7 @@ from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
 from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
 from cascader.ethosu.verify.check import check_schedule
+from cascader.request import SIZE
 from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles
 from validation import portfolio
@@ -95,15 +97,15 @@ def test_the_second_form_has_other_starts_if_it_is_nearly_as_fast(second: float,
 def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:
     """At 10,816 bytes another draft is faster as it is made, and slower once replays have chosen its blocks."""
     model = build("tiny_residual")
-    some, more = (schedule(model, DEFAULT, SYSTEM, budget, quick_cycles).point.cycles for budget in (9_744, 10_816))
+    some, more = (schedule(of_bytes(model, DEFAULT, SYSTEM, budget), quick_cycles).point.cycles for budget in (9_744, 10_816))
     assert more <= some
 
 
 def test_the_smallest_schedule_is_as_fast_as_the_fastest_in_as_many_bytes() -> None:
     """Without other starts 77,834 cycles, which the search for a budget of these 8,704 bytes had alone."""
     model = portfolio.build("squeezenet")
-    smallest = schedule(model, DEFAULT, SYSTEM, None, quick_cycles, Settings(smallest=True)).point
-    fastest = schedule(model, DEFAULT, SYSTEM, smallest.memory, quick_cycles).point
+    smallest = schedule(of_bytes(model, DEFAULT, SYSTEM, optimise=SIZE), quick_cycles).point
+    fastest = schedule(of_bytes(model, DEFAULT, SYSTEM, smallest.memory), quick_cycles).point
     assert smallest.memory == fastest.memory
     assert smallest.cycles <= fastest.cycles < 77_834
 

@@ -6,11 +6,12 @@ from functools import partial
 from typing import Any
 
 import pytest
+from asked_for import of_bytes
 from msgspec.structs import replace
 from schedule_drafts import draft_of
 from scheduling import DEFAULT, network
 
-from cascader import Settings, frontier, schedule
+from cascader import frontier, schedule
 from cascader.draft.draft import Draft
 from cascader.draft.outline import GroupOutline
 from cascader.ethosu.job.schedule import Schedule
@@ -19,6 +20,7 @@ from cascader.ethosu.search import calls
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
 from cascader.ethosu.search.replayed import Replayed
+from cascader.request import OPTIMISE
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -43,18 +45,19 @@ def in_too_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.usefixtures("in_too_few_bytes")
 @pytest.mark.parametrize("smallest", [False, True])
 def test_a_wrong_schedule_is_no_answer(*, smallest: bool) -> None:
+    asked = of_bytes(network("tiny_residual"), DEFAULT, SYSTEM, None if smallest else 4096, optimise=OPTIMISE[smallest])
     with pytest.raises(InputError, match="arena"):
-        schedule(network("tiny_residual"), DEFAULT, SYSTEM, None if smallest else 4096, REPLAY, Settings(smallest=smallest))
+        schedule(asked, REPLAY)
 
 
 @pytest.mark.usefixtures("in_too_few_bytes")
 def test_a_wrong_schedule_is_no_point_of_a_frontier() -> None:
     with pytest.raises(InputError, match="arena"):
-        frontier(network("tiny_residual"), DEFAULT, SYSTEM, REPLAY)
+        frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), REPLAY)
 
 
 def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = frontier(network("tiny_residual"), DEFAULT, SYSTEM, REPLAY).points
+    points = frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), REPLAY).points
     networks = {id(point.schedule.network): point.schedule for point in points}
     place = Place(0, len(networks))
     forms = {key: Form(place, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}

@@ -12,9 +12,10 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
+from asked_for import of_bytes
 from scheduling import DEFAULT, network
 
-from cascader import Settings, frontier, schedule
+from cascader import Run, frontier, schedule
 from cascader.draft.drafter import DraftOptions
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.job.schedule import Provenance
@@ -26,9 +27,8 @@ from cascader.ethosu.search.search import SMALLER, explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
 from cascader.search.shared_arguments import SharedArgument
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
-from npu_testbed.legalise import load_task
+from npu_testbed.asked.request import requested
 from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.scheduling import choice_of
 from sim import quick_cycles
 
 SYSTEM = MemoryOptions().memory_system()
@@ -69,21 +69,21 @@ def form(number: int, count: int) -> Form:
 
 @pytest.mark.parametrize(("count", "processes"), [(1, 1), (1, 4), (3, 2), (4, 2), (2, 8), (5, 3)])
 def test_every_process_has_a_form_or_shares_one_and_every_form_has_a_process(count: int, processes: int) -> None:
-    homes = [set(form(number, count).homes(processes)) for number in range(count)]
+    homes = [set(form(number, count).worker_processes(processes)) for number in range(count)]
     assert all(homes)
     assert set().union(*homes) == set(range(processes))
 
 
 def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
     """Dealt out in turn, the first process would have the larger one of every two."""
-    assert [form(number, 6).homes(2)[0] for number in range(6)] == [0, 1, 1, 0, 0, 1]
-    assert [form(number, 6).homes(3)[0] for number in range(6)] == [0, 1, 2, 2, 1, 0]
+    assert [form(number, 6).worker_processes(2)[0] for number in range(6)] == [0, 1, 1, 0, 0, 1]
+    assert [form(number, 6).worker_processes(3)[0] for number in range(6)] == [0, 1, 2, 2, 1, 0]
 
 
 @pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 3, 1: 3}), (3, {1: 6, 2: 6})])
 def test_the_process_that_makes_replays_takes_every_second_of_two_and_none_of_more(processes: int, taken: dict[int, int]) -> None:
     """Two of three processes may each take any call: all but the one that hands them out."""
-    homes = [home for number in range(6) for home in LinePlace(number).homes(processes)]
+    homes = [home for number in range(6) for home in LinePlace(number).worker_processes(processes)]
     assert {home: homes.count(home) for home in homes} == taken
 
 
@@ -163,7 +163,7 @@ def test_threads_are_switched_as_before_once_a_search_is_over() -> None:
 
 
 def test_checks_ahead_are_work_for_other_processes_where_there_are_any() -> None:
-    assert [FOR_OTHERS.homes(processes) for processes in (1, 2, 3)] == [range(1), range(1, 2), range(1, 3)]
+    assert [FOR_OTHERS.worker_processes(processes) for processes in (1, 2, 3)] == [range(1), range(1, 2), range(1, 3)]
 
 
 def test_a_form_is_a_shared_argument_which_a_process_is_sent_once() -> None:
@@ -187,19 +187,18 @@ def test_one_process_works_when_it_is_asked_and_in_that_order() -> None:
 
 def test_the_verbs_find_what_the_command_finds() -> None:
     seen: list[Choice] = []
-    settings = Settings(options=CascadeOptions(rungs=4, drafts=DraftOptions(moves=60)), seen=seen.append)
-    memory, replay = SYSTEM, quick_cycles
-    found = schedule(network("tiny_residual"), DEFAULT, memory, 8192, replay, settings)
+    switches = CascadeOptions(rungs=4, drafts=DraftOptions(moves=60))
+    asked, run = of_bytes(network("tiny_residual"), DEFAULT, SYSTEM, 8192, switches=switches), Run(seen=seen.append)
+    found = schedule(asked, quick_cycles, run)
     assert found.point.memory <= 8192
     assert found.least_cycles
     assert found.least_cycles <= found.point.cycles == min(choice.point.cycles for choice in seen)
     assert [choice.point.cycles for choice in seen] == sorted({choice.point.cycles for choice in seen}, reverse=True)
-    points = frontier(network("tiny_residual"), DEFAULT, memory, replay, settings).points
+    points = frontier(asked, quick_cycles).points
     assert min(point.cycles for point in points if point.memory <= 8192) >= found.point.cycles
 
 
 def test_a_quick_search_is_a_few_per_cent_worse_than_a_standard_one() -> None:
     """Measured: 2.3 %."""
-    task = load_task("zoo:resnet8")
-    quick, standard = (choice_of(task, arena_cache_size=32_768, effort=effort, processes=1) for effort in ("quick", "standard"))
+    quick, standard = (schedule(requested("zoo:resnet8", budget=32_768, effort=effort), quick_cycles) for effort in ("quick", "standard"))
     assert standard.point.cycles <= quick.point.cycles <= standard.point.cycles * 1.04

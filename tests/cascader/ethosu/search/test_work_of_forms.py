@@ -6,9 +6,9 @@
 from __future__ import annotations
 
 import pytest
+from asked_for import load_task
 
 from benchmarks.bench_work import without_forms, work
-from npu_testbed.legalise import load_task
 
 
 @pytest.mark.parametrize(("name", "budget"), [("residual_int16", 20_000), ("residual_uint8", 11_000), ("mean_of_rows", 30_000)])

@@ -6,6 +6,7 @@ from functools import cache
 from itertools import combinations, pairwise
 
 import pytest
+from asked_for import of_bytes
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.forms.recomputed import planned_bytes, planned_limit
@@ -18,7 +19,7 @@ from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.spill.spills import Spills, spilled_forms
 from cascader.frontends.vela import import_network
 from cascader.search.workers import workers
-from cascader.tasks import TaskTerms, network_task
+from cascader.tasks import network_task
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -145,7 +146,7 @@ def test_the_bytes_of_the_smallest_schedule_are_met_as_a_budget_and_named_where_
     """Its rolling plans hold fewer bytes than its groups do alone: nothing left the arena for a budget between the two."""
     device = "ethos-u55-64"
     siamese = import_network(build("siamese_batch"), device)
-    task = network_task(siamese, lambda _: Provenance(), device, SYSTEM, quick_cycles, TaskTerms(spill="ext"))
+    task = network_task(of_bytes(siamese, device, SYSTEM, spill="ext"), siamese, lambda _: Provenance(), quick_cycles)
     with workers(1) as executor:
         smallest = choose(task, Aim(smallest=True), executor).point
         assert choose(task, Aim(smallest.memory), executor).point.memory == smallest.memory

@@ -8,6 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 import tensorir_only  # noqa: F401  # skips this file where TVM is not installed
+from asked_for import of_bytes
 from msgspec.structs import replace
 from tflite_te import te_graph
 
@@ -20,7 +21,7 @@ from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import import_graph
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph
-from cascader.verbs import Settings
+from cascader.request import OPTIMISE
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import FeatureMap, KernelOperation
@@ -117,7 +118,7 @@ def values(network: Network, feature_map: FeatureMap) -> bytes:
 def found(network: Network, *, smallest: bool) -> tuple[int, int]:
     """Bytes and cycles of a schedule."""
     replay = partial(quick_cycles, system=MEMORY)
-    point = schedule(network, DEFAULT, MEMORY, None, replay, Settings(smallest=smallest)).point
+    point = schedule(of_bytes(network, DEFAULT, MEMORY, optimise=OPTIMISE[smallest]), replay).point
     return point.memory, point.cycles
 
 

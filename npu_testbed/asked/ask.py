@@ -1,0 +1,90 @@
+"""Ask: what a user says to one command. Each field is an option, of which parser, Python function and documentation are made."""
+
+# No `from __future__ import annotations`: fields of Asks are read as values.
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Generic, Optional, TypeVar
+
+from msgspec import Struct
+
+from npu_testbed.asked import kinds
+from npu_testbed.asked.option import Option
+
+if TYPE_CHECKING:
+    from argparse import ArgumentParser
+
+    from npu_testbed.progress import Progress
+
+R_co = TypeVar("R_co", covariant=True)
+
+
+class Ask(Struct, Generic[R_co], frozen=True, kw_only=True):
+    """The base of all Asks, and what every command takes."""
+
+    command: ClassVar[str] = ""
+    """The words of the command line, such as ``simulate vela``."""
+    more: ClassVar[str] = ""
+    """A further paragraph of the description."""
+    examples: ClassVar[tuple[str, ...]] = ()
+    """Command lines that the help text ends with."""
+    has_document: ClassVar[bool] = True
+    """Whether ``--json`` prints a document."""
+    is_search: ClassVar[bool] = False
+    """Whether the command searches for schedules."""
+
+    json: kinds.Json = False
+    progress: Annotated[Optional["Callable[[str], None]"], Option("called with what is being done", only="values")] = None
+
+    def answer(self, show: "Progress") -> R_co:  # noqa: ARG002  # each command has its own
+        """Do the work, and write the files that are asked for; nothing is printed."""
+        raise AssertionError(f"{type(self).__name__} has no answer.")
+
+    @classmethod
+    def take(cls, said: "Mapping[str, Any]") -> None:
+        """Take what :meth:`extend` let the command line say; InputError for what cannot be followed."""
+
+    @classmethod
+    def extend(cls, parser: "ArgumentParser") -> None:
+        """Give the command's parser what is no field."""
+
+
+class OfModels(Ask[R_co], frozen=True, kw_only=True):
+    """An Ask about models that are read."""
+
+    input_shape: kinds.InputShapes = ()
+    vela_timeout: kinds.VelaTimeout = None
+
+
+class Search(OfModels[R_co], frozen=True, kw_only=True):
+    """An Ask for a search: where tensors live, what may be recomputed, and how hard the search works."""
+
+    is_search: ClassVar[bool] = True
+
+    home: kinds.Homes = ()
+    spill: kinds.Spill = None
+    recompute: kinds.Recompute = None
+    no_recompute: kinds.NoRecompute = False
+    ignore_ops: kinds.IgnoreOps = ()
+    effort: kinds.Effort = None
+    deadline: kinds.Deadline = None
+    jobs: kinds.Jobs = None
+
+
+class OnMemory(Search[R_co], frozen=True, kw_only=True):
+    """A search on one memory system."""
+
+    chip: kinds.Chip = None
+    timing_adapter: kinds.TimingAdapter = None
+    system_config: kinds.SystemConfig = None
+    memory_mode: kinds.MemoryMode = None
+    config: kinds.Config = None
+    set: kinds.Settings = ()
+
+
+class OneSearch(OnMemory[R_co], frozen=True, kw_only=True):
+    """A search for one device on one memory system, in one budget."""
+
+    default_device: ClassVar[str] = "ethos-u55-128"
+
+    accelerator_config: kinds.Accelerator = None
+    arena_cache_size: kinds.Budget = None
+    timing: kinds.Timing = None

@@ -1,0 +1,34 @@
+"""From an Ask to the parser of its command, and from parsed options to the Ask."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from typing import Any, TypeVar
+
+from npu_testbed.asked.ask import Ask
+from npu_testbed.asked.option import add_options, declared
+from npu_testbed.asked.parser import Parser, example
+
+R = TypeVar("R")
+
+
+def fill(parser: Parser, ask: type[Ask[Any]], *, is_needed: bool = True) -> None:
+    """Make a parser that of a command; what the command must write to a file, a verb returns (``is_needed`` False)."""
+    parser.description = description(ask)
+    parser.epilog = example(*ask.examples) if ask.examples else None
+    add_options(parser, ask, is_needed=is_needed)
+    ask.extend(parser)
+
+
+def description(ask: type[Ask[Any]]) -> str:
+    """What the command does, as the help text says it."""
+    return "\n\n".join(filter(None, (inspect.cleandoc(ask.__doc__ or ""), ask.more)))
+
+
+def made(ask: type[Ask[R]], said: Mapping[str, Any]) -> Ask[R]:
+    """The Ask of parsed options."""
+    known = {one.name for one in declared(ask)}
+    ask.take(said)
+    values: dict[str, Any] = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items() if name in known}
+    return ask(**values)

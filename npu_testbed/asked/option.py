@@ -1,0 +1,160 @@
+"""Options: a field of an Ask declares one, and the parser of the command and the words of a call follow from the field."""
+
+# No `from __future__ import annotations`: other modules read the annotations of Asks as values.
+import argparse
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cache
+from inspect import get_annotations
+from os import PathLike, fspath
+from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+
+import msgspec
+
+from npu_model.errors import InputError
+from npu_model.printable import shown
+
+
+class Group(NamedTuple):
+    """A heading of a help text, under which options stand."""
+
+    title: str
+    description: str | None = None
+
+
+class Option(NamedTuple):
+    """What a field says beside its type.
+
+    - ``help`` and ``metavar`` are those of the help text; ``group`` is the heading that the option stands under.
+    - ``read`` makes a value of a word; argparse.ArgumentTypeError says why it cannot.
+    - ``many``: the option may be given several times. ``listed``: its value is a list with commas.
+    - ``source``: a positional argument; ``named``: spellings beside the field's own, such as ``-o``.
+    - ``only``: "values" for an argument of Python alone, "words" for an option of the command line alone.
+    - ``needed``: the command line must have it; ``spelled``: its long spelling there, where that is not the field's name.
+    - ``alone``: the word that an option without a value stands for.
+    """
+
+    help: str = ""
+    metavar: str | None = None
+    read: Callable[[str], Any] | None = None
+    group: Group | None = None
+    many: bool = False
+    listed: bool = False
+    source: bool = False
+    named: tuple[str, ...] = ()
+    only: Literal["", "values", "words"] = ""
+    needed: bool = False
+    spelled: str = ""
+    alone: str = ""
+
+
+class Declared(NamedTuple):
+    """A field of an Ask with its option, its plain type and its default (NODEFAULT: it has none)."""
+
+    name: str
+    option: Option
+    kind: Any
+    default: Any
+
+    @property
+    def flag(self) -> str:
+        """The option as a command line has it."""
+        return self.option.spelled or f"--{self.name.replace('_', '-')}"
+
+    @property
+    def is_switch(self) -> bool:
+        """Whether the option takes no value."""
+        return self.kind is bool
+
+    @property
+    def choices(self) -> tuple[str, ...] | None:
+        """The words that the option takes, if they are listed."""
+        return next((get_args(one) for one in (self.kind, *get_args(self.kind)) if get_origin(one) is Literal), None)
+
+    @property
+    def is_plural(self) -> bool:
+        """Whether a positional argument takes several words."""
+        return self.option.source and self.option.many
+
+    def settings(self, *, is_needed: bool) -> dict[str, Any]:
+        """The arguments of argparse's ``add_argument``; a default stays with the field."""
+        option, required = self.option, self.option.needed and is_needed
+        found: dict[str, Any] = {"help": option.help or None, "default": argparse.SUPPRESS}
+        if self.is_switch:
+            return found | {"action": "store_true", "dest": self.name, "required": required}
+        alone = {"nargs": "?", "const": option.alone} if option.alone else {}
+        found |= {"metavar": option.metavar, "type": option.read, "choices": self.choices}
+        has_default = self.default is not msgspec.NODEFAULT
+        if option.source:
+            many = "*" if has_default else "+"
+            return found | {"nargs": many if option.many else "?" if has_default else None}
+        return found | {"dest": self.name, "required": required, "action": "append" if option.many else "store"} | alone
+
+    def words(self, value: Any) -> list[str]:
+        """The words of a command line that give the option this value; InputError for a value of a wrong kind."""
+        if value is None or value is False:
+            return []
+        if self.is_switch or value is True:
+            if value is not True or not (self.is_switch or self.option.alone):
+                kind = "is a switch, give True or False" if self.is_switch else "takes a value, give one"
+                raise InputError(f"{self.name}={shown(value)} cannot be: {self.name} {kind}.")
+            return [self.flag]
+        if isinstance(value, Mapping):
+            value = [f"{key}={one}" for key, one in value.items()]
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+            each = [self._text(one) for one in value]
+            return [f"{self.flag}={one}" for one in each] if self.option.many else [f"{self.flag}={','.join(each)}"]
+        return [f"{self.flag}={self._text(value)}"]
+
+    def _text(self, value: Any) -> str:
+        if isinstance(value, PathLike):
+            return str(fspath(value))
+        if isinstance(value, bytes) or callable(value):
+            raise InputError(f"{self.name}={shown(value)} is no value of this option: give a text, a number or a path.")
+        return "none" if value is None else str(value)
+
+
+def _option(annotation: Any) -> tuple[Any, Option] | None:
+    if get_origin(annotation) is not Annotated:
+        return None
+    kind, *beside = get_args(annotation)
+    return next(((kind, one) for one in beside if isinstance(one, Option)), None)
+
+
+@cache
+def declared(ask: type[msgspec.Struct]) -> tuple[Declared, ...]:
+    """The options of an Ask, its own before those of its bases: positional arguments in the order of their fields come first."""
+    defaults = dict(zip(ask.__struct_fields__[::-1], ask.__struct_defaults__[::-1], strict=False))
+    found: dict[str, Declared] = {}
+    for klass in ask.__mro__:
+        for name, annotation in get_annotations(klass).items():
+            said = _option(annotation)
+            if said is not None and name not in found:
+                found[name] = Declared(name, said[1], said[0], defaults.get(name, msgspec.NODEFAULT))
+    return tuple(sorted(found.values(), key=lambda one: not one.option.source))
+
+
+def add_options(parser: argparse.ArgumentParser, ask: type[msgspec.Struct], *, is_needed: bool = True) -> None:
+    """Give a parser the options of an Ask; with ``is_needed`` False none of them must be given."""
+    groups: dict[Group, Any] = {}
+    for one in declared(ask):
+        if one.option.only == "values" or (one.name == "json" and not getattr(ask, "has_document", True)):
+            continue
+        group = one.option.group
+        if group is not None and group not in groups:
+            groups[group] = parser.add_argument_group(group.title, group.description)
+        names = (one.name,) if one.option.source else (*one.option.named, one.flag)
+        (parser if group is None else groups[group]).add_argument(*names, **one.settings(is_needed=is_needed))
+
+
+def said_by(ask: msgspec.Struct) -> Iterator[tuple[Declared, Any]]:
+    """The options that an Ask gives a value other than the default, with these values."""
+    for one in declared(type(ask)):
+        value = getattr(ask, one.name)
+        if value != one.default:
+            yield one, value
+
+
+def given(ask: msgspec.Struct, names: Sequence[str]) -> list[str]:
+    """Those of the named options that were given, as the command line spells them."""
+    said = {one.name: one for one, _ in said_by(ask)}
+    return [said[name].option.metavar or name if said[name].option.source else said[name].flag for name in names if name in said]

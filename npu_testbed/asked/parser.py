@@ -1,0 +1,89 @@
+"""The parser of a command line: it refuses abbreviations, and what is wrong leaves it as one sentence."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Callable
+from textwrap import fill
+from typing import Any
+
+from npu_model.errors import InputError, did_you_mean
+
+
+class _Formatter(argparse.RawDescriptionHelpFormatter):
+    """Keeps paragraphs, and items that begin with a dash, each wrapped to the terminal; examples stay as they are to be typed."""
+
+    def _fill_text(self, text: str, width: int, indent: str) -> str:
+        pieces: list[str] = []
+        for line in text.splitlines():
+            goes_on = pieces and line and not line.startswith(("- ", "  ")) and pieces[-1] and not pieces[-1].startswith("  ")
+            # What follows a colon or a heading is a list; all else is one paragraph.
+            if goes_on and not pieces[-1].endswith(":"):
+                pieces[-1] += f" {line}"
+            else:
+                pieces.append(line)
+        return "\n".join(self._piece(piece, width, indent) for piece in pieces)
+
+    @staticmethod
+    def _piece(piece: str, width: int, indent: str) -> str:
+        if piece.startswith("  ") or not piece:
+            return indent + piece
+        further = indent + ("  " if piece.startswith("- ") else "")
+        return fill(piece, width, initial_indent=indent, subsequent_indent=further, break_on_hyphens=False)
+
+
+class Parser(argparse.ArgumentParser):
+    """An argument parser that refuses abbreviations and raises what is wrong as one sentence.
+
+    ``fill`` gives the parser its options once its command is asked for: the others' need not be imported.
+    """
+
+    def __init__(self, *, fill: Callable[[Parser], None] | None = None, **settings: Any) -> None:
+        super().__init__(allow_abbrev=False, formatter_class=_Formatter, **settings)
+        self._fill = fill
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """As argparse has it, but of arguments that are unknown to a command its own parser complains, which knows its help."""
+        if self._fill is not None:
+            fill, self._fill = self._fill, None
+            fill(self)
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            word = unknown[0].partition("=")[0]
+            # An option of another command is like one that has nothing to do with it: --effort is like --report.
+            alike = [option for option in self._option_string_actions if option[:3] == word[:3]]
+            near = did_you_mean(word, alike) if word.startswith("-") else ""
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
+        return found, unknown
+
+    def error(self, message: str) -> Any:
+        """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
+        if match := re.search(r"invalid choice: '([^']*)'.*?\(choose from (.*)\)", message):
+            message += did_you_mean(match[1], re.findall(r"[^', ]+", match[2]))
+        raise InputError(f"{message[:1].upper()}{message[1:]} (see `{self.prog} --help`).")
+
+
+HELP_WIDTH = 80
+"""Characters of a line of an example in a help text, whatever the terminal is."""
+
+
+def _folded(line: str) -> str:
+    r"""A command as a shell reads it, in lines of at most :data:`HELP_WIDTH` characters; an option stays beside its value.
+
+    >>> print(_folded("npu-testbed " + " ".join(f"--option-{n} value" for n in range(6))))
+      npu-testbed --option-0 value --option-1 value --option-2 value \
+        --option-3 value --option-4 value --option-5 value
+    """
+    lines = ["  "]
+    for words in re.split(" (?=-)", line):
+        if len(lines[-1]) + len(words) + len(" \\") > HELP_WIDTH:
+            lines[-1] += "\\"
+            lines.append("    ")
+        lines[-1] += f"{words} "
+    return "\n".join(lines).rstrip()
+
+
+def example(*lines: str) -> str:
+    """The epilogue of a help text."""
+    return "\n".join(("example:" if len(lines) == 1 else "examples:", *map(_folded, lines)))

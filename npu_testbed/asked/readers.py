@@ -1,0 +1,116 @@
+"""Readers: from a word of the command line to a value, refused in one sentence with the bound and the remedy."""
+
+from __future__ import annotations
+
+import argparse
+import re
+from fractions import Fraction
+from typing import Any
+
+from npu_model.errors import InputError
+from npu_testbed.input_shapes import InputShape
+
+MOST_TIMES = 8
+"""Largest multiple of a network's multiply-accumulates that a user may allow: no form is known that gains bytes by more."""
+
+
+MOST_CYCLES = 1 << 62
+"""Bound of a number of cycles."""
+MOST_BYTES = 1 << 40
+"""Bound of a number of bytes: an address of the NPU has 40 bits."""
+
+
+_UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
+"""Bytes of the units that a size may be written in, whatever the case of their letters."""
+
+
+def byte_count(text: str) -> int:
+    """A number of bytes from 1 to `MOST_BYTES`, alone or in KiB, MiB or GiB.
+
+    >>> byte_count("262144"), byte_count("256KiB"), byte_count("1 MiB")
+    (262144, 262144, 1048576)
+    """
+    unit = _UNITS.get(text[-3:].lower())
+    try:
+        value = int(text) if unit is None else int(text[:-3]) * unit
+    except ValueError:
+        value = 0
+    if not 1 <= value <= MOST_BYTES:
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is no number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
+        )
+    return value
+
+
+def cycle_count(text: str) -> int:
+    """A number of cycles, 1 or more."""
+    if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MOST_CYCLES):
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
+    return int(text)
+
+
+def positive_count(text: str) -> int:
+    """A number from 1 to 1000."""
+    try:
+        value = int(text)
+    except ValueError:
+        value = 0
+    if not 1 <= value <= 1000:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000")
+    return value
+
+
+def percentage(text: str) -> float:
+    """A number from 0 to 100."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = -1.0
+    if not 0 <= value <= 100:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give a number from 0 to 100")
+    return value
+
+
+def seconds(text: str) -> float:
+    """A time in seconds, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 7 * 24 * 3600:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give seconds above 0, up to a week")
+    return value
+
+
+def input_shape(text: str) -> Any:
+    """An ``--input-shape``."""
+    try:
+        return InputShape.of(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+
+
+def times(text: str) -> Fraction:
+    """A multiple of 1 or more, such as 1.1.
+
+    >>> times("1.14")
+    Fraction(57, 50)
+    """
+    try:
+        value = Fraction(text) if re.fullmatch(r"\d{1,4}(\.\d{1,6})?", text, re.ASCII) else Fraction(0)
+    except ValueError:
+        value = Fraction(0)
+    if not 1 <= value <= MOST_TIMES:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no multiple, give one from 1 to {MOST_TIMES}, such as 1.1")
+    return value
+
+
+def milliseconds(text: str) -> float:
+    """A time in milliseconds, above 0."""
+    try:
+        value = float(text)
+    except ValueError:
+        value = 0.0
+    if not 0 < value <= 1e9:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give milliseconds above 0")
+    return value

@@ -1,0 +1,78 @@
+"""Requests of tests by few words, and what they lead to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from msgspec.structs import replace
+
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.task import Task
+from cascader.request import ModelSource, NetworkSource, Request, Run
+from npu_model.memory.system import MemorySystem
+from npu_testbed import frontiers, legalise, scheduling
+from npu_testbed.asked.request import requested
+from npu_testbed.comparisons import comparison
+from npu_testbed.compilation import compiler
+from npu_testbed.compilation.compile_options import Target
+from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.portfolio import examination, run
+from npu_testbed.portfolio.verdict import Examined, Report
+from npu_testbed.settings import TriedValues
+from npu_testbed.sweeps import Space, points_of
+from validation.portfolio import PortfolioNetwork
+
+DEVICE = "ethos-u55-128"
+PLAIN = Target()
+
+
+def load_task(source: str, device: str = DEVICE, **fields: Any) -> Task:
+    return legalise.load_task(requested(source, device, **fields))
+
+
+def schedule(source: str, device: str = DEVICE, *, processes: int | None = None, **fields: Any) -> Schedule:
+    return scheduling.schedule(requested(str(source), device, **fields), Run(processes))
+
+
+def frontier(source: str, device: str = DEVICE, *, processes: int | None = None, **fields: Any) -> frontiers.Frontier:
+    return frontiers.frontier(requested(source, device, **fields), Run(processes))
+
+
+def compare(source: str, device: str = DEVICE, *, processes: int | None = None, sweep: int = 8, **fields: Any) -> comparison.Comparison:
+    return comparison.compare(requested(source, device, **fields), Run(processes), comparison.Sides(sweep))
+
+
+def compile_model(source: str, target: Target = PLAIN, device: str = DEVICE, **fields: Any) -> compiler.Compilation:
+    return compiler.compile_model(requested(source, device, **fields), target, Run(1))
+
+
+def examine(name: str, device: str = DEVICE, *, verified: bool = True, **fields: Any) -> Examined:
+    return examination.examine(requested(f"portfolio:{name}", device, **fields), verified=verified)
+
+
+def examine_all(
+    networks: Sequence[PortfolioNetwork], *, processes: int, verified: bool = True, results: Path | None = None, device: str = DEVICE
+) -> Report:
+    requests = [requested(f"portfolio:{network.name}", device) for network in networks]
+    return run.examine_all(requests, Run(processes), verified=verified, results=results)
+
+
+def points(
+    sources: Sequence[str],
+    accelerators: Sequence[str] = (DEVICE,),
+    memories: Sequence[MemoryOptions] = (NO_OPTIONS,),
+    choices: Sequence[TriedValues] = (),
+    budgets: Sequence[int | None] = (),
+    **fields: Any,
+) -> tuple[Request, ...]:
+    found = [requested(source).source for source in sources]
+    space = Space(found, accelerators, [(None, one) for one in memories], choices, budgets)
+    return points_of(space, replace(requested(sources[0]), **fields))
+
+
+def of_bytes(model: bytes | Network, device: str, memory: MemorySystem, budget: int | None = None, **fields: Any) -> Request:
+    source = NetworkSource("", model) if isinstance(model, Network) else ModelSource("", model)
+    return Request(source, device, memory, budget, **fields)
