@@ -1,4 +1,4 @@
-"""What the made-up board of docs/board.md measures; run as a script it writes the page's log and table of measurements anew."""
+"""The measurements of the made-up board of docs/board.md; run as a script it writes the page's log and table anew."""
 
 from __future__ import annotations
 
