@@ -76,13 +76,13 @@ def main_output() -> str:
     """Output of the main line: the schedule's first sentence, rows of the table of layers as they are replayed, and a finding."""
     (scheduled,) = _called(words[1:] for words in (part.split() for part in main_line().split("&&")) if words[0].endswith("npu-testbed"))
     lines = scheduled.splitlines()
-    bound = next(index for index, line in enumerate(lines) if line.startswith("No schedule"))
+    counted = next(index for index, line in enumerate(lines) if line.startswith("It does"))
     rule = next(index for index, line in enumerate(lines) if line.startswith("---"))
     total = next(index for index, line in enumerate(lines) if line.startswith("total"))
     advice = next(index for index, line in enumerate(lines) if line.startswith("What would"))
     cut = f"... {total - rule - 1 - LAYERS_SHOWN} more layers ..."
     table = [*lines[rule - 1 : rule + 1 + LAYERS_SHOWN], cut, lines[total]]
-    return _fenced([*lines[:bound], "", *table, "", *lines[advice : advice + 2]])
+    return _fenced([*lines[: counted + 1], "", *table, "", *lines[advice : advice + 2]])
 
 
 def layer_by_layer() -> str:

@@ -51,7 +51,7 @@ def test_every_command_that_is_run_is_one_that_the_parser_takes(page: str) -> No
     for block in re.findall(r"^```console\n(.*?)^```", (DOCS / page).read_text(encoding="utf-8"), re.DOTALL | re.MULTILINE):
         for command, _ in commands(block):
             for words in calls(command):
-                assert callable(build_parser().parse_args(words).run)
+                assert callable(build_parser().parse_args(words).asked.load)
 
 
 def test_every_command_of_every_page_parses() -> None:
@@ -62,7 +62,7 @@ def test_every_command_of_every_page_parses() -> None:
                 if line.startswith(("-", "0.")) or re.search(r"[|&<>…\[]|\.\.\.|^[A-Z]", line):
                     continue
                 count += 1
-                assert callable(build_parser().parse_args(shlex.split(line)).run), line
+                assert callable(build_parser().parse_args(shlex.split(line)).asked.load), line
     assert count > 15
 
 
