@@ -29,7 +29,7 @@ def _compute(op: KernelOperation, memory: RegionBytes, cache: FilterCache, devic
     if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE):
         return convolution(op, memory, cache, device, user)
     if op.kind is OperationKind.POOL:
-        return pooling(op, memory, user)
+        return pooling(op, memory, device, user)
     if op.kind is OperationKind.RESIZE:
         return resized(op, memory, user)
     return elementwise(op, memory, user)

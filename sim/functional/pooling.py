@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import AccumulatorInput, Kernel, KernelOperation, Padding, PoolKind, Rounding
 from sim.functional.memory import RegionBytes
@@ -56,8 +57,12 @@ def truncated(sums: Integers, counts: Integers, user: str) -> Integers:
     return np.asarray(np.sign(sums) * (np.abs(sums) // counts), np.int64)
 
 
-def _average(op: KernelOperation, values: Integers, user: str) -> Integers:
-    """With padding, or where OFM_SCALE is one, the NPU divides by the number of elements inside the IFM; else OFM_SCALE divides.
+_DIVIDES_BY_ONE = ("u85",)
+"""Layouts of commands whose average with a scale of one divides; elsewhere such a pool is a sum, which the cascader's forms use."""
+
+
+def _average(op: KernelOperation, values: Integers, device: Accelerator, user: str) -> Integers:
+    """With padding the NPU divides by the number of elements inside the IFM, on the U85 wherever OFM_SCALE is one; else OFM_SCALE divides.
 
     Vela's two cores say so (per-channel mode without a scale in the one, a global scale of one in the other), and LiteRT
     agrees with the result of both, with either of the rounding modes that they choose. Velas up to 3.0 make a bilinear resize
@@ -65,7 +70,8 @@ def _average(op: KernelOperation, values: Integers, user: str) -> Integers:
     """
     sums = _reduce(op, covered(op, values, 0), np.add)
     is_one = op.ofm_scale.scale == 1 << op.ofm_scale.shift
-    if op.padding == Padding() and not (is_one and op.kernel != Kernel()):
+    divides = is_one and op.kernel != Kernel() and device.commands in _DIVIDES_BY_ONE
+    if op.padding == Padding() and not divides:
         if not op.global_scale:
             raise InputError(f"{user} averages without padding and without a global scale: what divides the sum is not public.")
         return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding)
@@ -83,7 +89,7 @@ def _reduce_sum(op: KernelOperation, values: Integers, user: str) -> Integers:
     return rescale(sums, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding) if op.global_scale else sums
 
 
-def pooling(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
+def pooling(op: KernelOperation, memory: RegionBytes, device: Accelerator, user: str) -> Integers:
     """The result of a POOL operation, height x width x depth of the OFM, before zero point and clamp."""
     if op.pool is PoolKind.NONE:
         return _handed_on(op, memory, user)
@@ -99,7 +105,7 @@ def pooling(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
         return _scaled(op, _reduce(op, covered(op, values, 0), np.add))
     if op.pool is PoolKind.MIN:
         return _reduce(op, covered(op, values, op.ifm.dtype.maximum + (1 << op.ifm.dtype.bits)), np.minimum)
-    return _maximum(op, values) if op.pool is PoolKind.MAX else _average(op, values, user)
+    return _maximum(op, values) if op.pool is PoolKind.MAX else _average(op, values, device, user)
 
 
 def _scaled(op: KernelOperation, values: Integers) -> Integers:
