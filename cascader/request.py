@@ -77,7 +77,7 @@ class MemoryNames(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """What is asked of a search. Sweeps are made of requests, and kept answers are named by them.
+    """The question to a search. Sweeps are made of requests, and kept answers are named by them.
 
     - ``source``: the model or the network; ``device``: the accelerator's name; ``memory``: the memories behind its ports.
     - ``budget``: the most bytes of the arena (None: any number).
@@ -143,7 +143,7 @@ def unseen(_choice: Choice) -> None:
 
 
 class Run(Struct, frozen=True):
-    """How a search is carried out.
+    """The way in which a search is carried out.
 
     - ``processes``: how many share the work (None: as many as suit it).
     - ``show``: told what is being done; ``seen``: told of each better schedule. Either may raise, which ends the search.

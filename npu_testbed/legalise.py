@@ -14,9 +14,9 @@ from cascader.request import ModelSource, Request
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.asked.request import TeSource
 from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
 from npu_testbed.progress import Progress, silent
+from npu_testbed.te_models import TeSource
 
 if TYPE_CHECKING:
     import sim
@@ -49,7 +49,7 @@ def _import_search() -> None:
 
 
 Legaliser = Callable[[bytes, str, tuple[str, ...]], Legalised]
-"""What :func:`cascader.frontends.vela.legalised` says of a model for a device, with operators that stay on the CPU."""
+"""The answer of :func:`cascader.frontends.vela.legalised` to a model for a device, with operators that stay on the CPU."""
 
 
 def load_task(request: Request, progress: Progress = silent, legaliser: Legaliser | None = None) -> Task:

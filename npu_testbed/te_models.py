@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from cascader.request import Source
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.input_shapes import ShapedSource
@@ -33,6 +34,10 @@ _AT_HAND = "tensor_expressions:"
 _PYTHON = ".py"
 
 _GRAPHS: dict[str, Graph] = {}
+
+
+class TeSource(Source, frozen=True):
+    """Tensor Expressions: a function of a Python file, or a graph at hand, by the text that names it."""
 
 
 class TeModel(Struct, frozen=True, eq=False):

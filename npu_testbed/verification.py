@@ -98,7 +98,7 @@ class Verification(Struct, frozen=True):
         return " ".join(sentence for sentence in (began, self._difference(), self.skipped, self._vacuity()) if sentence)
 
     def _vacuity(self) -> str:
-        """What was not compared, with the remedy; "" if half of each output was compared at least once."""
+        """The part that was not compared, with the remedy; "" if half of each output was compared at least once."""
         if not self.vacuous:
             return ""
         rows = [row for row in self.comparisons if row.reference == self.comparisons[0].reference]

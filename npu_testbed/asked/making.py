@@ -22,7 +22,7 @@ def fill(parser: Parser, ask: type[Ask[Any]], *, is_needed: bool = True) -> None
 
 
 def description(ask: type[Ask[Any]]) -> str:
-    """What the command does, as the help text says it."""
+    """The description of a command, as its help text has it."""
     return "\n\n".join(filter(None, (inspect.cleandoc(ask.__doc__ or ""), ask.more)))
 
 

@@ -22,7 +22,7 @@ class Group(NamedTuple):
 
 
 class Option(NamedTuple):
-    """What a field says beside its type.
+    """The facts of an option that a field holds beside its type.
 
     - ``help`` and ``metavar`` are those of the help text; ``group`` is the heading that the option stands under.
     - ``read`` makes a value of a word; argparse.ArgumentTypeError says why it cannot.

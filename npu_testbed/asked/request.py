@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import STANDARD
-from cascader.request import PERFORMANCE, MemoryNames, ModelSource, Request, Run, Source
+from cascader.request import PERFORMANCE, SIZE, MemoryNames, ModelSource, Request, Run, Source
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
@@ -23,7 +23,7 @@ from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.progress import Progress, silent
 from npu_testbed.settings import setting
-from npu_testbed.te_models import is_te
+from npu_testbed.te_models import TeSource, is_te
 from npu_testbed.timing import load_timing
 from npu_testbed.versions import tool_versions
 
@@ -49,10 +49,6 @@ __all__ = [
     "shaped",
     "system_of",
 ]  # fmt: skip
-
-
-class TeSource(Source, frozen=True):
-    """Tensor Expressions: a function of a Python file, or a graph at hand, by the text that names it."""
 
 
 class _OfHomes(Protocol):
@@ -172,7 +168,7 @@ def common_request(ask: Search[Any], source: Source) -> Request:
         source=source,
         device="",
         memory=MemoryOptions().memory_system(),
-        optimise=getattr(ask, "optimise", None) or PERFORMANCE,
+        optimise=SIZE if getattr(ask, "optimise", None) == SIZE else PERFORMANCE,
         cascade=not (getattr(ask, "no_cascade", False) or getattr(ask, "disable_cascading", False)),
         effort=ask.effort or STANDARD,
         rungs=getattr(ask, "rungs", None),
@@ -233,5 +229,5 @@ def requests_of(ask: OnMemory[Any], texts: Iterable[str], devices: Iterable[str]
 
 
 def run_of(ask: Search[Any], progress: Progress = silent) -> Run:
-    """How the search is carried out."""
+    """The way in which the search is carried out."""
     return Run(ask.jobs, progress)

@@ -70,7 +70,6 @@ class Check(CheckOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "Outcome":
         """Replay and compare; status 1 if a bar is missed."""
-        from npu_testbed.asked.request import memory_options
         from npu_testbed.differences.bars import bars, check_json
         from npu_testbed.differences.sides import is_scheduled
         from npu_testbed.differences.summary import check_markdown, check_text, update_text
@@ -80,7 +79,7 @@ class Check(CheckOptions, frozen=True):
         baseline = _baseline(self)
         unasked = self.json or self.update
         wants_bar = not unasked and not given(self, ("max_cycles", "max_bytes", "deadline")) and baseline is None
-        if wants_bar and not is_scheduled(_source(self)) and self.arena_cache_size is None and memory_options(self).arena_bound() is None:
+        if wants_bar and not is_scheduled(_source(self)) and _bound(self) is None:
             # It is said before the network is compiled.
             raise InputError(_NO_BAR)
         simulation = _replayed(self, show)
@@ -116,6 +115,14 @@ def _source(ask: Check) -> str:
     from npu_testbed.asked.request import shaped
 
     return shaped(ask.file, ask.input_shape)
+
+
+def _bound(ask: Check) -> "int | None":
+    """The limit of the arena of a network to be compiled; None if nothing says one."""
+    from npu_testbed.asked.request import device_of, memory_options
+    from npu_testbed.device_memory import arena_bound
+
+    return arena_bound(device_of(ask), memory_options(ask), None if ask.arena_cache_size is None else int(ask.arena_cache_size))
 
 
 def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":

@@ -19,7 +19,7 @@ else:
 
 
 def _unknowns(ask: Ask[Any]) -> Iterator[str]:
-    """What is not known of the chips whose memories are asked for; `device run` has chips of another kind."""
+    """The unknown facts of the chips whose memories are asked for; `device run` has chips of another kind."""
     named = getattr(ask, "chip", None) if hasattr(ask, "timing_adapter") else None
     for name in named if isinstance(named, tuple) else () if named is None else (named,):
         yield f"of chip {name} these are not known: {chips.load_chip(str(name)).unknown}."

@@ -48,7 +48,7 @@ def _window(text: str) -> tuple[int, int | None]:
 
 
 class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
-    """What every replay is asked: the memories, and what is reported."""
+    """The options of every replay: the memories, and what is reported."""
 
     more: ClassVar[str] = CHECKS
 
@@ -224,7 +224,7 @@ class SimulateVela(SimulateVelaOptions, frozen=True):
 
 
 def _vela_options(ask: SimulateVela) -> "VelaOptions":
-    """What Vela is asked."""
+    """The options of Vela's own compilation."""
     from npu_testbed.asked.request import npu_said
     from npu_testbed.simulation import VelaOptions
 

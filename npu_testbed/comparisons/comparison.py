@@ -146,7 +146,7 @@ def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
 
 
 class Sides(Struct, frozen=True):
-    """What a comparison says beside the four answers.
+    """The parts of a comparison beside the four answers.
 
     ``sweep`` is a number of arena sizes at which both are compared (0: none). With ``robust`` the answers are replayed under other
     timings, too, and are those that hold among what is as good; with ``energy`` they have ratios of energies by that table.
@@ -171,7 +171,7 @@ _ALONE, _SIDES, _NOWHERE = Run(None), Sides(), Folders()
 
 
 def _vela_task(request: Request, task: Task) -> VelaTask:
-    """What Vela is asked: the model, by the names by which it knows the memories."""
+    """The task of Vela: the model, by the names by which it knows the memories."""
     source = request.source
     if not isinstance(source, ModelSource):
         raise InputError(f"{source.name} is no model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")

@@ -1,4 +1,4 @@
-"""What a compilation is asked for beside its Request: the promise that it keeps, and the file that it writes."""
+"""The terms of a compilation beside its Request: the promise that it keeps, and the file that it writes."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ CpuCycles = Annotated[CpuCyclesEntry, meaning("Cycles at the CPU's clock, a rang
 
 
 Counted = Literal["byte", "output", "input", "mac"]
-"""What an operator's cycles are counted by: a byte of inputs and outputs, an element of either, a multiply-accumulate."""
+"""The units by which an operator's cycles are counted: a byte of inputs and outputs, an element of either, a multiply-accumulate."""
 
 
 class OperatorTimeEntry(Entry, frozen=True):

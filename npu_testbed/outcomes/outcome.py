@@ -34,7 +34,7 @@ class Outcome(Struct, frozen=True):
         """The report as a terminal shows it."""
 
     def deadline_text(self, milliseconds: float) -> str:  # noqa: ARG002  # most outcomes know no time
-        """What meets a time of one inference, in a sentence; "" where an outcome has no time, or its own bar says so."""
+        """The verdict on a time of one inference, in a sentence; "" where an outcome has no time, or its own bar says so."""
         return ""
 
     @property

@@ -1,4 +1,4 @@
-"""How far cycles may be off on a network that nobody has measured, in words."""
+"""The distance by which cycles may be off on a network that nobody has measured, in words."""
 
 from __future__ import annotations
 

@@ -122,7 +122,7 @@ def test_a_float_network_is_told_to_be_quantised(tmp_path: Path, empty: Path) ->
 @pytest.mark.parametrize(
     ("options", "named"),
     [
-        (("--accelerator-config", "ethos-u85-256"), ("ethos-u85-256", "ethos-u55-128")),
+        (("--accelerator-config", "ethos-u95-256"), ("ethos-u95-256", "ethos-u55-128")),
         (("--accelerator-config", ""), ("''", "ethos-u55-128")),
         (("--system-config", ""), ("''", "Ethos_U55_High_End_Embedded")),
         (("--memory-mode", ""), ("''", "Shared_Sram")),
@@ -185,7 +185,7 @@ def test_a_schedule_that_was_edited(plan: Path, tmp_path: Path) -> None:
     overlap = edited(plan, path, lambda d: [buffer.update(address=0) for buffer in d["schedule"]["buffers"]])
     assert "at address 0" in refusal("simulate", "schedule", overlap)
     assert "no buffer" in refusal("simulate", "schedule", edited(plan, path, lambda d: d["schedule"]["buffers"].pop()))
-    assert "ethos-u85-256" in refusal("inspect", edited(plan, path, lambda d: d["schedule"].update(accelerator="ethos-u85-256")))
+    assert "ethos-u95-256" in refusal("inspect", edited(plan, path, lambda d: d["schedule"].update(accelerator="ethos-u95-256")))
     model = edited(plan, path, lambda d: d["schedule"]["provenance"].update(model="zoo:resnet8"))
     assert "edited after it was written" in refusal("simulate", "schedule", model)
     assert "schema" in refusal("simulate", "schedule", edited(plan, path, lambda d: d.update(schema=99)))
@@ -218,8 +218,8 @@ def test_a_network_compiled_for_another_npu_is_refused(tmp_path: Path) -> None:
     source.write_bytes(build("tiny_conv"))
     vela = [sys.executable, "-m", "ethosu.vela", str(source), "--accelerator-config", "ethos-u85-256", "--output-dir", str(tmp_path)]
     subprocess.run(vela, check=True, capture_output=True)
-    assert "another NPU" in refusal("simulate", "vela", output)
-    assert "another NPU" in refusal("inspect", output)
+    assert "ethos-u85-256" in refusal("simulate", "vela", output)
+    assert call("inspect", output).status == 0
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(plan: Path, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ import npu_testbed.peers
 import npu_testbed.suite
 import validation.fvp.scorecard
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
+from cascader.request import Request
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -149,8 +150,8 @@ def test_comparisons_of_several_accelerators_are_the_same_as_those_of_compare(mo
 
 
 def test_an_error_of_ours_in_one_network_costs_no_other_its_results(monkeypatch: pytest.MonkeyPatch) -> None:
-    def search(source: str, *_: object, **__: object) -> object:
-        raise RuntimeError(f"{source} is too odd.")
+    def search(request: Request, *_: object, **__: object) -> object:
+        raise RuntimeError(f"{request.source.name} is too odd.")
 
     monkeypatch.setattr(npu_testbed.comparisons.beside_vela, "compare", search)
     outcome = call("validate", "vela", "zoo:tiny_conv", "--compare", "--optimise", "Size")

@@ -27,6 +27,7 @@ from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaRun, V
 from npu_testbed.comparisons.verdicts import Verdicts, verdicts
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import Frontier, FrontierPoint, LowerBounds
+from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.simulation import VelaOptions, simulate_vela
 from npu_testbed.views.frontier_plot import comparison_svg
@@ -133,7 +134,7 @@ def test_a_comparison_does_not_start_the_engine_whose_twin_is_equal_to_the_cycle
         raise AssertionError("The engine was started.")
 
     monkeypatch.setattr("sim.engine.engine.run_engine", started)
-    system = module.MemoryOptions().memory_system()
+    system = MemoryOptions().memory_system()
     task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
     with workers(1) as executor:
         points, _ = vela_points(task, [VelaRun("C++", "Size")], executor)
@@ -149,7 +150,7 @@ def test_a_stream_that_comes_again_for_another_arena_size_is_replayed_once(monke
 
     monkeypatch.setattr(vela_runs, "quick_cycles", counted)
     monkeypatch.setattr(vela_runs, "_KNOWN", {})
-    system = module.MemoryOptions().memory_system()
+    system = MemoryOptions().memory_system()
     task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
     runs = [VelaRun("C++", "Performance", size) for size in (1 << 18, 1 << 19)]
     with workers(1) as executor:
@@ -175,9 +176,7 @@ def test_ours_fits_every_size_of_the_sweep_where_vela_is_never_faster_beyond_noi
 
 
 def test_a_compilation_that_fails_is_named_and_not_counted() -> None:
-    task = VelaTask(
-        b"no model", "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, module.MemoryOptions().memory_system()
-    )
+    task = VelaTask(b"no model", "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, MemoryOptions().memory_system())
     with workers(1) as executor:
         points, failures = vela_points(task, [VelaRun("C++", "Size")], executor)
     assert points == ()

@@ -131,7 +131,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
     with pytest.raises(StoppedError):
         sweep(points, results=tmp_path, processes=1)
     assert sorted(path.name for path in tmp_path.glob("*.json")) == sorted(f"{key_of_point(point)}.json" for point in asked)
-    damaged = tmp_path / f"{asked[0].key}.json"
+    damaged = tmp_path / f"{key_of_point(asked[0])}.json"
     damaged.write_text(damaged.read_text()[:-20])
     asked.clear()
     results = sweep(points, results=tmp_path, processes=1)

@@ -37,7 +37,7 @@ TAKEN = (
 )
 REFUSED = {
     f"net.tflite {BOARD} Any --config Arm/vela.ini": "write the sections that are needed",
-    "net.tflite --accelerator-config ethos-u85-256": "'ethos-u85-256' is unknown",
+    "net.tflite --accelerator-config ethos-u85-256": "Programs of the ethos-u85-256 are not",
     "net.tflite --cop-format COP2 --separate-io-regions": "the driver payload is written as COP1",
     "net.tflite --disable-buffering": "the cascader has no such switch",
     "net.tflite --max-block-dependency 2": "leave it out, or give 3",

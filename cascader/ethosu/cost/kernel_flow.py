@@ -179,7 +179,7 @@ class _Units:
         return steps_prefetched
 
     def flow(self) -> Flow:
-        """What has passed: the decoder may read for the next kernel once it has done, a slot is free and the IFM load has done."""
+        """State of what passed: the decoder may read for the next kernel once it has done, a slot is free and the IFM load has done."""
         done = self.begun if self.bursts else self.decoder
         free = self.mac_earlier if self.bursts else self.mac_before
         return Flow(self.store, self.store - max(done, free, self.loaded))

@@ -24,8 +24,8 @@ _EXACT_BITS = 0xFFF
 def quantised(scale: float) -> Scale:
     """The 31-bit factor and the shift right that are nearest to ``scale``.
 
-    >>> quantised(0.5), quantised(0.0078125)
-    (Scale(scale=1073741824, shift=31), Scale(scale=1073741824, shift=37))
+    >>> [(one.scale, one.shift) for one in (quantised(0.5), quantised(0.0078125))]
+    [(1073741824, 31), (1073741824, 37)]
     """
     significand, exponent = math.frexp(scale)
     shift = 31 - exponent
@@ -37,8 +37,8 @@ def quantised(scale: float) -> Scale:
 def pooling_scale(elements: int, rescale: float = 1.0) -> Scale:
     """The factor of a mean of so many elements, times ``rescale``.
 
-    >>> pooling_scale(4)
-    Scale(scale=2147483649, shift=33)
+    >>> pooling_scale(4).scale, pooling_scale(4).shift
+    (2147483649, 33)
     """
     spare = 0
     if rescale > 1:

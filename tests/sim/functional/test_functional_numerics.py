@@ -124,7 +124,10 @@ def test_double_rounding_equals_a_doubling_high_multiply_and_a_rounding_shift(va
     assert found.tolist() == [expected]
 
 
-@given(st.lists(st.tuples(ACCUMULATORS, SCALES, st.integers(0, 63)), min_size=1, max_size=6), st.sampled_from(Rounding))
+@given(
+    st.lists(st.tuples(ACCUMULATORS, SCALES, st.integers(0, 63)), min_size=1, max_size=6),
+    st.sampled_from([one for one in Rounding if one is not Rounding.DOUBLE_ASYMMETRIC]),
+)
 def test_a_channel_is_rescaled_by_its_own_record_alone(channels: list[tuple[int, int, int]], rounding: Rounding) -> None:
     values, scales, shifts = (np.array(column, np.int64) for column in zip(*channels, strict=True))
     together = rescale(values, scales, shifts, rounding).tolist()
