@@ -42,7 +42,8 @@ def frontier(source: str, device: str = DEVICE, *, processes: int | None = None,
 
 
 def compare(source: str, device: str = DEVICE, *, processes: int | None = None, sweep: int = 8, **fields: Any) -> comparison.Comparison:
-    return comparison.compare(requested(source, device, **fields), Run(processes), comparison.Sides(sweep))
+    sides = comparison.Sides(sweep, fields.pop("robust", False), fields.pop("energy", None))
+    return comparison.compare(requested(source, device, **fields), Run(processes), sides)
 
 
 def compile_model(source: str, target: Target = PLAIN, device: str = DEVICE, **fields: Any) -> compiler.Compilation:

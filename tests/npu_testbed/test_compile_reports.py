@@ -22,6 +22,7 @@ from npu_model.tflite.model import read_tflite
 from npu_testbed.compilation import compiler
 from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.compiler import Compilation, debug_files
+from npu_testbed.models import load_model
 from sim.views.layers import layers
 from validation.zoo import build
 
@@ -50,7 +51,7 @@ def test_the_debug_database_names_every_kernel_of_the_file_as_the_reader_of_vela
         "perf",
         "group",
     }  # our own
-    source = compiler.load_model(model).data
+    source = load_model(model).data
     written = read_compiled(next(iter(found.files.values())))
     named = layer_names(text, read_tflite(source))
     assert len(named) == len(written.programs)
@@ -70,7 +71,7 @@ def test_names_that_would_end_a_table_do_not_break_the_debug_database() -> None:
     text = compiler.debug_xml(simulation, read_tflite(build("tiny_conv")), 'x"<&')
     tables = {table.get("name"): table.text for table in ET.fromstring(text)}  # our own
     rows = list(csv.DictReader(io.StringIO((tables["perf"] or "").strip())))
-    assert {row["name"] for row in rows} == {'a]]>b","c\n'}
+    assert {row["name"] for row in rows} == {'a]]>b","c\\n'}
 
 
 def test_velas_own_database_is_written_where_velas_own_schedule_is(tmp_path: Path) -> None:
