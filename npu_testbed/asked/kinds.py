@@ -43,7 +43,8 @@ REPORTS = Group("reports")
 Accelerator = Annotated[
     str | None,
     Option(
-        "ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256 or ethos-u65-512 (default: ethos-u55-128; Vela's own default is ethos-u55-256)",
+        "ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256 or ethos-u65-512 "
+        "(default: ethos-u55-128; Vela's own default is ethos-u55-256)",
         "NAME",
     ),
 ]
