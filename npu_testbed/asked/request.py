@@ -189,7 +189,7 @@ def request_of(ask: OneSearch[Any], text: str, progress: Progress = silent, *, g
     require_use(device, "schedule")
     options = memory_options(ask)
     budget = arena_bound(device, options, None if ask.arena_cache_size is None else int(ask.arena_cache_size))
-    if ask.arena_cache_size is None and budget is not None:
+    if ask.arena_cache_size is None and budget is not None and ask.command != "check":
         mode = compiled_for(device, options)[1]
         say("note", f"arena_cache_size of memory mode {mode} bounds the arena to {budget:,} bytes; --arena-cache-size overrides it.")
     progress(f"Reading {text}")
