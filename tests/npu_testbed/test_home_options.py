@@ -95,7 +95,7 @@ def test_a_file_of_homes_is_as_good_as_options(homed: tuple[Path, dict[str, obje
         (("compile", NAME, "--home", "nothing=ext"), "which the network does not have"),
         (("compile", NAME, "--home", "input=ext", "--debug-force-legacy-core"), "keeps inputs and outputs in its arena"),
         (("check", "homed", "--home", "input=ext", "--max-bytes", "1"), "--home cannot change it"),
-        (("check", "homed", "--no-recompute", "--max-bytes", "1"), "recompute cannot change it"),
+        (("check", "homed", "--no-recompute", "--max-bytes", "1"), "--no-recompute cannot change it"),
         (("validate", "portfolio", "mnist", "--home", "input=flash"), "choose sram (axi0) or ext (axi1)"),
         (("simulate", "vela", NAME, "--home", "input=ext"), "lies in the arena of the compiled file: compile with --separate-io-regions"),
         (("export", "homed", "--format", "raw", "-o", "no.npz"), "three base addresses"),

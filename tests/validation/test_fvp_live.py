@@ -115,8 +115,8 @@ def test_a_trace_that_unpacks_a_thousandfold_takes_little_memory(item: bytes, he
 
 
 def test_a_trace_of_too_many_entries_or_of_one_endless_event_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    with pytest.raises(InputError, match=r"(a value of more than 4194304 characters|unpacks to more than)"):
-        read_pmu_trace(gzip.compress(b'["' + b"a" * (6 << 20), mtime=0))
+    with pytest.raises(InputError, match="a value of more than 4194304 characters"):
+        read_pmu_trace(b'["' + b"a" * (6 << 20))
     monkeypatch.setattr(json_events, "MAX_EVENTS", 100)
     with pytest.raises(InputError, match="has more than 100 events"):
         read_pmu_trace(b"[" + b"{}," * 200)
