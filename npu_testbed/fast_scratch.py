@@ -54,7 +54,7 @@ def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
 
 
 def scratch_note(network: CompiledNetwork, *, fast_scratch: bool) -> str:
-    """Note on a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if it takes the cycles that were planned."""
+    """Note on a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if it takes the cycles planned."""
     if not fast_scratch:
         return (
             "the schedule was made for a fast scratch (Dedicated_Sram), and this file has its arena as region 1: firmware must keep that "
@@ -65,7 +65,7 @@ def scratch_note(network: CompiledNetwork, *, fast_scratch: bool) -> str:
         return ""
     return (
         f"the file's command streams have {words[1]:,} words where the schedule's have {words[0]:,}, for addresses in the outer arena: its "
-        "cycles differ by the fetch of these."
+        "cycles may differ by the fetch of these words."
     )
 
 

@@ -21,7 +21,7 @@ class CheckedPointEntry(Entry, frozen=True):
 
     name: str
     npu_active: int
-    recorded: int
+    recorded: int | None
     cycles: Cycles
     default_cycles: Cycles
     beats: tuple[PortBeatsEntry, ...]

@@ -36,6 +36,7 @@ class Branch(Struct, frozen=True, tag="branch"):
     on: bool = False
 
 
+POOLS = ", ".join(kind.value for kind in PoolKind)
 TREES = st.recursive(
     st.builds(Leaf, st.integers(-(1 << 47), 1 << 47), st.sampled_from(Colour)),
     lambda inner: st.builds(
@@ -68,7 +69,7 @@ def test_a_value_is_the_same_after_its_json(tree: Leaf | Branch) -> None:
             {"exact": 1.5},
             "The file has 1.5 at exact where a whole number or the text of a ratio such as 8/3 is needed: write the file again.",
         ),
-        ({"pool": "MIN"}, "The file has 'MIN' at pool where one of MAX, AVERAGE, REDUCE_SUM or null is needed: write the file again."),
+        ({"pool": "LEAST"}, f"The file has 'LEAST' at pool where one of {POOLS} or null is needed: write the file again."),
         ({"pair": [1]}, "The file has [1] at pair where a list of 2 items is needed: write the file again."),
         ({"pair": [1, 2]}, "The file has 2 at pair[1] where a text is needed: write the file again."),
         ({"data": "!"}, "The file has '!' at data where base64 text is needed: write the file again."),

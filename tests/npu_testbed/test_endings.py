@@ -284,13 +284,13 @@ def test_files_that_threads_write_into_one_folder_keep_their_own_bytes(tmp_path:
 
 SCRIPT = """
 import cascader.search.workers
-from asked_for import schedule
+from npu_testbed import schedule
 
 cascader.search.workers._may_fork = lambda: False
 
 
 def work():
-    print("found", schedule("zoo:tiny_residual", budget=9000, effort="quick", processes=2).arena_size <= 9000)
+    print("found", schedule("zoo:tiny_residual", arena_cache_size=9000, effort="quick", jobs=2).arena_bytes <= 9000)
 
 
 """

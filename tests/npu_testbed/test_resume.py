@@ -33,7 +33,7 @@ from npu_testbed.answers import FOLDER, Answers
 from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask
 from npu_testbed.memory_options import MemoryOptions
 
-ROOT = str(Path(__file__).parents[2])
+MODULES = os.pathsep.join(str(Path(__file__).parents[up]) for up in (2, 1))
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
 
 
@@ -170,11 +170,11 @@ NETWORKS = ("zoo:tiny_conv", "zoo:tiny_residual")
 
 RUN = """
 import sys
-from functools import partial
+from pytest import MonkeyPatch
 from npu_testbed import cli
-from npu_testbed.comparisons import beside_vela
+from quick_comparisons import compare_quickly
 if __name__ == "__main__":
-    beside_vela.compare = partial(beside_vela.compare, rungs=2, sweep=0)
+    compare_quickly(MonkeyPatch())
     sys.exit(cli.main(sys.argv[1:]))
 """
 
@@ -223,7 +223,7 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", RUN, *compared(killed)]
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": ROOT}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": MODULES}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
         deadline = time.monotonic() + 120
         while not killed.is_dir() or len(list(killed.iterdir())) < answers * 2 // 3:
             assert process.poll() is None

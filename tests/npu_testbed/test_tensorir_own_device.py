@@ -112,9 +112,9 @@ def test_a_budget_that_cannot_be_met_names_the_smallest_that_can(files: tuple[st
 
 
 def test_options_and_models_of_the_npu_are_refused_by_name(files: tuple[str, Path], tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="--effort was given together with --device, which is no NPU"):
+    with pytest.raises(InputError, match="--effort cannot be combined with --device, which plans for your own device: drop one of them."):
         npu_testbed.schedule(files[0], device=files[1], effort="quick")
-    with pytest.raises(InputError, match="--accelerator-config was given together with --device"):
+    with pytest.raises(InputError, match="--accelerator-config cannot be combined with --device, which plans"):
         npu_testbed.schedule(files[0], device=files[1], accelerator_config="ethos-u55-64")
     with pytest.raises(InputError, match="a device of your own takes Tensor Expressions"):
         npu_testbed.schedule("zoo:tiny_conv", device=files[1])

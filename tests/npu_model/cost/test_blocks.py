@@ -21,14 +21,17 @@ from npu_model.shapes import Shape3D, round_up
 
 ACCELERATORS = [accelerator(name) for name in accelerator_names("u55")]
 U55_128 = accelerator("ethos-u55-128")
+# The others, and OperationKind.RESIZE, are the Ethos-U85's.
+POOLS = [PoolKind.MAX, PoolKind.AVERAGE, PoolKind.REDUCE_SUM]
+FUNCTIONS = [kind for kind in ElementwiseKind if kind.code <= ElementwiseKind.SHL.code]
 
 
 @st.composite
 def queries(draw: st.DrawFn, largest: int = 70) -> BlockQuery:
-    kind = draw(st.sampled_from(OperationKind))
+    kind = draw(st.sampled_from([kind for kind in OperationKind if kind is not OperationKind.RESIZE]))
     windowed = kind is not OperationKind.ELEMENTWISE
-    pool = draw(st.sampled_from(PoolKind)) if kind is OperationKind.POOL else None
-    elementwise = None if windowed else draw(st.sampled_from(ElementwiseKind))
+    pool = draw(st.sampled_from(POOLS)) if kind is OperationKind.POOL else None
+    elementwise = None if windowed else draw(st.sampled_from(FUNCTIONS))
     weighted = kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE)
     bits = draw(st.sampled_from([8, 16] if weighted else [8, 16, 32]))
     kernel = Kernel(*(draw(st.integers(1, top)) for top in (10, 10, 3, 3, 2, 2))) if windowed else Kernel()
