@@ -68,7 +68,8 @@ COMMANDS = (
 FAMILIES = {
     "simulate": Family(
         "replay a schedule on the simulated NPU",
-        "Replay a schedule operation by operation: cycles, peak SRAM, traffic per port, and the layers that take them.",
+        "Replay a schedule operation by operation: cycles, peak SRAM, traffic per port, and the layers that take them.\n\n"
+        "Values are not checked: use `npu-testbed verify`.",
         "schedules",
         "SCHEDULE",
         ("npu-testbed simulate schedule mobilenet_v1.json", "npu-testbed simulate vela zoo:mobilenet_v1"),

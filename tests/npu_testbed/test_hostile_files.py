@@ -74,7 +74,7 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: str) -> None:
         raise AssertionError(f"{source} is read")
 
-    for name in ("npu_testbed.legalise", "npu_testbed.simulation", "npu_testbed.compilation.compiler"):
+    for name in ("npu_testbed.asked.request", "npu_testbed.simulation"):
         monkeypatch.setattr(f"{name}.load_model", fail)
 
 

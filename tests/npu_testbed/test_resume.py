@@ -223,7 +223,9 @@ def test_a_comparison_of_networks_that_is_killed_loses_at_most_what_was_in_fligh
 
     killed = tmp_path / "killed"
     command = [sys.executable, "-c", RUN, *compared(killed)]
-    with subprocess.Popen(command, env=os.environ | {"PYTHONPATH": MODULES}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL) as process:
+    with subprocess.Popen(
+        command, env=os.environ | {"PYTHONPATH": MODULES}, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+    ) as process:
         deadline = time.monotonic() + 120
         while not killed.is_dir() or len(list(killed.iterdir())) < answers * 2 // 3:
             assert process.poll() is None

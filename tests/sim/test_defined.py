@@ -139,7 +139,7 @@ def test_the_command_line_refuses_and_its_help_says_what_it_does_not_check(tmp_p
             refused += "never written" in refusal("simulate", "vela", path)
     assert refused > 0
     for words in ((), ("schedule",), ("vela",)):
-        assert "Not checked are values" in call("simulate", *words, "--help").output
+        assert "Values are not checked: use `npu-testbed verify`." in " ".join(call("simulate", *words, "--help").output.split())
 
 
 def test_weights_that_were_computed_cannot_be_decoded() -> None:
