@@ -14,7 +14,7 @@ from cascader.request import ModelSource, Request
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes
+from npu_testbed.one_memory import as_scheduled, has_outer_arena, outer_homes, outer_spill
 from npu_testbed.progress import Progress, silent
 from npu_testbed.te_models import TeSource
 
@@ -61,7 +61,8 @@ def load_task(request: Request, progress: Progress = silent, legaliser: Legalise
     require_use(request.device, "schedule")
     request.check()
     asked, source = request.memory, request.source
-    request = replace(request, memory=as_scheduled(asked), homes=outer_homes(asked, request.homes))
+    spill = outer_spill(asked) if request.spill is None else request.spill
+    request = replace(request, memory=as_scheduled(asked), homes=outer_homes(asked, request.homes), spill=spill)
     if isinstance(source, TeSource):
         return te_tasks.te_task(request, source.name, progress)
     if not isinstance(source, ModelSource):

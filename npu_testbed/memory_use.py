@@ -45,6 +45,11 @@ def fast_scratch_bytes(network: CompiledNetwork) -> int:
     return max((r.size for program in network.programs for r in program.regions if r.role is RegionRole.FAST_SCRATCH), default=0)
 
 
+def sram_bytes(network: CompiledNetwork) -> int:
+    """Bytes of SRAM that a compiled network asks for: its arena, or the fast scratch that it keeps apart from that."""
+    return fast_scratch_bytes(network) if has_fast_scratch(network) else arena_bytes(network)
+
+
 def _only(programs: Sequence[Program], role: RegionRole) -> tuple[Program, ...]:
     """The programs with ``role`` as their one region of feature maps, and the bindings that lie in it."""
     result = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
-from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 
 CONSTANTS, ARENA, FAST_SCRATCH = range(3)
@@ -41,10 +40,6 @@ def outer_homes(system: MemorySystem, homes: tuple[str, ...]) -> tuple[str, ...]
     return (*(f"{end}=axi{system.port_of(ARENA)}" for end in ("input", "output") if end not in said), *homes)
 
 
-def require_one_memory(system: MemorySystem) -> None:
-    """InputError unless the arena lies where a fast scratch would: Vela's own schedules then have one arena, as ours have."""
-    if has_outer_arena(system):
-        raise InputError(
-            f"Memory system {system.name} parts the arena from a fast scratch, which only `schedule` and `frontier` search for: "
-            "choose a memory mode that keeps both in one memory, such as Shared_Sram."
-        )
+def outer_spill(system: MemorySystem) -> str | None:
+    """The memory to which a search moves tensors unasked: the outer arena, where Vela has all maps; None if there is none."""
+    return f"axi{system.port_of(ARENA)}" if has_outer_arena(system) and system.ports[system.port_of(ARENA)].writable else None

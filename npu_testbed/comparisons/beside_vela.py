@@ -18,7 +18,6 @@ from npu_testbed.comparisons.summary import ComparisonSummary
 from npu_testbed.configs import vela_ini_text
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.models import Model, load_model
-from npu_testbed.one_memory import require_one_memory
 from npu_testbed.peers import validate_vela
 from npu_testbed.progress import Progress
 from validation.vela.replays import OPTIMISE, VelaScore
@@ -100,11 +99,9 @@ def beside_vela(
     """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the comparisons that are requested.
 
     In the folder ``results`` each answer is kept as soon as it is known, and what it holds is not asked for again.
-    A network that fails is reported in place of its row. InputError before anything takes time if a memory system is parted; if
+    A network that fails is reported in place of its row. If
     nothing at all could be done, the first failure is raised.
     """
-    for request in requests:
-        require_one_memory(request.memory)
     sources = [(source, load_model(source)) for source in models]
     devices = tuple(dict.fromkeys(request.device for request in requests))
     answers = None if results is None else Answers(results)

@@ -27,7 +27,7 @@ from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
 from npu_testbed.energy import EnergyTable
 from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
 from npu_testbed.legalise import load_task
-from npu_testbed.one_memory import require_one_memory
+from npu_testbed.one_memory import has_outer_arena
 from npu_testbed.resume import Resumed, resumed
 
 NOISE = 0.03
@@ -176,9 +176,10 @@ def _vela_task(request: Request, task: Task) -> VelaTask:
     if not isinstance(source, ModelSource):
         raise InputError(f"{source.name} is no model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")
     model, _ = without_constant_outputs(with_own_shapes(source.data))
-    names = request.names
-    ends = end_ports(task.network)
-    return VelaTask(model, task.accelerator, names.system_config, names.memory_mode, names.config, task.system, request.timing, ends)
+    names, parted = request.names, has_outer_arena(request.memory)
+    # Where the arena is parted from a fast scratch, Vela too has inputs and outputs in the arena, and its maps in either.
+    ends, system = (None, request.memory) if parted else (end_ports(task.network), task.system)
+    return VelaTask(model, task.accelerator, names.system_config, names.memory_mode, names.config, system, request.timing, ends)
 
 
 def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders: Folders = _NOWHERE) -> Comparison:
@@ -191,7 +192,6 @@ def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders:
 
     Our arenas and those of the sweep keep to the budget of the request, which Vela takes as a wish.
     """
-    require_one_memory(request.memory)
     bound, progress, sweep, robust = request.budget, run.show, sides.sweep, sides.robust
     task = load_task(request, progress)
     vela = _vela_task(request, task)

@@ -21,7 +21,7 @@ from npu_testbed.answers import key_of
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.configs import vela_ini_text
 from npu_testbed.memory_options import memory_system_sha256
-from npu_testbed.memory_use import arena_bytes
+from npu_testbed.memory_use import sram_bytes
 from sim import quick_cycles
 from sim.functional import runs_here
 from validation.reading import read_configuration
@@ -153,7 +153,7 @@ def _figures(task: VelaTask, result: VelaResult | InputError) -> _Figures:
     if found is None:
         network = _checked(result, task)
         on_cpu = tuple(step.code for step in network.steps if isinstance(step, CpuOperator) and not runs_here(step))
-        found = arena_bytes(network), quick_cycles(network, task.replayed_on(network), task.timing), on_cpu
+        found = sram_bytes(network), quick_cycles(network, task.replayed_on(network), task.timing), on_cpu
         if len(_KNOWN) >= _MOST_KNOWN:
             _KNOWN.clear()
         _KNOWN[key] = found

@@ -26,7 +26,7 @@ from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.debug_xml import debug_xml
 from npu_testbed.compilation.debug_xml import of_vela as vela_database
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
-from npu_testbed.compilation.peer import Peer, PeerFigures, sram_bytes, vela_peer
+from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
 from npu_testbed.compilation.promise import best_schedule, fits, in_words, shortfall
 from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
@@ -35,6 +35,7 @@ from npu_testbed.csv_file import csv_file
 from npu_testbed.endings import VelaStatusError
 from npu_testbed.exports import export
 from npu_testbed.legalise import load_task
+from npu_testbed.memory_use import sram_bytes
 from npu_testbed.models import BUILT
 from npu_testbed.one_memory import has_outer_arena
 from npu_testbed.progress import Progress

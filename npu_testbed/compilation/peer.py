@@ -12,7 +12,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import Target
-from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
+from npu_testbed.memory_use import sram_bytes
 from npu_testbed.progress import Progress, silent
 from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
 from npu_testbed.versions import Tools
@@ -33,11 +33,6 @@ class Peer(Brief, frozen=True):
     result: VelaResult
     simulation: Simulation
     figures: PeerFigures
-
-
-def sram_bytes(network: CompiledNetwork) -> int:
-    """Bytes of SRAM that a compiled network asks for: its arena, or the fast scratch that it keeps apart from that."""
-    return fast_scratch_bytes(network) if has_fast_scratch(network) else arena_bytes(network)
 
 
 def simulation_of(

@@ -14,7 +14,6 @@ from npu_model.errors import InputError, did_you_mean
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.files import require_folder
 from npu_testbed.models import PORTFOLIO
-from npu_testbed.one_memory import require_one_memory
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.verdict import Examined, Report
@@ -70,7 +69,6 @@ def examine_all(requests: Sequence[Request], run: Run = _ALONE, *, verified: boo
     """
     progress = run.show
     for request in requests:
-        require_one_memory(request.memory)
         for home in request.homes:
             wanted_home(home, request.memory)
     if results is not None:

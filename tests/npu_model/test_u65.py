@@ -13,6 +13,7 @@ from command_line import call, refusal
 from msgspec.structs import replace
 from small_programs import conv
 
+from cascader.ethosu.codegen.lowering import lower
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.accelerator import Accelerator, accelerator, accelerator_names
 from npu_model.compiled.network import CompiledNetwork, read_compiled
@@ -21,15 +22,19 @@ from npu_model.cost.traffic import BEAT_BYTES
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import ByteRange, KernelOperation
 from npu_model.shapes import Shape3D
+from npu_model.weight_stream.order import WeightFormat
+from npu_model.weight_stream.streams import coded, dealt_records, records_of
 from npu_model.weight_stream.weights import core_format, encode_weights
 from npu_model.weight_stream.work import operation_work, stream_work
 from npu_testbed.configs import load_memory_system
 from npu_testbed.device_memory import as_seen_by, compiled_for, memory_of
 from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.scheduling import read_schedule
 from npu_testbed.simulation import VelaOptions, simulate_vela
 from npu_testbed.verification import seeded_inputs
 from sim import replay_network
 from sim.functional import run
+from sim.hazards import network_hazards
 from validation.zoo import build
 
 U65 = "ethos-u65-256"
@@ -219,3 +224,22 @@ def test_what_a_u65_cannot_be_asked_for_is_one_sentence(
     monkeypatch.chdir(tmp_path)
     assert said in refusal(*argv)
     assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("mode", ["Shared_Sram", "Sram_Only", "Dedicated_Sram"])
+@pytest.mark.parametrize("device", NAMES)
+def test_a_schedule_for_it_is_exact_and_has_no_hazard(device: str, mode: str, tmp_path: Path) -> None:
+    path = tmp_path / "s.json"
+    memory = ("--system-config", "Ethos_U65_High_End", "--memory-mode", mode)
+    call("schedule", "zoo:tiny_residual", "--accelerator-config", device, *memory, "-o", path, "--effort", "quick", "--no-advice")
+    document = json.loads(call("verify", path, "--json").output)
+    assert document["passed"] is True
+    assert not network_hazards(lower(read_schedule(path)))
+
+
+def test_a_kernel_of_one_channel_leaves_the_second_core_without_weights() -> None:
+    device = accelerator(U65_512)
+    streams = coded(np.ones((1, 1, 1, 8), np.int16), WeightFormat(8), device)
+    assert [bool(stream) for stream in streams] == [True, False]
+    records = bytes(range(30))
+    assert records_of(dealt_records(records, device), 3) == records
