@@ -74,7 +74,7 @@ Spill = Annotated[
     str | None,
     Option(
         "let the search move tensors between layers to this memory, such as ext or axi1; they come through the arena by DMA "
-        "(default: all of them stay in the arena)",
+        "(default: all of them stay there, or in Dedicated_Sram the outer arena is that memory)",
         "MEMORY",
     ),
 ]
