@@ -11,8 +11,7 @@ from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
-    from npu_testbed.documents.calibration import CalibrateCheckDocument
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.calibration import CalibrateCheckOutcome, CalibrateFitOutcome
     from npu_testbed.progress import Progress
     from validation.calibrate import Measurement
 
@@ -49,7 +48,7 @@ def _today() -> str:
     return datetime.now(timezone.utc).date().isoformat()
 
 
-class CalibrateFitOptions(Ask["Outcome"], frozen=True, kw_only=True):
+class CalibrateFitOptions(Ask["CalibrateFitOutcome"], frozen=True, kw_only=True):
     """The options of ``calibrate fit``."""
 
     output: Annotated[kinds.PathText | None, Option("the profile to write", "PROFILE.toml", named=("-o",), needed=True)] = None
@@ -77,13 +76,12 @@ class CalibrateFit(CalibrateFitOptions, frozen=True):
 
     measurements: Annotated[kinds.PathText | None, Option(_MEASUREMENTS, "MEASUREMENTS.csv", source=True)] = None
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "CalibrateFitOutcome":
         """Fit, and write the profile."""
-        from npu_testbed.calibration import fit_tools, profile_json, source_files
-        from npu_testbed.documents.calibration import CalibrateFitDocument
+        from npu_testbed.calibration import fit_tools, source_files
         from npu_testbed.files import require_writable, write_file
-        from npu_testbed.outcomes import PlainOutcome
-        from validation.calibrate import calibrate_fit, fit_tables, to_toml
+        from npu_testbed.outcomes.calibration import CalibrateFitOutcome
+        from validation.calibrate import calibrate_fit, to_toml
         from validation.calibrate.parameters import DEFAULT_FITTED
 
         output, measured = str(self.output), None if self.measurements is None else Path(self.measurements)
@@ -100,15 +98,10 @@ class CalibrateFit(CalibrateFitOptions, frozen=True):
             progress=lambda replays: show(f"Fitting: {replays} replays"),
         )
         write_file(output, to_toml(profile).encode())
-        return PlainOutcome(
-            "calibrate fit",
-            profile,
-            lambda: CalibrateFitDocument(profile_json(profile), output),
-            lambda: "\n\n".join([*(table.text() for table in fit_tables(profile)), f"Profile: {output}"]),
-        )
+        return CalibrateFitOutcome(profile, output)
 
 
-class CalibrateCheck(Ask["Outcome"], frozen=True):
+class CalibrateCheck(Ask["CalibrateCheckOutcome"], frozen=True):
     """Replay measurements with a profile's parameters and with the default ones.
 
     Status 1 if the profile's own cycles are no longer reproduced, or its error on networks left out is more than 1.5 times its error in
@@ -127,33 +120,13 @@ class CalibrateCheck(Ask["Outcome"], frozen=True):
     ] = None
     measurements: Annotated[kinds.PathText | None, Option(_MEASUREMENTS, "MEASUREMENTS.csv", source=True)] = None
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "CalibrateCheckOutcome":
         """Replay; status 1 if the profile does not hold."""
-        from msgspec import to_builtins
-
-        from npu_testbed.documents.calibration import CalibrateCheckDocument
-        from npu_testbed.documents.document import checked
-        from npu_testbed.outcomes import PlainOutcome
-        from validation.calibrate import calibrate_check, check_tables, from_toml, reference_profile
+        from npu_testbed.outcomes.calibration import CalibrateCheckOutcome
+        from validation.calibrate import calibrate_check, from_toml, reference_profile
         from validation.reading import read_configuration
 
         show("Reading")
         profile = reference_profile() if self.profile is None else from_toml(read_configuration(str(self.profile), "Calibration profile"))
         check = calibrate_check(profile, _measurements(self.measurements), lambda replays: show(f"Checking: {replays} replays"))
-
-        def document() -> "CalibrateCheckDocument":
-            points = [to_builtins(p) | {"error": p.error, "default_error": p.default_error} for p in check.points]
-            facts = {
-                "profile": profile.name,
-                "passed": check.passed,
-                "generalises": check.generalises,
-                "drifted": [point.name for point in check.drifted],
-                "seen": to_builtins(check.seen),
-                "unseen": to_builtins(check.unseen),
-                "points": points,
-            }
-            return checked(CalibrateCheckDocument, facts)
-
-        return PlainOutcome(
-            "calibrate check", check, document, lambda: "\n\n".join(table.text() for table in check_tables(check)), passed=check.passed
-        )
+        return CalibrateCheckOutcome(profile.name, check)

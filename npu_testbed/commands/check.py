@@ -14,7 +14,7 @@ from npu_testbed.asked.readers import byte_count, cycle_count
 
 if TYPE_CHECKING:
     from npu_testbed.differences.bars import Baseline
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.differences import CheckOutcome
     from npu_testbed.progress import Progress
     from npu_testbed.simulation import Simulation
 
@@ -31,7 +31,7 @@ def percent(text: str) -> Fraction:
     return value / 100
 
 
-class CheckOptions(OneSearch["Outcome"], frozen=True, kw_only=True):
+class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
     """The options of ``check``."""
 
     default_device: ClassVar[str] = "ethos-u55-256"
@@ -68,12 +68,12 @@ class Check(CheckOptions, frozen=True):
 
     file: Annotated[kinds.Source, Option(kinds.ANY_FILE, "FILE", source=True)]
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "CheckOutcome":
         """Replay and compare; status 1 if a bar is missed."""
-        from npu_testbed.differences.bars import bars, check_json
+        from npu_testbed.differences.bars import bars
         from npu_testbed.differences.sides import is_scheduled
-        from npu_testbed.differences.summary import check_markdown, check_text, update_text
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.differences.summary import update_text
+        from npu_testbed.outcomes.differences import CheckOutcome
 
         _require_together(self)
         baseline = _baseline(self)
@@ -89,15 +89,8 @@ class Check(CheckOptions, frozen=True):
         found = bars(simulation, *limits, held, Fraction(self.tolerance or 0))
         if wants_bar and not found:
             raise InputError(_NO_BAR)
-        shown = check_markdown if self.markdown else check_text
         said = update_text(str(self.against), simulation, baseline) if self.update else ""
-        outcome = PlainOutcome(
-            "check",
-            simulation,
-            lambda: check_json(simulation, found),
-            lambda: "\n\n".join(filter(None, [shown(simulation, found, baseline), said])),
-            passed=all(bar.is_met for bar in found),
-        )
+        outcome = CheckOutcome(simulation, found, baseline, self.markdown, said)
         _write(self, outcome, simulation)
         return outcome
 
@@ -174,7 +167,7 @@ def _comparable(ask: "Check", baseline: "Baseline | None", simulation: "Simulati
     return baseline
 
 
-def _write(ask: "Check", outcome: "Outcome", simulation: "Simulation") -> None:
+def _write(ask: "Check", outcome: "CheckOutcome", simulation: "Simulation") -> None:
     """Write the files that are asked for, all or none."""
     from npu_testbed.files import write_files
     from npu_testbed.views.program_map import program_map

@@ -12,12 +12,13 @@ from npu_testbed.asked.readers import seconds
 
 if TYPE_CHECKING:
     from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.device import DeviceRunOutcome
     from npu_testbed.progress import Progress
 
 DEVICE = "The NPU with its registers, interrupt and PMU: for firmware on an emulated Cortex-M, and for drivers on the host."
 
 
-class DeviceRunOptions(Ask["Outcome"], frozen=True, kw_only=True):
+class DeviceRunOptions(Ask["DeviceRunOutcome"], frozen=True, kw_only=True):
     """The options of ``device run``."""
 
     chip: Annotated[str, Option("core, memories, NPU and UART (default: corstone-300)", "NAME|FILE.toml")] = "corstone-300"
@@ -43,20 +44,19 @@ class DeviceRun(DeviceRunOptions, frozen=True):
 
     firmware: Annotated[kinds.PathText, Option("what the linker wrote for a Cortex-M (.elf, .axf)", "FIRMWARE.elf", source=True)]
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "DeviceRunOutcome":
         """Run the firmware; status 1 unless it ends with exit code 0."""
         from fractions import Fraction
 
         from npu_testbed.firmware import load_chip, run_firmware
-        from npu_testbed.firmware.run_text import run_json, run_text
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.outcomes.device import DeviceRunOutcome
         from npu_testbed.timing import load_timing
 
         data = [_placed(text) for text in self.data]
         chip, timing = load_chip(self.chip), load_timing(None if self.timing is None else str(self.timing))
         show(f"Running {self.firmware} on {chip.name}")
         result = run_firmware(str(self.firmware), chip, Fraction(self.time_limit), data, timing)
-        return PlainOutcome("device run", result, lambda: run_json(result), lambda: run_text(result), passed=result.passed)
+        return DeviceRunOutcome(result)
 
 
 class DeviceFiles(Ask["Outcome"], frozen=True, kw_only=True):

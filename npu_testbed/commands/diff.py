@@ -14,14 +14,13 @@ from npu_testbed.asked.readers import byte_count
 if TYPE_CHECKING:
     from npu_model.timing import TimingParameters
     from npu_testbed.differences.sides import Side
-    from npu_testbed.documents import Document
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.differences import DiffOutcome
     from npu_testbed.progress import Progress
 
 SIDES = Group("memory system", "Of a schedule by default the one that it was made for, else the timing adapter u55_high_end.")
 
 
-class DiffOptions(OfModels["Outcome"], frozen=True, kw_only=True):
+class DiffOptions(OfModels["DiffOutcome"], frozen=True, kw_only=True):
     """The options of ``diff``: each has one value for both sides, or one for each with a comma between them."""
 
     all: Annotated[bool, Option("show every layer that is different")] = False
@@ -71,30 +70,20 @@ class Diff(DiffOptions, frozen=True):
     before: Annotated[kinds.Source, Option(kinds.ANY_FILE, "BEFORE", source=True)]
     after: Annotated[kinds.Source | None, Option("another one (default: BEFORE, with other options)", "AFTER", source=True)] = None
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "DiffOutcome":
         """Replay both sides."""
-        from msgspec import UNSET
-
-        from npu_testbed.differences.difference_tables import SHOWN, diff_json, diff_text
+        from npu_testbed.differences.difference_tables import SHOWN
         from npu_testbed.differences.sides import replay_side
-        from npu_testbed.energy import energy, energy_json, energy_text, load_energy_table
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.energy import energy, load_energy_table
+        from npu_testbed.outcomes.differences import DiffOutcome, Energies
 
         if self.all and self.json:
             raise InputError("--all was given together with --json, which has every layer: drop one of them.")
         first, second = sides(self)
         table = None if self.energy is None else load_energy_table(str(self.energy))
         before, after = replay_side(first, show), replay_side(second, show)
-        energies = None if table is None else (table.name, energy(before.replay, table), energy(after.replay, table))
-
-        def document() -> "Document":
-            return diff_json(before, after, UNSET if energies is None else energy_json(*energies))
-
-        def text() -> str:
-            sections = [diff_text(before, after, None if self.all else SHOWN)]
-            return "\n\n".join(sections if energies is None else [*sections, energy_text(*energies)])
-
-        return PlainOutcome("diff", (before, after), document, text)
+        energies = None if table is None else Energies(table.name, energy(before.replay, table), energy(after.replay, table))
+        return DiffOutcome(before, after, energies, None if self.all else SHOWN)
 
 
 _PAIRS = (

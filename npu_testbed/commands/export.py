@@ -9,11 +9,11 @@ from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.export import ExportOutcome
     from npu_testbed.progress import Progress
 
 
-class ExportOptions(Ask["Outcome"], frozen=True, kw_only=True):
+class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
     """The options of ``export``."""
 
     format: Annotated[Literal["tflite", "c", "mlf", "raw", "tir-c"], Option("what to write (default: tflite)")] = "tflite"
@@ -65,14 +65,12 @@ class Export(ExportOptions, frozen=True):
         kinds.PathText, Option("file to write; the C formats write the header beside it", "OUTPUT", named=("-o",), needed=True)
     ]
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "ExportOutcome":
         """Write the files."""
-        from npu_model.printable import printable
         from npu_testbed.asked.request import shaped
-        from npu_testbed.documents.export import ExportDocument
         from npu_testbed.endings import say
         from npu_testbed.files import require_writable
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.outcomes.export import ExportOutcome
         from npu_testbed.program_files import export_files, write_files
 
         if self.fast_scratch and self.no_fast_scratch:
@@ -94,10 +92,4 @@ class Export(ExportOptions, frozen=True):
             note=lambda sentence: say("note", sentence),
         )
         write_files(files, *sources)
-        sizes = {str(path): len(data) for path, data in files.items()}
-        return PlainOutcome(
-            "export",
-            files,
-            lambda: ExportDocument(file, self.format, sizes),
-            lambda: "\n".join(f"{printable(path)}: {size:,} bytes" for path, size in sizes.items()),
-        )
+        return ExportOutcome(file, self.format, files)

@@ -15,7 +15,7 @@ from npu_testbed.asked.readers import byte_count
 if TYPE_CHECKING:
     from cascader.request import Request
     from npu_testbed.memory_options import MemoryOptions
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.sweep import SweepOutcome
     from npu_testbed.progress import Progress
     from npu_testbed.settings import TriedValues
     from npu_testbed.sweeps.cluster import Cluster
@@ -39,7 +39,7 @@ WORK = Group("work")
 Names = str | Sequence[str]
 
 
-class SweepOptions(Search["Outcome"], frozen=True, kw_only=True):
+class SweepOptions(Search["SweepOutcome"], frozen=True, kw_only=True):
     """The options of ``sweep``."""
 
     accelerator_config: Annotated[Names, Option("accelerators, or all (default: ethos-u55-128)", "NAME,...", names, listed=True)] = (
@@ -119,13 +119,13 @@ class Sweep(SweepOptions, frozen=True):
         Option("a .tflite file, or zoo:NAME or portfolio:NAME", "MODEL", source=True, many=True),
     ]
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "SweepOutcome":
         """Sweep, and write what is asked for."""
         from npu_testbed.files import write_files
         from npu_testbed.html.sweep import sweep_page
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.outcomes.sweep import SweepOutcome
         from npu_testbed.sweeps import sweep
-        from npu_testbed.sweeps.sweep_tables import sweep_csv, sweep_json, sweep_text
+        from npu_testbed.sweeps.sweep_tables import sweep_csv
         from npu_testbed.views.sweep_plot import sweep_svg
 
         _check(self)
@@ -140,7 +140,7 @@ class Sweep(SweepOptions, frozen=True):
         if self.report is not None:
             files[Path(self.report)] = sweep_page(found, deadline)
         write_files(files)
-        return PlainOutcome("sweep", found, lambda: sweep_json(found), lambda: sweep_text(found, deadline))
+        return SweepOutcome(found, deadline)
 
 
 def _check(ask: Sweep) -> None:

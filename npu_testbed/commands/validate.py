@@ -7,11 +7,11 @@ from npu_testbed.asked.ask import OfModels
 from npu_testbed.commands.validate_networks import Models, model_sources
 
 if TYPE_CHECKING:
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.validation import SuiteOutcome
     from npu_testbed.progress import Progress
 
 
-class ValidateAll(OfModels["Outcome"], frozen=True):
+class ValidateAll(OfModels["SuiteOutcome"], frozen=True):
     """Check every peer and print one scorecard.
 
     Measured streams are checked against the FVP's counters, and networks on the ethos-u55-128 against Vela's SRAM and estimate and LiteRT's
@@ -24,11 +24,10 @@ class ValidateAll(OfModels["Outcome"], frozen=True):
 
     models: Models = ()
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "SuiteOutcome":
         """Make the scorecard; status 1 if a bar is missed."""
-        from npu_testbed.outcomes import PlainOutcome
-        from npu_testbed.suite import suite_json, suite_table, validate_all
+        from npu_testbed.outcomes.validation import SuiteOutcome
+        from npu_testbed.suite import validate_all
 
         named = model_sources(self.models, self.input_shape) if self.models else ()
-        suite = validate_all(named, show)
-        return PlainOutcome("validate all", suite, lambda: suite_json(suite), lambda: suite_table(suite).text(), passed=suite.passed)
+        return SuiteOutcome(validate_all(named, show))

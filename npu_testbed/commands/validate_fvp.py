@@ -13,8 +13,7 @@ from npu_testbed.asked.option import Group, Option, given
 
 if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
-    from npu_testbed.documents.fvp import ValidateFvpDocument
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.validation import FvpLiveOutcome, FvpOutcome
     from npu_testbed.progress import Progress
     from validation.fvp.live import FvpOptions
 
@@ -57,7 +56,7 @@ def _seconds(text: str) -> float:
     return value
 
 
-class ValidateFvpOptions(OfModels["Outcome"], frozen=True, kw_only=True):
+class ValidateFvpOptions(OfModels["FvpOutcome | FvpLiveOutcome"], frozen=True, kw_only=True):
     """The options of ``validate fvp``."""
 
     timing: kinds.Timing = None
@@ -115,28 +114,17 @@ class ValidateFvp(ValidateFvpOptions, frozen=True):
         Option("a schedule file, a *_vela.tflite, a .tflite to compile, zoo:NAME or portfolio:NAME", "MODEL", group=LIVE, source=True),
     ] = None
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "FvpOutcome | FvpLiveOutcome":
         """Make the scorecard, or the live comparison; status 1 if the scorecard misses a bar."""
         if self.live:
             return _live(self, show)
         _require_none(self)
-        from npu_testbed.documents.document import checked
-        from npu_testbed.documents.fvp import ValidateFvpDocument
-        from npu_testbed.outcomes import PlainOutcome
-        from npu_testbed.timing import load_timing, timing_json, timing_text
-        from validation.fvp.scorecard import render, scorecard, to_json
+        from npu_testbed.outcomes.validation import FvpOutcome
+        from npu_testbed.timing import load_timing
+        from validation.fvp.scorecard import scorecard
 
         timing = load_timing(None if self.timing is None else str(self.timing))
-        card = scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing)
-
-        def document() -> "ValidateFvpDocument":
-            return checked(ValidateFvpDocument, to_json(card) | {"timing": timing_json(timing)})
-
-        def text() -> str:
-            changed = [f"Timing: {timing_text(timing)}"] if timing.changed() else []
-            return "\n\n".join([*changed, *(table.text() for table in render(card))])
-
-        return PlainOutcome("validate fvp", card, document, text, passed=card.passed)
+        return FvpOutcome(scorecard(lambda done, total: show(f"Replaying: {done} of {total}"), timing), timing)
 
 
 def _require_none(ask: "ValidateFvp") -> None:
@@ -179,17 +167,15 @@ def _system(ask: "ValidateFvp") -> "MemorySystem | None":
     return None if ask.timing_adapter is None else load_timing_adapter(str(ask.timing_adapter))
 
 
-def _live(ask: "ValidateFvp", show: "Progress") -> "Outcome":
+def _live(ask: "ValidateFvp", show: "Progress") -> "FvpLiveOutcome":
     from npu_model.accelerator import require_use
     from npu_model.errors import InputError
     from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE
     from npu_testbed.asked.request import shaped
-    from npu_testbed.documents.document import checked
-    from npu_testbed.documents.fvp import ValidateFvpLiveDocument
     from npu_testbed.live_network import live_network
-    from npu_testbed.outcomes import PlainOutcome
-    from npu_testbed.timing import load_timing, timing_json
-    from validation.fvp.live import render, to_json, validate_live
+    from npu_testbed.outcomes.validation import FvpLiveOutcome
+    from npu_testbed.timing import load_timing
+    from validation.fvp.live import validate_live
 
     if ask.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a schedule file, a .tflite or zoo:NAME.")
@@ -211,9 +197,4 @@ def _live(ask: "ValidateFvp", show: "Progress") -> "Outcome":
         system=_system(ask),
         timing=timing,
     )
-    return PlainOutcome(
-        "validate fvp --live",
-        result,
-        lambda: checked(ValidateFvpLiveDocument, to_json(result) | {"timing": timing_json(timing)}),
-        lambda: "\n\n".join(table.text() for table in render(result)),
-    )
+    return FvpLiveOutcome(result, timing)

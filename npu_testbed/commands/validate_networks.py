@@ -11,9 +11,7 @@ from npu_testbed.asked.ask import OfModels, OnMemory
 from npu_testbed.asked.option import Option, given
 
 if TYPE_CHECKING:
-    from npu_testbed.documents.comparison import ValidateVelaDocument
-    from npu_testbed.documents.validation import ValidateLitertDocument
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.validation import BesideVelaOutcome, LitertOutcome, ValidateVelaOutcome, VelaEstimateOutcome
     from npu_testbed.progress import Progress
 
 ALL, BOTH = "all", "both"
@@ -53,7 +51,7 @@ def _choices(ask: "ValidateVela | ValidateVelaEstimate | ValidateLitert") -> tup
     return model_sources(ask.models, ask.input_shape), devices(ask.accelerator_config), strategies
 
 
-class ValidateVelaOptions(OnMemory["Outcome"], frozen=True, kw_only=True):
+class ValidateVelaOptions(OnMemory["ValidateVelaOutcome | BesideVelaOutcome"], frozen=True, kw_only=True):
     """The options of ``validate vela``."""
 
     accelerator_config: Devices = ()
@@ -92,61 +90,33 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
 
     models: Models = ()
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "ValidateVelaOutcome | BesideVelaOutcome":
         """Make the scores, and the comparisons that are asked for; status 1 if a score is unexplained."""
         if self.compare:
             return _comparison(self, show)
         if said := given(self, _COMPARED):
             raise InputError(f"{' and '.join(said)} can only be given together with --compare: add it, or leave them out.")
-        from npu_testbed.documents.comparison import ValidateVelaDocument
-        from npu_testbed.documents.document import checked
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.outcomes.validation import ValidateVelaOutcome
         from npu_testbed.peers import validate_vela
-        from validation.vela.replays import passed, render, to_json
 
-        scores = validate_vela(*_choices(self), show)
-        return PlainOutcome(
-            "validate vela",
-            scores,
-            lambda: checked(ValidateVelaDocument, to_json(scores)),
-            lambda: "\n\n".join(table.text() for table in render(scores)),
-            passed=passed(scores),
-        )
+        return ValidateVelaOutcome(validate_vela(*_choices(self), show))
 
 
-def _comparison(ask: ValidateVela, show: "Progress") -> "Outcome":
+def _comparison(ask: ValidateVela, show: "Progress") -> "BesideVelaOutcome":
     """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
-    from msgspec.structs import replace
-
     from npu_testbed.asked.request import memory_options, requests_of, run_of
     from npu_testbed.comparisons.beside_vela import beside_vela
-    from npu_testbed.documents.comparison import ValidateVelaDocument
-    from npu_testbed.documents.document import checked
-    from npu_testbed.outcomes import PlainOutcome
-    from validation.vela.replays import render, to_json
+    from npu_testbed.outcomes.validation import BesideVelaOutcome
 
-    memory = memory_options(ask)
     models, names, strategies = _choices(ask)
     requests = requests_of(ask, models, names, show)
     results = None if ask.results is None else Path(ask.results)
     result = beside_vela(models, requests, strategies, run_of(ask, show), results)
-
-    def document() -> "ValidateVelaDocument":
-        scores = checked(ValidateVelaDocument, to_json(result.scores))
-        failures = tuple(failure.to_json() for failure in result.failures)
-        comparisons = tuple(summary.to_json() for summary in result.summaries)
-        return replace(scores, passed=result.passed, failures=failures, comparisons=comparisons)
-
-    def text() -> str:
-        notes = ["This table is of Vela's default system config and memory mode."] if memory.given else []
-        notes += [failure.sentence for failure in result.failures]
-        scores = "\n".join([*(table.text() for table in render(result.scores)), *notes])
-        return "\n\n".join([scores, *(table.text() for summary in result.summaries for table in summary.tables())])
-
-    return PlainOutcome("validate vela", result, document, text, passed=result.passed)
+    notes = ("This table is of Vela's default system config and memory mode.",) if memory_options(ask).given else ()
+    return BesideVelaOutcome(result, notes)
 
 
-class ValidateVelaEstimateOptions(OfModels["Outcome"], frozen=True, kw_only=True):
+class ValidateVelaEstimateOptions(OfModels["VelaEstimateOutcome"], frozen=True, kw_only=True):
     """The options of ``validate vela-estimate``."""
 
     accelerator_config: Devices = ()
@@ -167,25 +137,15 @@ class ValidateVelaEstimate(ValidateVelaEstimateOptions, frozen=True):
 
     models: Models = ()
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "VelaEstimateOutcome":
         """Count what deviates; status 1 if a value does."""
-        from npu_testbed.documents.document import checked
-        from npu_testbed.documents.validation import ValidateVelaEstimateDocument
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.outcomes.validation import VelaEstimateOutcome
         from npu_testbed.peers import validate_vela_estimate
-        from validation.vela.estimate import passed, render, to_json
 
-        comparisons = validate_vela_estimate(*_choices(self), show)
-        return PlainOutcome(
-            "validate vela-estimate",
-            comparisons,
-            lambda: checked(ValidateVelaEstimateDocument, to_json(comparisons)),
-            lambda: "\n\n".join(table.text() for table in render(comparisons)),
-            passed=passed(comparisons),
-        )
+        return VelaEstimateOutcome(validate_vela_estimate(*_choices(self), show))
 
 
-class ValidateLitertOptions(OfModels["Outcome"], frozen=True, kw_only=True):
+class ValidateLitertOptions(OfModels["LitertOutcome"], frozen=True, kw_only=True):
     """The options of ``validate litert``."""
 
     accelerator_config: Devices = ()
@@ -206,18 +166,9 @@ class ValidateLitert(ValidateLitertOptions, frozen=True):
 
     models: Models = ()
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "LitertOutcome":
         """Count the differing bytes; status 1 if they are unexplained."""
-        from npu_testbed.documents.document import extended
-        from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument
-        from npu_testbed.outcomes import PlainOutcome
-        from npu_testbed.peers import litert_table, validate_litert
+        from npu_testbed.outcomes.validation import LitertOutcome
+        from npu_testbed.peers import validate_litert
 
-        scores = validate_litert(*_choices(self), show)
-        passed = all(score.passed for score in scores)
-
-        def document() -> "ValidateLitertDocument":
-            rows = (extended(LitertScoreEntry, score, verdict=score.verdict.name, passed=score.passed) for score in scores)
-            return ValidateLitertDocument(passed, tuple(rows))
-
-        return PlainOutcome("validate litert", scores, document, lambda: litert_table(scores).text(), passed=passed)
+        return LitertOutcome(validate_litert(*_choices(self), show))

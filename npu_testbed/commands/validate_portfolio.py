@@ -11,12 +11,12 @@ from npu_testbed.asked.option import Option
 from npu_testbed.commands.validate_networks import Devices
 
 if TYPE_CHECKING:
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.validation import PortfolioListOutcome, PortfolioOutcome
     from npu_testbed.progress import Progress
     from validation.portfolio import PortfolioNetwork
 
 
-class ValidatePortfolioOptions(OnMemory["Outcome"], frozen=True, kw_only=True):
+class ValidatePortfolioOptions(OnMemory["PortfolioOutcome | PortfolioListOutcome"], frozen=True, kw_only=True):
     """The options of ``validate portfolio``."""
 
     sample: Annotated[bool, Option("only networks that stand for others of their kind")] = False
@@ -59,19 +59,19 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
         Option("networks or groups, with * and ? as in a shell (default: all)", "NAME", source=True, many=True),
     ] = ()
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "PortfolioOutcome | PortfolioListOutcome":
         """Examine the networks; status 1 if one does not pass."""
         from npu_testbed.asked.request import requests_of, run_of
         from npu_testbed.commands.validate_networks import devices
         from npu_testbed.files import require_writable, write_file
         from npu_testbed.models import PORTFOLIO
-        from npu_testbed.outcomes import PlainOutcome
+        from npu_testbed.outcomes.validation import PortfolioListOutcome, PortfolioOutcome
         from npu_testbed.portfolio.run import examine_all
-        from npu_testbed.portfolio.tables import page, tables
+        from npu_testbed.portfolio.tables import page
 
         networks = _networks(self)
         if self.list:
-            return _listed(networks)
+            return PortfolioListOutcome(networks)
         if self.page is not None:
             require_writable(self.page)
         requests = requests_of(self, [f"{PORTFOLIO}{network.name}" for network in networks], devices(self.accelerator_config), show)
@@ -79,13 +79,7 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
         report = examine_all(requests, run_of(self, show), verified=not self.no_verify, results=results)
         if self.page is not None:
             write_file(Path(self.page), page(report).encode("utf-8"))
-        return PlainOutcome(
-            "validate portfolio",
-            report,
-            report.to_json,
-            lambda: "\n\n".join(table.text() for table in tables(report)),
-            passed=report.passed,
-        )
+        return PortfolioOutcome(report)
 
 
 def _networks(ask: "ValidatePortfolio") -> "tuple[PortfolioNetwork, ...]":
@@ -101,22 +95,3 @@ def _networks(ask: "ValidatePortfolio") -> "tuple[PortfolioNetwork, ...]":
     if ask.names or ask.sample:
         raise InputError("--drawn takes the place of names and of --sample: leave either out.")
     return drawn_networks(ask.drawn, ask.seed or 0)
-
-
-def _listed(networks: "Sequence[PortfolioNetwork]") -> "Outcome":
-    """The networks by group."""
-    from npu_testbed.documents.portfolio import PortfolioNetworkEntry, ValidatePortfolioListDocument
-    from npu_testbed.outcomes import PlainOutcome
-    from validation.layout import grid
-
-    entries = tuple(
-        PortfolioNetworkEntry(one.name, one.group, one.idiom, one.precision, one.exception, one.sampled, tuple(one.homes))
-        for one in networks
-    )
-    rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in networks]
-    return PlainOutcome(
-        "validate portfolio --list",
-        networks,
-        lambda: ValidatePortfolioListDocument(entries),
-        lambda: grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5),
-    )

@@ -10,10 +10,8 @@ from npu_testbed.asked.ask import OfModels
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
-    from npu_testbed.documents.verify import VerifyDocument
-    from npu_testbed.outcomes import Outcome
+    from npu_testbed.outcomes.verify import VerifyOutcome
     from npu_testbed.progress import Progress
-    from npu_testbed.verification import OutputComparison
 
 
 def _integer(text: str, low: int, high: int) -> int:
@@ -34,12 +32,7 @@ def _seed(text: str) -> int:
     return _integer(text, 0, 2**32 - 1)
 
 
-def _result(row: "OutputComparison") -> str:
-    left = f", {row.undefined:,} could not be compared" if row.undefined else ""
-    return f"{row.differing:,} of {row.size:,} bytes differ{left}"
-
-
-class VerifyOptions(OfModels["Outcome"], frozen=True, kw_only=True):
+class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
     """The options of ``verify``."""
 
     model: Annotated[
@@ -75,16 +68,11 @@ class Verify(VerifyOptions, frozen=True):
 
     file: Annotated[kinds.Source, Option("a schedule file, a *_vela.tflite or a .pte of one delegate", "FILE", source=True)]
 
-    def answer(self, show: "Progress") -> "Outcome":
+    def answer(self, show: "Progress") -> "VerifyOutcome":
         """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
-        from npu_model.printable import printable
         from npu_testbed.asked.request import shaped
-        from npu_testbed.documents.document import given
-        from npu_testbed.documents.verify import OutputEntry, VerifyDocument
         from npu_testbed.file_verification import prove, verify
-        from npu_testbed.outcomes import PlainOutcome
-        from npu_testbed.reports.hazards import hazards_json, hazards_text
-        from validation.layout import filled, grid
+        from npu_testbed.outcomes.verify import VerifyOutcome
 
         settings: dict[str, Any] = {"inferences": self.inferences, "seed": self.seed, "progress": show}
         file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)
@@ -93,31 +81,4 @@ class Verify(VerifyOptions, frozen=True):
         # The proof comes first: it refuses what it cannot do before anything takes long.
         proof = prove(file, model, **settings) if self.tensorir else None
         result = verify(file, model, **settings)
-
-        def document() -> "VerifyDocument":
-            return VerifyDocument(
-                model=result.model,
-                inferences=result.inferences,
-                seed=result.seed,
-                comparisons=tuple(
-                    OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons
-                ),
-                skipped=result.skipped,
-                fully_connected=result.fully_connected,
-                unmended=result.unmended,
-                hazards=hazards_json(result.hazards),
-                began=None if result.began is None else result.began.document(),
-                remark=result.remark,
-                passed=result.passed,
-                tensorir=given(None if proof is None else proof.document()),
-            )
-
-        def text() -> str:
-            rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
-            sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
-            sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
-            sections += [filled(printable(result.remark, 4000))] if result.remark else []
-            sections += [hazards_text(result.hazards, "Error")] if result.hazards else []
-            return "\n\n".join(sections if proof is None else [*sections, proof.text()])
-
-        return PlainOutcome("verify", result, document, text, passed=result.passed and (proof is None or proof.passed))
+        return VerifyOutcome(result, proof)

@@ -48,7 +48,7 @@ class CalibrateCheckDocument(Document, frozen=True):
     unseen: ErrorsEntry
     points: tuple[CheckedPointEntry, ...]
     command: Literal["calibrate check"] = "calibrate check"
-    schema: Annotated[Literal[1], STRUCTURE] = 1
+    schema: Annotated[Literal[2], STRUCTURE] = 2
     version: ProductVersion = VERSION
 
 

@@ -15,9 +15,11 @@ from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.deadline import deadline_sentence
+from npu_testbed.reports.headline import headline
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
 from npu_testbed.reports.tables import layers_text
+from validation.layout import filled
 
 
 class CompilationOutcome(Outcome, frozen=True):
@@ -46,6 +48,11 @@ class CompilationOutcome(Outcome, frozen=True):
         """Bytes that the plan sets aside for feature maps."""
         return self.compilation.simulation.planned_bytes
 
+    @property
+    def headline(self) -> str:
+        """Time, bytes, and whether they fit."""
+        return headline(self.compilation.simulation)
+
     def deadline_text(self, milliseconds: float) -> str:
         """Whether the schedule meets a time of one inference."""
         return deadline_sentence(self.compilation.simulation.replay.cycles, self.compilation.simulation.system.clock_hz, milliseconds)
@@ -66,7 +73,7 @@ class CompilationOutcome(Outcome, frozen=True):
         """The promise, the lines that Vela prints, the summary, and the files."""
         simulation, reports = self.compilation.simulation, self.compilation.reports
         lines = vela_summary_text(reports.summary, reports.layers, cycles=self.layers, operators=self.cpu_operations)
-        sections = [verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
+        sections = [filled(self.headline), verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
         plan = self.compilation.schedule
         sections += [] if plan is None else [macs_text(simulation.network, plan.network.macs_again)]
         if self.layers:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from html import escape
 from pathlib import Path
 
@@ -13,8 +12,9 @@ from npu_testbed.documents.frontier import FrontierDocument
 from npu_testbed.files import require_picture, write_file
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.outcomes.records import Records
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text
-from npu_testbed.reports.frontier import frontier_deadline, frontier_json, frontier_text
+from npu_testbed.reports.frontier import frontier_deadline, frontier_headline, frontier_json, frontier_text, point_entry
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
 
@@ -31,9 +31,14 @@ class FrontierOutcome(Outcome, frozen=True):
         return "frontier"
 
     @property
-    def points(self) -> Sequence[FrontierPoint]:
+    def points(self) -> Records[FrontierPoint]:
         """The schedules by ascending memory: bytes, cycles, and the schedule itself."""
-        return self.frontier.points
+        return Records(self.frontier.points, point_entry)
+
+    @property
+    def headline(self) -> str:
+        """The smallest schedule and the fastest one."""
+        return frontier_headline(self.frontier)
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""
@@ -62,7 +67,7 @@ class FrontierOutcome(Outcome, frozen=True):
         network, system = ends_of(self.frontier)
         ends = filled(f"Ends: {ends_text(network, system, self.frontier.points[0].memory)}, at the first point.")
         beside = [] if self.comparison is None else [filled(line) for line in convention(self.comparison)]
-        return "\n\n".join((frontier_text(self.frontier), ends, *beside))
+        return "\n\n".join((filled(self.headline), frontier_text(self.frontier), ends, *beside))
 
     def _repr_html_(self) -> str:
         """The picture and the table."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from collections.abc import Callable
 from html import escape
 from typing import Any, ClassVar
 
@@ -38,9 +37,22 @@ class Outcome(Struct, frozen=True):
         return ""
 
     @property
+    def passed(self) -> bool:
+        """Whether no bar is missed; an outcome without bars passes."""
+        return True
+
+    @property
     def status(self) -> int:
-        """The exit status of the command: 0, or 1 for a missed bar or a difference."""
-        return 0
+        """The exit status of the command: 0, or 1 if it does not pass."""
+        return 0 if self.passed else 1
+
+    @property
+    def headline(self) -> str:
+        """The answer in one line: the first of the text."""
+        return self.text().partition("\n")[0]
+
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__}: {self.headline}>"
 
     def to_dict(self) -> dict[str, Any]:
         """The document as ``--json`` prints it, as dictionaries and lists."""
@@ -57,34 +69,6 @@ class Outcome(Struct, frozen=True):
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""
         return f"<pre>{escape(self.text())}</pre>"
-
-
-class PlainOutcome(Outcome, frozen=True):
-    """An outcome without a shape of its own: its value, how the document and the text are made of it, and whether it passes."""
-
-    name: str
-    value: Any
-    facts: Callable[[], Document]
-    words: Callable[[], str]
-    passed: bool = True
-
-    @property
-    def command(self) -> str:
-        """The command, as the document names it."""
-        return self.name
-
-    @property
-    def status(self) -> int:
-        """1 unless the value passes."""
-        return 0 if self.passed else 1
-
-    def document(self) -> Document:
-        """The facts of the document."""
-        return self.facts()
-
-    def text(self) -> str:
-        """The report as a terminal shows it."""
-        return self.words()
 
 
 class TextOutcome(Outcome, frozen=True):

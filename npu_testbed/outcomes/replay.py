@@ -12,10 +12,12 @@ from npu_testbed.documents.replay import SimulateDocument, SimulateScheduleDocum
 from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.outcomes.records import Records
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
+from npu_testbed.reports.headline import headline
 from npu_testbed.reports.recurrent import recurrent_json, recurrent_layers
 from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
@@ -25,6 +27,7 @@ from npu_testbed.streaming import StreamedInput
 from npu_testbed.views.arena_map import ArenaMap
 from npu_testbed.views.sram_map import sram_map_svg
 from sim.views.layers import LayerRow, layer_rows
+from validation.layout import filled
 
 
 class ReplayOutcome(Outcome, frozen=True):
@@ -62,14 +65,19 @@ class ReplayOutcome(Outcome, frozen=True):
         return self.simulation.planned_bytes
 
     @property
+    def headline(self) -> str:
+        """Time, bytes, and whether they fit."""
+        return headline(self.simulation)
+
+    @property
     def summary(self) -> Summary:
         """The figures of the replay."""
         return summarise(self.simulation)
 
     @property
-    def layers(self) -> Sequence[LayerRow]:
+    def layers(self) -> Records[LayerRow]:
         """The layers in their order: cycles, what binds each, traffic."""
-        return layer_rows(self.simulation.replay)
+        return Records(layer_rows(self.simulation.replay))
 
     def svg(self) -> str:
         """The arena over the cycles, as a picture."""
@@ -100,6 +108,7 @@ class ReplayOutcome(Outcome, frozen=True):
         return "\n\n".join(self._sections())
 
     def _sections(self) -> Iterator[str]:
+        yield filled(self.headline)
         yield summary_text(self.simulation)
         if self.simulation.hazards:
             yield hazards_text(self.simulation.hazards)

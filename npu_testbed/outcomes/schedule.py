@@ -25,6 +25,7 @@ from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_
 from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.headline import headline
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.unseen import unseen_text
@@ -83,6 +84,11 @@ class ScheduleOutcome(Outcome, frozen=True):
         """NPU cycles of the replay."""
         return self.simulation.replay.cycles
 
+    @property
+    def headline(self) -> str:
+        """Time, bytes, and whether they fit."""
+        return headline(self.simulation)
+
     def save(self, path: str | Path) -> None:
         """Write the schedule file; InputError if that cannot be done."""
         write_schedule(self.schedule, path)
@@ -139,12 +145,8 @@ class ScheduleOutcome(Outcome, frozen=True):
         plan = self.schedule
         parts, jobs = len(plan.network.graph.parts), len(plan.jobs)
         how = f"{parts} parts in {jobs} stripe jobs" if self.cascaded else f"{parts} parts layer by layer"
-        file = f"{printable(self.output)}: " if self.output else ""
-        made = (
-            f"{file}{printable(plan.provenance.model)} for {plan.accelerator}, {how} in an arena of {plan.arena_size:,} bytes: "
-            f"{self.cycles:,} NPU cycles"
-        )
-        said = [made]
+        file = f" Its schedule is in {printable(self.output)}." if self.output else ""
+        said = [self.headline, f"The network runs as {how} in an arena of {plan.arena_size:,} bytes.{file}"]
         if plan.network.homes:
             said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
         if text := carried_text(self.simulation.network):

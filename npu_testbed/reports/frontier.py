@@ -7,6 +7,7 @@ from npu_testbed.documents.frontier import FrontierEntry, FrontierPointEntry, Lo
 from npu_testbed.documents.surroundings import MemorySystemEntry
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.reports.deadline import cycles_in, deadline_sentence
+from npu_testbed.reports.headline import kibibytes, milliseconds
 from npu_testbed.reports.macs import share_again
 from npu_testbed.timing import timing_clause, timing_json
 from npu_testbed.versions import legaliser_remark
@@ -37,6 +38,14 @@ def bounds_text(frontier: Frontier) -> str:
     ) + (f"\n{remark}" if (remark := legaliser_remark(frontier.tools)) else "")
 
 
+def frontier_headline(frontier: Frontier) -> str:
+    """A frontier in one line: its smallest schedule and its fastest one."""
+    ends = list(dict.fromkeys((frontier.points[0], frontier.points[-1])))
+    said = [f"{milliseconds(point.cycles, frontier.clock_hz)} in {kibibytes(point.memory)}" for point in ends]
+    choice = said[0] if len(said) == 1 else f"{said[0]} (the smallest) to {said[1]} (the fastest)"
+    return f"{printable(frontier.model)} on {frontier.accelerator}: {choice}."
+
+
 def frontier_text(frontier: Frontier) -> str:
     """The table of points with what it was made on and the lower bounds."""
     cells = [_cells(point, frontier.clock_hz) for point in frontier.points]
@@ -50,7 +59,8 @@ def frontier_text(frontier: Frontier) -> str:
     return f"{head}\n\n{table}\n\n{said}"
 
 
-def _point(point: FrontierPoint) -> FrontierPointEntry:
+def point_entry(point: FrontierPoint) -> FrontierPointEntry:
+    """A point as documents and tables have it."""
     return FrontierPointEntry(
         memory_bytes=point.memory,
         cycles=point.cycles,
@@ -77,14 +87,14 @@ def frontier_json(frontier: Frontier) -> FrontierEntry:
         lower_bounds=LowerBoundsEntry(frontier.bounds.any_schedule, frontier.bounds.this_search),
         candidates=frontier.candidates,
         replayed=frontier.replayed,
-        points=tuple(map(_point, frontier.points)),
+        points=tuple(map(point_entry, frontier.points)),
     )
 
 
-def frontier_deadline(frontier: Frontier, milliseconds: float) -> str:
+def frontier_deadline(frontier: Frontier, deadline: float) -> str:
     """The smallest schedule of a frontier that meets a time of one inference, in a sentence."""
-    point = frontier.at_most(cycles_in(milliseconds, frontier.clock_hz))
+    point = frontier.at_most(cycles_in(deadline, frontier.clock_hz))
     if point is None:
         fastest = frontier.points[-1]
-        return f"No schedule that was found meets the deadline. {deadline_sentence(fastest.cycles, frontier.clock_hz, milliseconds)}"
-    return f"{point.memory:,} bytes are enough. {deadline_sentence(point.cycles, frontier.clock_hz, milliseconds)}"
+        return f"No schedule that was found meets the deadline. {deadline_sentence(fastest.cycles, frontier.clock_hz, deadline)}"
+    return f"{point.memory:,} bytes are enough. {deadline_sentence(point.cycles, frontier.clock_hz, deadline)}"

@@ -77,7 +77,7 @@ def test_other_options_override_a_chip() -> None:
 def test_what_is_not_known_of_a_chip_is_said(tmp_path: Path) -> None:
     outcome = call("schedule", MODEL, "--chip", "ra8p1", "-o", tmp_path / "made.json")
     assert "those of Ethos_U55_High_End_Embedded stand in" in outcome.errors
-    assert "for ethos-u55-256" in outcome.output
+    assert "on ethos-u55-256" in outcome.output
 
 
 def test_a_chip_of_ones_own_lies_in_a_toml_file(tmp_path: Path) -> None:

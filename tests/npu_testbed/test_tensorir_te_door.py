@@ -63,7 +63,7 @@ def test_a_graph_file_is_scheduled_verified_replayed_and_exported(graph: Path, t
     assert "apache-tvm" in dict(provenance.tools)
     found = npu_testbed.verify(plan, model=source, tensorir=True)
     assert found.status == 0
-    assert {row.reference for row in found.value.comparisons} == {HOST}
+    assert {row.reference for row in found.comparisons} == {HOST}
     assert npu_testbed.simulate_schedule(plan).cycles == made.cycles
     npu_testbed.export(plan, exported)
     assert npu_testbed.simulate_vela(exported).cycles == made.cycles

@@ -1,0 +1,98 @@
+"""The outcomes of ``npu-testbed diff`` and ``npu-testbed check``: a schedule beside another one, or beside bars."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from msgspec import UNSET
+
+from npu_testbed.differences.bars import Bar, Baseline, check_json
+from npu_testbed.differences.difference_tables import diff_json, diff_text
+from npu_testbed.differences.summary import check_markdown, check_text
+from npu_testbed.documents.differences import CheckDocument, DiffDocument
+from npu_testbed.energy import Energy, energy_json, energy_text
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.headline import headline
+from npu_testbed.simulation import Simulation
+
+
+class Energies(NamedTuple):
+    """Energy of both sides by the table of a name."""
+
+    table: str
+    before: Energy
+    after: Energy
+
+
+class DiffOutcome(Outcome, frozen=True):
+    """Two replays, and what moved between them.
+
+    ``energies`` is None where none were asked for; of the layers the text shows the ``most`` that differ most, or all for None.
+    """
+
+    before: Simulation
+    after: Simulation
+    energies: Energies | None = None
+    most: int | None = None
+
+    @property
+    def command(self) -> str:
+        """``diff``."""
+        return "diff"
+
+    def document(self) -> DiffDocument:
+        """Both sides, and each layer that differs."""
+        return diff_json(self.before, self.after, UNSET if self.energies is None else energy_json(*self.energies))
+
+    def text(self) -> str:
+        """The whole, and the layers that differ most."""
+        sections = [diff_text(self.before, self.after, self.most)]
+        return "\n\n".join(sections if self.energies is None else [*sections, energy_text(*self.energies)])
+
+
+class CheckOutcome(Outcome, frozen=True):
+    """A replay held to ``bars``, those of a ``baseline`` among them (None: no baseline).
+
+    ``markdown`` makes the text a summary for a pull request; ``said`` is what is added to it.
+    """
+
+    simulation: Simulation
+    bars: Sequence[Bar]
+    baseline: Baseline | None = None
+    markdown: bool = False
+    said: str = ""
+
+    @property
+    def command(self) -> str:
+        """``check``."""
+        return "check"
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of the replay."""
+        return self.simulation.replay.cycles
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that the plan sets aside for feature maps."""
+        return self.simulation.planned_bytes
+
+    @property
+    def headline(self) -> str:
+        """Time, bytes, and whether they fit."""
+        return headline(self.simulation)
+
+    @property
+    def passed(self) -> bool:
+        """Whether all bars are met."""
+        return all(bar.is_met for bar in self.bars)
+
+    def document(self) -> CheckDocument:
+        """The figures, and each bar."""
+        return check_json(self.simulation, self.bars)
+
+    def text(self) -> str:
+        """Each bar with its verdict."""
+        shown = check_markdown if self.markdown else check_text
+        return "\n\n".join(filter(None, [shown(self.simulation, self.bars, self.baseline), self.said]))

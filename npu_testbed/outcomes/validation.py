@@ -1,0 +1,252 @@
+"""The outcomes of ``npu-testbed validate``: the simulator beside each of its peers."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from npu_model.timing import TimingParameters
+from npu_testbed.comparisons.beside_vela import BesideVela
+from npu_testbed.documents.comparison import ValidateVelaDocument
+from npu_testbed.documents.document import Document, checked, extended
+from npu_testbed.documents.fvp import ValidateFvpDocument, ValidateFvpLiveDocument
+from npu_testbed.documents.portfolio import PortfolioNetworkEntry, ValidatePortfolioListDocument
+from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument, ValidateVelaEstimateDocument
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.peers import LitertScore, litert_table
+from npu_testbed.portfolio.tables import tables
+from npu_testbed.portfolio.verdict import Report
+from npu_testbed.suite import Suite, suite_json, suite_table
+from npu_testbed.timing import timing_json, timing_text
+from validation.fvp import live, scorecard
+from validation.layout import grid
+from validation.portfolio import PortfolioNetwork
+from validation.tables import Table
+from validation.vela import estimate, replays
+
+
+def _text(found: Sequence[Table]) -> str:
+    return "\n\n".join(table.text() for table in found)
+
+
+class FvpOutcome(Outcome, frozen=True):
+    """The scorecard of the FVPs' recorded counters, under timing parameters."""
+
+    scorecard: scorecard.Scorecard
+    timing: TimingParameters
+
+    @property
+    def command(self) -> str:
+        """``validate fvp``."""
+        return "validate fvp"
+
+    @property
+    def passed(self) -> bool:
+        """Whether no bar is missed that is not known to be."""
+        return self.scorecard.passed
+
+    def document(self) -> ValidateFvpDocument:
+        """Each point and each bar."""
+        return checked(ValidateFvpDocument, scorecard.to_json(self.scorecard) | {"timing": timing_json(self.timing)})
+
+    def text(self) -> str:
+        """The tables of points and bars."""
+        changed = [f"Timing: {timing_text(self.timing)}"] if self.timing.changed() else []
+        return "\n\n".join([*changed, _text(scorecard.render(self.scorecard))])
+
+
+class FvpLiveOutcome(Outcome, frozen=True):
+    """A network on an installed FVP beside its replay."""
+
+    result: live.LiveResult
+    timing: TimingParameters
+
+    @property
+    def command(self) -> str:
+        """``validate fvp --live``."""
+        return "validate fvp --live"
+
+    def document(self) -> ValidateFvpLiveDocument:
+        """The counters, and each operation."""
+        return checked(ValidateFvpLiveDocument, live.to_json(self.result) | {"timing": timing_json(self.timing)})
+
+    def text(self) -> str:
+        """The counters, and each operation."""
+        return _text(live.render(self.result))
+
+
+class ValidateVelaOutcome(Outcome, frozen=True):
+    """The SRAM and cycles of Vela's schedules beside Vela's own figures."""
+
+    scores: tuple[replays.VelaScore, ...]
+
+    @property
+    def command(self) -> str:
+        """``validate vela``."""
+        return "validate vela"
+
+    @property
+    def passed(self) -> bool:
+        """Whether each difference in SRAM has a reason."""
+        return replays.passed(self.scores)
+
+    def document(self) -> ValidateVelaDocument:
+        """Each schedule with its score."""
+        return checked(ValidateVelaDocument, replays.to_json(self.scores))
+
+    def text(self) -> str:
+        """A row for each schedule."""
+        return "\n".join(table.text() for table in replays.render(self.scores))
+
+
+class BesideVelaOutcome(Outcome, frozen=True):
+    """Vela's schedules beside Vela's own figures, and ours beside Vela's; ``notes`` are said below the scores."""
+
+    result: BesideVela
+    notes: Sequence[str] = ()
+
+    @property
+    def command(self) -> str:
+        """``validate vela``."""
+        return "validate vela"
+
+    @property
+    def passed(self) -> bool:
+        """Whether no score is without a reason, no bar is missed and no network failed."""
+        return self.result.passed
+
+    def document(self) -> ValidateVelaDocument:
+        """Each schedule with its score, and the comparisons."""
+        scores = checked(ValidateVelaDocument, replays.to_json(self.result.scores))
+        failures = tuple(failure.to_json() for failure in self.result.failures)
+        comparisons = tuple(summary.to_json() for summary in self.result.summaries)
+        return replace(scores, passed=self.passed, failures=failures, comparisons=comparisons)
+
+    def text(self) -> str:
+        """The scores, and a table for each comparison."""
+        notes = [*self.notes, *(failure.sentence for failure in self.result.failures)]
+        scores = "\n".join([*(table.text() for table in replays.render(self.result.scores)), *notes])
+        return "\n\n".join([scores, *(table.text() for summary in self.result.summaries for table in summary.tables())])
+
+
+class VelaEstimateOutcome(Outcome, frozen=True):
+    """Vela's own estimate, reproduced column by column."""
+
+    comparisons: tuple[estimate.EstimateComparison, ...]
+
+    @property
+    def command(self) -> str:
+        """``validate vela-estimate``."""
+        return "validate vela-estimate"
+
+    @property
+    def passed(self) -> bool:
+        """Whether each value holds."""
+        return estimate.passed(self.comparisons)
+
+    def document(self) -> ValidateVelaEstimateDocument:
+        """Each network, and what deviates."""
+        return checked(ValidateVelaEstimateDocument, estimate.to_json(self.comparisons))
+
+    def text(self) -> str:
+        """A row for each network, and what deviates."""
+        return _text(estimate.render(self.comparisons))
+
+
+class LitertOutcome(Outcome, frozen=True):
+    """Outputs of Vela's schedules beside those of LiteRT."""
+
+    scores: tuple[LitertScore, ...]
+
+    @property
+    def command(self) -> str:
+        """``validate litert``."""
+        return "validate litert"
+
+    @property
+    def passed(self) -> bool:
+        """Whether each byte that differs has a reason."""
+        return all(score.passed for score in self.scores)
+
+    def document(self) -> ValidateLitertDocument:
+        """Each schedule with its score."""
+        rows = (extended(LitertScoreEntry, score, verdict=score.verdict.name, passed=score.passed) for score in self.scores)
+        return ValidateLitertDocument(self.passed, tuple(rows))
+
+    def text(self) -> str:
+        """A row for each schedule."""
+        return litert_table(self.scores).text()
+
+
+class PortfolioOutcome(Outcome, frozen=True):
+    """Our schedules beside Vela's on networks of the portfolio."""
+
+    report: Report
+
+    @property
+    def command(self) -> str:
+        """``validate portfolio``."""
+        return "validate portfolio"
+
+    @property
+    def passed(self) -> bool:
+        """Whether each network passes."""
+        return self.report.passed
+
+    def document(self) -> Document:
+        """Each network with its verdict."""
+        return self.report.to_json()
+
+    def text(self) -> str:
+        """A row for each network, and what is known of those that do not pass."""
+        return _text(tables(self.report))
+
+
+class PortfolioListOutcome(Outcome, frozen=True):
+    """The networks that ``validate portfolio`` would examine."""
+
+    networks: tuple[PortfolioNetwork, ...]
+
+    @property
+    def command(self) -> str:
+        """``validate portfolio --list``."""
+        return "validate portfolio --list"
+
+    def document(self) -> ValidatePortfolioListDocument:
+        """Each network."""
+        return ValidatePortfolioListDocument(
+            tuple(
+                PortfolioNetworkEntry(one.name, one.group, one.idiom, one.precision, one.exception, one.sampled, tuple(one.homes))
+                for one in self.networks
+            )
+        )
+
+    def text(self) -> str:
+        """A row for each network."""
+        rows = [(one.name, one.group, one.precision, "*" if one.sampled else "", one.idiom) for one in self.networks]
+        return grid(("network", "group", "precision", "sample", "stands for"), rows, (True,) * 5)
+
+
+class SuiteOutcome(Outcome, frozen=True):
+    """The scorecard of all peers."""
+
+    suite: Suite
+
+    @property
+    def command(self) -> str:
+        """``validate all``."""
+        return "validate all"
+
+    @property
+    def passed(self) -> bool:
+        """Whether no bar is missed that is not known to be."""
+        return self.suite.passed
+
+    def document(self) -> Document:
+        """Each bar of each peer."""
+        return suite_json(self.suite)
+
+    def text(self) -> str:
+        """A row for each bar."""
+        return suite_table(self.suite).text()

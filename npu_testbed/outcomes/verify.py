@@ -1,0 +1,69 @@
+"""The outcome of ``npu-testbed verify``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_model.printable import printable
+from npu_testbed.documents.document import given
+from npu_testbed.documents.verify import OutputEntry, VerifyDocument
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.hazards import hazards_json, hazards_text
+from npu_testbed.tensorir_proof import TensorirProof
+from npu_testbed.verification import OutputComparison, Verification
+from validation.layout import filled, grid
+
+
+def _result(row: OutputComparison) -> str:
+    left = f", {row.undefined:,} could not be compared" if row.undefined else ""
+    return f"{row.differing:,} of {row.size:,} bytes differ{left}"
+
+
+class VerifyOutcome(Outcome, frozen=True):
+    """A file's outputs beside those of its references; ``proof`` is the run in TensorIR, None where it was not asked for."""
+
+    verification: Verification
+    proof: TensorirProof | None = None
+
+    @property
+    def command(self) -> str:
+        """``verify``."""
+        return "verify"
+
+    @property
+    def comparisons(self) -> Sequence[OutputComparison]:
+        """Each output beside each reference: bytes, and how many differ."""
+        return self.verification.comparisons
+
+    @property
+    def passed(self) -> bool:
+        """Whether no output differs without a reason, and no order of the operations could change one."""
+        return self.verification.passed and (self.proof is None or self.proof.passed)
+
+    def document(self) -> VerifyDocument:
+        """The comparisons, and what is said of them."""
+        result = self.verification
+        return VerifyDocument(
+            model=result.model,
+            inferences=result.inferences,
+            seed=result.seed,
+            comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons),
+            skipped=result.skipped,
+            fully_connected=result.fully_connected,
+            unmended=result.unmended,
+            hazards=hazards_json(result.hazards),
+            began=None if result.began is None else result.began.document(),
+            remark=result.remark,
+            passed=result.passed,
+            tensorir=given(None if self.proof is None else self.proof.document()),
+        )
+
+    def text(self) -> str:
+        """A row for each output and reference, and the remarks."""
+        result = self.verification
+        rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
+        sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
+        sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
+        sections += [filled(printable(result.remark, 4000))] if result.remark else []
+        sections += [hazards_text(result.hazards, "Error")] if result.hazards else []
+        return "\n\n".join(sections if self.proof is None else [*sections, self.proof.text()])

@@ -1,0 +1,39 @@
+"""The answer of a command in one line: time at the clock, bytes, and whether they fit."""
+
+from __future__ import annotations
+
+from npu_model.compiled.network import CpuOperator
+from npu_model.printable import printable
+from npu_testbed.simulation import Simulation
+
+
+def kibibytes(size: int) -> str:
+    """A size as a person says it, rounded up to a tenth; in bytes below 1 KiB.
+
+    >>> kibibytes(14496), kibibytes(65536), kibibytes(960), kibibytes(4_194_304)
+    ('14.2 KiB', '64 KiB', '960 bytes', '4 MiB')
+    """
+    if size < 1 << 10:
+        return f"{size:,} bytes"
+    unit, name = (1 << 20, "MiB") if size >= 1 << 20 else (1 << 10, "KiB")
+    return f"{-(-size * 10 // unit) / 10:,g} {name}"
+
+
+def milliseconds(cycles: int, clock_hz: int) -> str:
+    """The time of so many cycles, to three digits.
+
+    >>> milliseconds(13_601, 500_000_000), milliseconds(7_292_897, 500_000_000), milliseconds(60_000_000_000, 500_000_000)
+    ('0.0272 ms', '14.6 ms', '120,000 ms')
+    """
+    value = cycles / clock_hz * 1000
+    return f"{value:,.0f} ms" if value >= 1000 else f"{value:.3g} ms"
+
+
+def headline(simulation: Simulation) -> str:
+    """A replay in one line: its network and NPU, its time, its bytes, and whether what is granted holds them."""
+    cycles, size, granted = simulation.replay.cycles, simulation.planned_bytes, simulation.granted_bytes
+    clock = simulation.system.clock_hz
+    on_cpu = any(isinstance(step, CpuOperator) for step in simulation.network.steps)
+    time = f"{milliseconds(cycles, clock)}{' on the NPU' if on_cpu else ''} ({cycles:,} cycles at {clock / 1e6:g} MHz)"
+    fits = "" if granted is None else f", which {'fits' if size <= granted else 'does not fit'} {granted:,} bytes"
+    return f"{printable(simulation.model)} on {simulation.device.name}: {time} in {kibibytes(size)} of {simulation.memory_name}{fits}."
