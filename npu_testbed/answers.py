@@ -1,9 +1,9 @@
 """Answers: what was found out kept in a folder, so that work that was interrupted goes on from there.
 
 An answer is a JSON value under the digest of all that it follows from: the question, the versions of the tools and our own sources.
-So a folder may be used for anything, and one from elsewhere can at worst be of no use. Each answer is written whole or not at all, as
-soon as it is known: whatever ends the work, at most what was being worked on is lost. It carries the digest of its key and of its own
-content: one that is damaged, or that somebody has changed, is worked out again.
+So a folder may be used for anything, and one from elsewhere can at worst be of no use. Each answer is written whole or not at all, as soon
+as it is known. An interruption loses only the answers in progress. It carries the digest of its key and of its own content: one that is
+damaged, or that somebody has changed, is worked out again.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ def in_words(choice: Choice) -> str:
 def best_in_time(search: Callable[[Progress, Seen], Choice], show: Progress, seconds: float | None = None) -> Ending:
     """Search to the end, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
 
-    A search that is left early has its best schedule so far as its answer, checked as that of one that ends.
+    A search that ends early answers with its best schedule so far, checked like the answer of a complete search.
 
     InputError if time was over before anything was found. Other interruptions before that are raised again.
     """

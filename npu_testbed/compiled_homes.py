@@ -31,7 +31,7 @@ def homes_of(network: CompiledNetwork, homes: tuple[str, ...], system: MemorySys
 
 
 def unsaid_homes(network: CompiledNetwork, homes: Sequence[Home]) -> tuple[str, ...]:
-    """Names of the inputs and outputs with a region of their own of which no home is known: they are taken to be beside the arena."""
+    """Return the inputs and outputs that have their own region but no known home. They are taken to lie in the arena's memory."""
     known = {home.tensor for home in homes}
     return tuple(one.name for one in (*network.inputs, *network.outputs) if one.region >= FIRST_HOME and one.name not in known)
 

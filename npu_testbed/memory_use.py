@@ -67,7 +67,7 @@ _MEMORIES = {"sram": "SRAM", "dram": "DRAM", "onchipflash": "on-chip flash", "of
 
 
 def memory_name(system: MemorySystem, region: int) -> str:
-    """The memory that holds a region, as it is printed: by its name, or SRAM behind AXI0, which is what Vela's modes mean by it."""
+    """Return the printed name of the memory that holds a region. On AXI0 it is SRAM, as in Vela's memory modes."""
     port = system.port_of(region)
     name = system.ports[port].name
     return _MEMORIES.get(name.casefold(), "SRAM" if port == AXI0 else name)

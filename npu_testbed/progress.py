@@ -27,7 +27,7 @@ def silent(_doing: str) -> None:
 
 
 INTERVAL_SECONDS = 30.0
-"""Where nobody watches a terminal, such as in the log of a job, a line says at most so often what is being done."""
+"""Outside a terminal, such as in a job's log, progress is printed at most once in this many seconds."""
 
 
 def _lines() -> Progress:

@@ -215,7 +215,9 @@ def simulate_vela(
     timing: TimingParameters = DEFAULT_TIMING,
     homes: tuple[str, ...] = (),
 ) -> Simulation:
-    """Replay Vela's own schedule of a model: a ``*_vela.tflite``, a ``.pte`` or a C array of one as it is, anything else compiled first.
+    """Replay Vela's own schedule of a model.
+
+    A ``*_vela.tflite``, a ``.pte`` or a C array of one is replayed as it is. Any other model is compiled first.
 
     ``homes`` say in which memory the inputs and outputs are that have regions of their own, as pairs WHAT=MEMORY; they are in the arena's
     where nothing is said.

@@ -3,8 +3,8 @@
 The schedule is cut before every job that reads a row which no job before it has read: each piece is a command stream of its own, which the
 host hands to the NPU when the rows are there. Pieces run one after the other; between two of them the NPU has drained.
 
-The rows lie in a ring, row y in place y mod R, if the input is read row by row. A piece reads rows from its ``low`` one on; the source may
-write row y once the NPU has come to a piece whose low one is above y - R.
+The rows lie in a ring, row y in place y mod R, if the input is read row by row. A piece reads rows from ``low`` on. The source may write
+row y as soon as the NPU runs a piece whose ``low`` is above y - R.
 """
 
 from __future__ import annotations

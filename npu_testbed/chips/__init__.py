@@ -91,7 +91,7 @@ def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
 
 
 def load_chip(name_or_path: str) -> Chip:
-    """The chip of a shipped name, or of a TOML file whose ``config`` lies beside it; InputError if there is none.
+    """Return a shipped chip by its name, or a chip from a TOML file, whose ``config`` is in the same folder. InputError if neither exists.
 
     >>> load_chip("himax-we2").accelerator
     'ethos-u55-64'

@@ -54,9 +54,9 @@ class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
 class Verify(VerifyOptions, frozen=True):
     """Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs.
 
-    The references are Vela's legalised stream of the original network and, if the extra 'numerics' is installed, LiteRT's reference
-    kernels; for Tensor Expressions what TVM makes of them for this machine. That run is in stream order: the order in which the NPU may
-    run the operations is checked byte by byte.
+    The references are Vela's legalised stream of the original network and LiteRT's reference kernels, if the extra 'numerics' is installed.
+    Tensor Expressions are compared with what TVM compiles for this machine. That run is in stream order: the order in which the NPU may run
+    the operations is checked byte by byte.
     """
 
     command: ClassVar[str] = "verify"

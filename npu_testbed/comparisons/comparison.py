@@ -148,8 +148,8 @@ def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
 class Sides(Struct, frozen=True):
     """The parts of a comparison beside the four answers.
 
-    ``sweep`` is a number of arena sizes at which both are compared (0: none). With ``robust`` the answers are replayed under other
-    timings, too, and are those that hold among what is as good; with ``energy`` they have ratios of energies by that table.
+    ``sweep`` is a number of arena sizes at which both are compared (0: none). With ``robust``, answers are also replayed under other
+    timings, and among equally good ones the steadiest is taken. With ``energy``, each answer has a ratio of energies by that table.
     """
 
     sweep: int = SWEEP

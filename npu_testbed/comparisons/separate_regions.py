@@ -37,7 +37,7 @@ def end_ports(network: Network) -> EndPorts | None:
 
 
 def on_end_ports(system: MemorySystem, network: CompiledNetwork, ports: EndPorts) -> MemorySystem:
-    """``system`` with the regions of a compiled network's inputs and outputs behind these ports; those of None behind the arena's.
+    """Return ``system`` with these ports for the regions of a compiled network's inputs and outputs. None stands for the arena's port.
 
     A region that several tensors share lies behind the slowest port that is asked for: AXI1 if any of them lives there.
     """

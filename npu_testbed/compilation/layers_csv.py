@@ -89,8 +89,9 @@ def layer_table(simulation: Simulation, model: TfliteModel, rows: Sequence[VelaR
     """The rows of the table: Vela's ``rows`` in their order, ours without any in the order in which the layers first run.
 
     Cycles are those by which a layer delays the end (:class:`sim.views.layers.LayerRow`); ``NPU`` is the work of the MAC array or of the
-    output unit, whichever is more; staging is the arena's live bytes while the layer runs. A layer of which Vela makes several operations
-    is parted where ours are as many, else all of it is in the first row. What Vela has no row for follows at the end.
+    output unit, whichever is more; staging is the arena's live bytes while the layer runs. Where Vela splits a layer into several
+    operations and ours has the same number, each gets a row. Otherwise the first row has the whole layer. What Vela has no row for follows
+    at the end.
     """
     made, by_program = _Rows(simulation, model), iter(_by_program(simulation.replay))
     slots: dict[str, list[int]] = {}

@@ -28,8 +28,8 @@ class OperatorTime(Struct, frozen=True):
 class Inference(Struct, frozen=True):
     """The parts of an inference. Cycles are those of the NPU at ``npu_hz``, ranges those of the CPU at ``cpu_hz``.
 
-    ``operators`` are those on the CPU, in order; ``invocations`` the range of all calls of the NPU, of which there are ``jobs``;
-    ``copies`` that of the network's inputs and outputs, each copied once.
+    ``operators`` run on the CPU, in order. ``invocations`` is the range of time of all ``jobs`` calls of the NPU, and ``copies`` that for
+    the network's inputs and outputs, each copied once.
     """
 
     table: CpuTable

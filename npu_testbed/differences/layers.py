@@ -101,7 +101,7 @@ Key = Callable[[LayerFigures], object]
 def _in_order(
     before: Sequence[LayerFigures], after: Sequence[LayerFigures], keys: Sequence[Key]
 ) -> Iterator[tuple[LayerFigures | None, LayerFigures | None]]:
-    """Yield the layers of both sides in one order: those of the same first key beside each other, what is between by the other keys."""
+    """Yield the layers of both sides in one order. Layers with the same first key are paired; the rest is paired by the other keys."""
     if not keys or not before or not after:
         yield from ((one, None) for one in before)
         yield from ((None, one) for one in after)

@@ -48,5 +48,5 @@ def extended(kind: type[D], entry: Struct, **more: Any) -> D:
 
 
 def checked(kind: type[D], plain: dict[str, Any]) -> D:
-    """A document of values that JSON can hold, such as those of the peers, which know no documents; each is of its key's type."""
+    """Make a document from plain JSON values, such as a peer's result. Each value must have its key's type."""
     return convert(plain, kind)

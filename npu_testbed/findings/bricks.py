@@ -63,7 +63,7 @@ def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
 
 
 def _narrow(fm: FeatureMap, places: dict[Key, list[tuple[int, int]]], channels: int) -> FeatureMap | None:
-    """The feature map of a tensor of so many channels without its last brick, None if nothing is left; as it is if it is of another."""
+    """Return the feature map without its tensor's last brick: None if nothing is left, unchanged if the map belongs to another tensor."""
     stretches = places.get(_key(fm), ()) if fm.layout is Layout.NHCWB16 else ()
     boxes = list(fm.tile_boxes())
     low = next((low for low, high in stretches if low <= boxes[0][0] < high), None)

@@ -70,8 +70,8 @@ def without_transfer(program: Program, index: int) -> Program:
 def with_transfers(program: Program, transfers: Sequence[DmaOperation], at: int, wait: int, name: str) -> Program:
     """The Program with transfers issued before operation ``at``, and a wait for them before operation ``wait``.
 
-    Later waits leave as many transfers outstanding as they do now, and do not wait for the new ones; if a command cannot say as many,
-    they wait for more.
+    Later waits still leave the same transfers outstanding, and the new ones on top. If that number exceeds what a command can say, the wait
+    is for more transfers.
     """
     count = len(transfers)
     operations = _waits(program.operations, lambda outstanding, later: outstanding + (count if outstanding >= later else 0), at)

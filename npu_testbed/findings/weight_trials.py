@@ -104,7 +104,10 @@ def _direct(layer: WaitingLayer, copies: dict[int, DmaOperation]) -> Program:
 
 
 def staged(program: Program, kernels: Sequence[int], ahead: int, name: str) -> Program | None:
-    """The Program with constants of these kernels copied behind the arena, so many kernels ahead; None if there are fewer before them."""
+    """Return the Program with the constants of these kernels copied to the end of the arena, so many kernels ahead.
+
+    None if fewer kernels come before.
+    """
     address = round_up(max(region.size for region in program.regions if region.index == ARENA), ALIGNMENT)
     places: list[tuple[ByteRange, int]] = []
     transfers = []
@@ -136,8 +139,8 @@ def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
 class Trial(Struct, frozen=True):
     """Another way to read a layer's weights, the cycles that the network then takes, and the way in words.
 
-    ``copied`` bytes are then copied into SRAM of their own, beside what was planned; if the layer reads constants where they are now,
-    ``ahead`` kernels ahead, else that is 0.
+    ``copied`` bytes then go into SRAM on top of the plan's. ``ahead`` is the number of kernels by which the copy leads, 0 if the layer has
+    such a copy already.
     """
 
     cycles: int

@@ -80,7 +80,7 @@ def _long(code: int, more: int, register: Registers) -> ThumbAccess | None:
 
 
 def thumb_access(code: int, more: int, register: Registers) -> ThumbAccess | None:
-    """The access of an instruction of one or two halves; None for one that is no plain load or store."""
+    """Return the memory access of an instruction of one or two halfwords; None if it is not a plain load or store."""
     is_long = code >> 11 in (0b11101, 0b11110, 0b11111)
     return _long(code, more, register) if is_long else _short(code, register)
 

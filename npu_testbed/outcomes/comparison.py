@@ -27,7 +27,9 @@ from validation.layout import filled
 
 
 class ComparisonOutcome(Outcome, frozen=True):
-    """Our schedules of networks beside Vela's; of one network also the layers of ours at Vela Performance's bytes or fewer.
+    """Our schedules of networks compared with Vela's.
+
+    A single network also has the layers of our schedule in Vela Performance's bytes.
 
     ``simulation`` and ``findings`` are None where layers or findings are not shown; ``markdown`` makes the text a section of a page.
     ``cpu`` is the table of what operators take on the CPU (None: the default).

@@ -20,7 +20,7 @@ def _result(row: OutputComparison) -> str:
 
 
 class VerifyOutcome(Outcome, frozen=True):
-    """A file's outputs beside those of its references; ``proof`` is the run in TensorIR, None where it was not asked for."""
+    """The outputs of a file and its references. ``proof`` is the run in TensorIR, None if none was asked for."""
 
     verification: Verification
     proof: TensorirProof | None = None

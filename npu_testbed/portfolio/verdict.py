@@ -1,4 +1,4 @@
-"""Finding: what was found of one network of the portfolio beside Vela, as plain values, and where Vela is ahead."""
+"""Finding: the comparison of one portfolio network with Vela as plain values, and where Vela is ahead."""
 
 from __future__ import annotations
 

@@ -48,7 +48,7 @@ def cpu_reasons(network: CompiledNetwork) -> list[tuple[str, str]]:
 
 
 def cpu_operators_text(network: CompiledNetwork, times: Inference) -> str:
-    """The same as a table with the CPU cycles of each and a line for each reason behind it, or that there are none."""
+    """Return the operators as a table with the CPU cycles of each, followed by a line for each reason."""
     rows = [
         (one.operator, ", ".join(one.inputs), ", ".join(one.outputs), cycles_text(time))
         for one, time in zip(cpu_operators_json(network), times.operators, strict=True)

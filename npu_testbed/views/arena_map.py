@@ -91,7 +91,7 @@ class _Clock(Struct, frozen=True):
 def _clock(schedule: Schedule, replay: NetworkReplay) -> _Clock:
     """Step i lasts from the end of job i - 1 to the end of job i: kernels overlap, their ends do not.
 
-    A job that the DMA does as transfers ends with the last of these; the kernels behind it may be done before, and have no step then.
+    A job that runs as DMA transfers ends with its last transfer. Kernels that follow it may end earlier; these have no step.
     """
     left, now = list[tuple[int, OperationReplay]](), 0
     for program in replay.replays:

@@ -1,7 +1,7 @@
 """A map of the arena while compiled Programs run: areas of addresses over cycles, from what each operation writes and reads.
 
-Of a schedule of ours :mod:`npu_testbed.views.arena_map` knows the tensors. Of Vela's there are only the operations: an area here is what
-one of them left, for as long as a later one reads it.
+Of a schedule of ours :mod:`npu_testbed.views.arena_map` knows the tensors. Vela's files hold operations only. An area here is the output of
+one operation, for as long as a later operation reads it.
 """
 
 from __future__ import annotations
