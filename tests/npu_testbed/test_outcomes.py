@@ -1,4 +1,4 @@
-"""What outcomes have in common: one line for ``repr``, a verdict, and tables of their rows."""
+"""Facts of all outcomes: one line for ``repr``, a verdict, and tables of their rows."""
 
 from __future__ import annotations
 
