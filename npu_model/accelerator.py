@@ -191,7 +191,7 @@ def accelerator_names(family: str = "") -> tuple[str, ...]:
 _STEPS = {
     "run": ("run bit by bit", "inspect reads its streams"),
     "replay": ("simulated in time", "inspect reads its streams and verify runs them"),
-    "schedule": ("searched for", "its streams are Vela's"),
+    "schedule": ("searched for", "its streams are Vela's, which inspect, verify, simulate and check take"),
 }
 """Words for each step, and what is there without it."""
 

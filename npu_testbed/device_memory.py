@@ -11,49 +11,63 @@ from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, Memor
 from npu_model.memory.timing_adapter import profile_names
 from npu_testbed.memory_options import MemoryOptions
 
-DEFAULT_MEMORY = MemoryOptions(system_config="Ethos_U65_Client_Server", memory_mode="Dedicated_Sram_384KB")
-"""Vela 5.2.0's defaults for the U65."""
+_DEFAULTS = {"u65": ("Ethos_U65_Client_Server", "Dedicated_Sram_384KB"), "u85": ("Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB")}
+"""Vela 5.2.0's default system config and memory mode of the families that have an outer arena by default."""
 
-COMPILED_FOR = ("Ethos_U65_High_End", "Dedicated_Sram")
-"""System config and memory mode that Vela compiles for where the memories of a U65 are a timing adapter's: those of its published runs."""
+_DEEP_SYSTEMS = {128: "Low", 256: "Low", 512: "Mid", 1024: "Mid", 2048: "High"}
+"""The system of an Ethos-U85's published runs by its MACs."""
 
 ADAPTER_OFF = "u65_off"
-"""The profile that ``--timing-adapter off`` means on a U65: constants and arena behind AXI1, the fast scratch behind AXI0."""
+"""The profile that ``--timing-adapter off`` means on a U65 and a U85: constants and arena behind AXI1, the fast scratch behind AXI0."""
 
-_U65 = "u65"
+SRAM_WORDS = 2
+"""Words of SRAM a cycle and direction, at most. A fit: YOLO on 2048 MACs, whose NPU has four ports and whose run has the pace of two."""
+
+
+SRAM_BURST = 64
+"""Bytes of the U85's longest transaction to SRAM: ``Sram_burst_length`` of Vela's ``vela.ini``."""
+
+
+EXT_BURST = 128
+"""The same to external memory, ``Dram_burst_length``."""
+
+
+def measured_with(device: str) -> str:
+    """The built-in timing adapter of a device's published runs."""
+    npu = accelerator(device)
+    return f"u85_sys_dram_{_DEEP_SYSTEMS[npu.macs].lower()}" if npu.family == "u85" else f"{npu.family}_high_end"
 
 
 def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
-    """The memory options for an accelerator: what is left out for a U65 is Vela's default there; ``off`` keeps its memory mode.
+    """The memory options for an accelerator: what is left out is Vela's default there; ``off`` keeps its memory mode.
 
-    InputError if a built-in timing adapter, or a U65's system config, is that of the other family: its words are as wide as the ports
-    there.
+    InputError if a built-in timing adapter, or a system config, is that of another family: its words are as wide as the ports there.
     """
     require_use(device, "replay")
     family = accelerator(device).family
     adapter = memory.timing_adapter
-    if adapter in profile_names() and adapter.startswith("u") and not adapter.startswith(family):
+    is_own = adapter is None or adapter.startswith(family) or (adapter == ADAPTER_OFF and family in _DEFAULTS)
+    if adapter in profile_names() and adapter.startswith("u") and not is_own:
         raise InputError(
             f"--timing-adapter {adapter} describes the memories of another family and the accelerator is {device}: "
-            f"give {family}_high_end, a file of your own, or --system-config and --memory-mode."
+            f"give {measured_with(device)}, a file of your own, or --system-config and --memory-mode."
         )
-    if family != _U65:
+    if family not in _DEFAULTS:
         return memory
     if adapter is not None:
         return replace(memory, timing_adapter=ADAPTER_OFF) if adapter == "off" else memory
     if memory.system_config is not None:
         require_family(device, memory.system_config)
-    return replace(
-        memory,
-        system_config=memory.system_config or DEFAULT_MEMORY.system_config,
-        memory_mode=memory.memory_mode or DEFAULT_MEMORY.memory_mode,
-    )
+    system_config, memory_mode = _DEFAULTS[family]
+    return replace(memory, system_config=memory.system_config or system_config, memory_mode=memory.memory_mode or memory_mode)
 
 
 def compiled_for(device: str, memory: MemoryOptions) -> tuple[str, str]:
-    """System config and memory mode that Vela compiles for."""
-    if accelerator(device).family == _U65 and memory.timing_adapter is not None:
-        return COMPILED_FOR
+    """System config and memory mode that Vela compiles for: where the memories are a timing adapter's, those of the published runs."""
+    npu = accelerator(device)
+    if npu.family in _DEFAULTS and memory.timing_adapter is not None:
+        system = f"Ethos_U85_SYS_DRAM_{_DEEP_SYSTEMS[npu.macs]}" if npu.family == "u85" else "Ethos_U65_High_End"
+        return system, "Dedicated_Sram"
     return memory_of(device, memory).vela_names
 
 
@@ -62,7 +76,28 @@ def system_of(device: str, memory: MemoryOptions) -> MemorySystem:
     # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
     memory = memory_of(device, memory)
     system = memory.memory_system()
-    return system if memory.timing_adapter is not None else as_seen_by(device, system)
+    return through_ports(device, system if memory.timing_adapter is not None else as_seen_by(device, system))
+
+
+def through_ports(device: str, system: MemorySystem) -> MemorySystem:
+    """The memory system with as many paths to each memory as the accelerator has ports of its kind."""
+    npu = accelerator(device)
+    if npu.sram_ports == npu.ext_ports == 1:
+        return system
+
+    def widened(memory: Memory, ports: int) -> Memory:
+        pulse = memory.pulse
+        return replace(
+            memory,
+            max_reads=memory.max_reads * ports,
+            max_writes=memory.max_writes * ports,
+            cycles_per_word=memory.cycles_per_word / ports,
+            pulse=None if pulse is None else replace(pulse, cap_words=pulse.cap_words * ports),
+        )
+
+    sram, ext = system.ports
+    sram = replace(sram, burst_bytes=min(sram.burst_bytes, SRAM_BURST))
+    return replace(system, ports=(widened(sram, min(npu.sram_ports, SRAM_WORDS)), widened(ext, npu.ext_ports)))
 
 
 def arena_bound(device: str, memory: MemoryOptions, given: int | None = None) -> int | None:
@@ -83,4 +118,6 @@ def as_seen_by(device: str, system: MemorySystem) -> MemorySystem:
         return replace(memory, max_reads=reads, max_writes=writes)
 
     first, second = system.ports
+    if npu.buffers is not None:
+        second = replace(second, burst_bytes=EXT_BURST)
     return replace(system, ports=(widened(first), widened(second)))

@@ -12,8 +12,10 @@ from msgspec import Struct
 from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob
+from npu_model.cost.copies import copied_words
 from npu_model.cost.kernel_beats import kernel_beats
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
+from npu_model.cost.timed import forms_chains
 from npu_model.cost.traversal import reduces_depth
 from npu_model.errors import InputError
 from npu_model.front import later
@@ -160,10 +162,10 @@ def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, jo
                 _add(beats, system.port_of(read.region), 0, sum(read.runs))
             _add(beats, system.port_of(op.ofm.region), 1, sum(job.writes))
     elif isinstance(op, DmaOperation):
-        rows = 1 if op.rows is None else op.rows.count * op.rows.planes
-        _add(beats, system.port_of(op.source.region), 0, rows * ceil_div(op.length, device.port_bytes_per_cycle))
+        words = copied_words(op, device.port_bytes_per_cycle)
+        _add(beats, system.port_of(op.source.region), 0, words)
         if not op.to_shram:
-            _add(beats, system.port_of(op.destination_region), 1, rows * ceil_div(op.length, device.port_bytes_per_cycle))
+            _add(beats, system.port_of(op.destination_region), 1, words)
     return Beats(beats[AXI0][0], beats[AXI0][1], beats[AXI1][0], beats[AXI1][1])
 
 
@@ -289,7 +291,8 @@ def replay(
         listener.on_start(program)
     machine = engine.run_engine(program, device, system, listeners, timing, work)
     reads, writes, recorder = machine.ports.reads, machine.ports.writes, machine.recorder
-    moved = {index: operation_beats(op, device, system, machine.jobs.get(index)) for index, op in enumerate(program.operations)}
+    jobs = {} if forms_chains(device) else machine.jobs
+    moved = {index: operation_beats(op, device, system, jobs.get(index)) for index, op in enumerate(program.operations)}
     beats = Beats(reads[AXI0].beats, writes[AXI0].beats, reads[AXI1].beats, writes[AXI1].beats)
     counted = Counted(machine.env.cycle, beats, moved, machine.times, recorder.busy, recorder.waits)
     return replay_of(program, device, system, counted, timing)

@@ -39,13 +39,33 @@ STRIP = 8
 """Taps of the dilated window that a strip has at most, along a row."""
 
 
+Reads = tuple[tuple[int, Runs], ...]
+"""Beats that are read, by region."""
+
+
+class DeepStep(Struct, frozen=True):
+    """The part of an OFM block with channels ``c0`` to ``c1`` of its IFM, and what it reads of the operands: nothing if that is kept."""
+
+    c0: int
+    c1: int
+    fetches: Reads
+
+
 class DeepBlock(Struct, frozen=True):
-    """One OFM block: the beats that it reads by region, for each IFM depth block, those of weights and scales, and what it writes."""
+    """One OFM block: its steps, a part of the IFM's channels each, and the beats that it writes.
+
+    The first one of a place reads the ``streams`` of weights and scales for all of them.
+    """
 
     box: Box
-    fetches: tuple[tuple[int, Runs], ...]
-    streams: tuple[tuple[int, Runs], ...]
+    steps: tuple[DeepStep, ...]
+    streams: Reads
     writes: Runs
+
+    @property
+    def fetches(self) -> Reads:
+        """The beats that it reads of the operands."""
+        return tuple(read for step in self.steps for read in step.fetches)
 
 
 def depth_step(op: KernelOperation, device: Accelerator) -> int:
@@ -122,38 +142,39 @@ class _Kernel:
     def _in_memory(self, fm: FeatureMap | None) -> bool:
         return fm is not None and fm.storage is MapStorage.TILES
 
-    def _fetches(self, box: Box, number: int) -> Iterator[tuple[int, Runs]]:
-        """The runs that a block reads of its operands; ``number`` of them went before it at its place."""
+    def _steps(self, box: Box, number: int) -> Iterator[DeepStep]:
+        """The steps of a block; ``number`` of them went before it at its place.
+
+        IFM blocks are taken upwards and downwards by turns, so that the last ones of a block are the first ones of the next, and are kept.
+        """
+        op, channels = self._op, self._channels(box)
+        if not reduces_depth(op):
+            yield DeepStep(*channels[0], tuple(self._own_reads(box, channels[0])))
+            return
+        kept = self._slots(box, channels[0]) if number and self._single else 0
+        for place, (c0, c1) in enumerate(channels if number % 2 == 0 else channels[::-1]):
+            yield DeepStep(c0, c1, () if place < kept else tuple(self._window_reads(box, (c0, c1))))
+
+    def _own_reads(self, box: Box, channels: tuple[int, int]) -> Iterator[tuple[int, Runs]]:
+        """The runs that a block reads whose channels need their own alone."""
         op = self._op
         if op.kind is OperationKind.ELEMENTWISE:
             for fm in (op.ifm, op.ifm2):
                 if fm is not None and self._in_memory(fm):
                     yield fm.region, _operand_runs(fm, ifm2_box(fm.shape, box), self._word)
-            return
-        if op.pool is PoolKind.NONE:
+        elif op.pool is PoolKind.NONE:
             if op.ifm2 is not None:
                 yield op.ifm2.region, _operand_runs(op.ifm2, box, self._word)
-            return
-        if op.kind is OperationKind.RESIZE:
+        elif op.kind is OperationKind.RESIZE:
             yield from ((op.ifm.region, runs) for runs in _resize_reads(op, box, self._word))
-            return
-        if not self._in_memory(op.ifm):
-            return
-        for channels in self._asked(box, number):
+        else:
+            yield from self._window_reads(box, channels)
+
+    def _window_reads(self, box: Box, channels: tuple[int, int]) -> Iterator[tuple[int, Runs]]:
+        """The runs of the window's strips."""
+        if self._in_memory(self._op.ifm):
             for strip in self._strips:
-                yield op.ifm.region, read_runs(op.ifm, _strip_box(op, box, strip, channels), self._word)
-
-    def _asked(self, box: Box, number: int) -> list[tuple[int, int]]:
-        """Channels of the IFM blocks that OFM block ``number`` at a place has to ask for, as the others are kept.
-
-        Blocks are taken upwards and downwards by turns, so that the last ones of a block are the first ones of the next.
-        """
-        channels = self._channels(box)
-        if not number or not (reduces_depth(self._op) and self._single):
-            return channels
-        kept = self._slots(box, channels[0])
-        rest = channels if number % 2 == 0 else channels[::-1]
-        return rest[kept:]
+                yield self._op.ifm.region, read_runs(self._op.ifm, _strip_box(self._op, box, strip, channels), self._word)
 
     def _slots(self, box: Box, channels: tuple[int, int]) -> int:
         """IFM blocks that the input buffer keeps: four, or fewer if they are larger than a quarter of it."""
@@ -179,8 +200,7 @@ class _Kernel:
             for number, channels in enumerate(depths):
                 box = Box(*place, *channels)
                 written = write_runs(self._op.stored, _stored(self._op, box), self._word) if self._in_memory(self._op.ofm) else ()
-                fetches = tuple(self._fetches(box, number))
-                yield DeepBlock(box, fetches, () if number else self._streams(), written)
+                yield DeepBlock(box, tuple(self._steps(box, number)), () if number else self._streams(), written)
 
 
 def deep_blocks(op: KernelOperation, device: Accelerator) -> Iterator[DeepBlock]:

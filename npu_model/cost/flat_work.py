@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from array import array
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain, groupby
 
 from msgspec import Struct
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import BlockJob, Read, like_jobs
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.cost.traffic import Runs
 from npu_model.native import native
 from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -39,6 +42,52 @@ def words_of_jobs(jobs: Sequence[BlockJob]) -> MovedWords:
             count(step.fetches, fetched)
             count(step.weights, weights)
     return MovedWords(dict(fetched), dict(weights), sum(sum(job.writes) for job in jobs))
+
+
+class _FlatJobs:
+    """Jobs in the form of `npu_model/native/block_work.c`, each a column of its own; equal parts are written once."""
+
+    def __init__(self) -> None:
+        self.flat = array("q", bytes(8 * 6))
+        self._reads: dict[tuple[Read, ...], int] = {(): 0}
+
+    def runs(self, runs: Runs) -> list[int]:
+        """How many pairs there are, and the pairs."""
+        pairs = [number for beats, equal in groupby(runs) for number in (len(list(equal)), beats)]
+        return [len(pairs) // 2, *pairs]
+
+    def reads(self, reads: tuple[Read, ...]) -> int:
+        """The place of some reads, 0 for none."""
+        if reads not in self._reads:
+            self._reads[reads] = len(self.flat)
+            self.flat.append(len(reads))
+            for read in reads:
+                self.flat.extend((read.region, read.phase, *self.runs(read.runs)))
+        return self._reads[reads]
+
+    def job(self, job: BlockJob) -> int:
+        """The place of a job."""
+        writes = len(self.flat)
+        self.flat.extend(self.runs(job.writes))
+        scales = self.reads(job.scales)
+        steps = [(self.reads(step.fetches), self.reads(step.weights), step.mac_cycles) for step in job.steps]
+        place = len(self.flat)
+        self.flat.extend((job.output_cycles, writes, scales, len(steps), *chain.from_iterable(steps)))
+        return place
+
+
+def flat_jobs(jobs: Sequence[BlockJob]) -> memoryview:
+    """Jobs as the compiled replay takes them. No step of them goes on in the slot of the one before."""
+    made, places = _FlatJobs(), list[int]()
+    columns: dict[object, int] = {}
+    for job in jobs:
+        like = job.steps, job.scales, job.output_cycles, job.writes
+        if columns.setdefault(like, len(places)) == len(places):
+            places.append(made.job(job))
+    order = [columns[job.steps, job.scales, job.output_cycles, job.writes] for job in jobs]
+    made.flat[:6] = array("q", (len(order), 1, len(places), len(made.flat), len(made.flat) + len(order), 0))
+    made.flat.extend((*order, *places))
+    return memoryview(made.flat)
 
 
 class _FlatWork:

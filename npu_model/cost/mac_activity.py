@@ -13,6 +13,8 @@ from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.cycles import is_half, mac_pace, ofm_ublock
+from npu_model.cost.deep_jobs import deep_mac_cycles
+from npu_model.cost.deep_traffic import deep_blocks
 from npu_model.cost.traversal import ifm_channel_steps, ofm_blocks, reduces_depth, sub_kernels
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.shapes import ceil_div
@@ -57,10 +59,23 @@ def _step(
     return MacActivity(active, 0)
 
 
+def _deep_activity(op: KernelOperation, device: Accelerator) -> MacActivity:
+    """The activity on an Ethos-U85, whose microblocks take no longer than their dot products."""
+    cycles = sum(deep_mac_cycles(op, device, block.box, step.c1 - step.c0) for block in deep_blocks(op, device) for step in block.steps)
+    return MacActivity(cycles, cycles if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) else 0)
+
+
+_OWN = {"u85": _deep_activity}
+"""Families with a rule of their own."""
+
+
 def mac_activity(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING) -> MacActivity:
     """The activity of a kernel operation: of each of its OFM blocks, IFM blocks and sub-kernels."""
     if op.kind is OperationKind.ELEMENTWISE:
         return NO_ACTIVITY
+    own = _OWN.get(accelerator.commands)
+    if own is not None:
+        return own(op, accelerator)
     total, parts = NO_ACTIVITY, Counter(part.taps for part in sub_kernels(op))
     shapes = Counter((box.y1 - box.y0, box.x1 - box.x0, box.c1 - box.c0) for box in ofm_blocks(op))
     first = next(ofm_blocks(op))

@@ -8,6 +8,7 @@ from operator import itemgetter
 from npu_model.accelerator import Accelerator
 from npu_model.errors import InputError
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
+from npu_model.weight_stream.kernels import kernel_weights
 from npu_model.weight_stream.mlw_work import DecoderWork, decoder_work
 from npu_model.weight_stream.order import STREAM_BITS, WeightFormat, run_ends
 from npu_model.weight_stream.weights import core_format, weight_shape
@@ -91,6 +92,10 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
     short, or no weights go with the elements of the IFM.
     """
     bits = op.ifm.dtype.bits
+    if accelerator.weight_streams:
+        # Streams of a family of which nobody knows how the decoder works: that they hold the weights is all that is asked.
+        kernel_weights(op, streams, accelerator)
+        return ()
     if bits not in STREAM_BITS:
         raise InputError(f"An operation with weights reads elements of {bits} bits: 8 or 16 are needed; the file is damaged.")
     found: list[DecoderWork] = []

@@ -118,7 +118,8 @@ Chip = Annotated[
 TimingAdapter = Annotated[
     PathText | None,
     Option(
-        "timing-adapter profile: u55_high_end or off, for a U65 u65_high_end or u65_off, or a .toml file (default: that of the family's "
+        "timing-adapter profile: u55_high_end or off, for a U65 u65_high_end or u65_off, for a U85 u85_sys_dram_low, u85_sys_dram_mid, "
+        "u85_sys_dram_high or off, or a .toml file (default: that of the family's "
         "high end, or what a schedule was made for)",
         "NAME|FILE",
         group=MEMORY,

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from npu_model.program import ByteRange, DmaOperation, FeatureMap
+from npu_model.program import ByteRange, DmaOperation, FeatureMap, MapStorage
 from sim.functional.boxes import boxes
 
 Place = FeatureMap | ByteRange
@@ -27,11 +27,16 @@ def _pieces(place: Place) -> Pieces:
         yield box.start, (*box.shape, place.dtype.bytes), (*box.strides, 1)
 
 
+def _storage(place: Place) -> MapStorage:
+    return MapStorage.TILES if isinstance(place, ByteRange) else place.storage
+
+
 class Writers:
     """The number of the layer that last wrote each byte of every region."""
 
     def __init__(self) -> None:
         self._regions: dict[int, NDArray[np.int32]] = {}
+        self._chained: dict[int, int] = {}
 
     def _views(self, place: Place) -> Iterator[NDArray[np.int32]]:
         """The writers of the bytes of a place, one view for each of its pieces."""
@@ -46,12 +51,17 @@ class Writers:
 
     def of(self, place: Place) -> list[int]:
         """The layers that wrote what a place holds, in ascending order."""
+        if _storage(place) is not MapStorage.TILES:
+            return [self._chained[place.region]] if _storage(place) is MapStorage.CHAINED and place.region in self._chained else []
         if place.region not in self._regions:
             return []
         return sorted({int(one) for view in self._views(place) for one in np.unique(view)} - {NOBODY})
 
     def write(self, place: Place, layer: int) -> None:
-        """Note that a layer writes every byte of a place."""
+        """Note that a layer writes every byte of a place, or hands it on in a chaining buffer."""
+        if _storage(place) is not MapStorage.TILES:
+            self._chained[place.region] = layer
+            return
         for view in self._views(place):
             view[...] = layer
 

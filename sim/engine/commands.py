@@ -8,6 +8,7 @@ from typing import Any
 
 import simpy
 
+from npu_model.cost.copies import copied_words
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div
@@ -77,7 +78,7 @@ def copy_chunks(op: DmaOperation, word: int, *, aligned: bool) -> list[tuple[int
     If transactions are aligned, chunks end at multiples of their length in the source.
     """
     source, target = (op.source.start // word, op.destination // word) if aligned else (0, 0)
-    total = ceil_div(op.length, word)
+    total = copied_words(op, word)
     starts = (0, *range(DMA_CHUNK_BEATS - source % DMA_CHUNK_BEATS, total, DMA_CHUNK_BEATS), total)
     return [(source + start, target + start, end - start) for start, end in pairwise(starts)] if total else []
 

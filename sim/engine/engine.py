@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.accelerator import Accelerator
-from npu_model.cost.block_jobs import program_jobs
+from npu_model.cost.timed import timed_program
 from npu_model.memory.system import MemorySystem
 from npu_model.program import Program
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
@@ -33,8 +33,10 @@ def run_engine(
 
     ``work`` is as in :func:`npu_model.cost.block_jobs.program_jobs`.
     """
-    machine = Machine(program, accelerator, system, listeners, timing, program_jobs(program, accelerator, timing, work))
+    timed = timed_program(program, accelerator, timing, work)
+    machine = Machine(timed.program, accelerator, system, listeners, timing, timed.jobs)
     for unit in (command_fetch, dma, input_load, weight_decoder, mac_array, output_unit, write_back):
         machine.env.process(unit(machine))
     machine.env.run(until=machine.env.process(command_processor(machine)))
+    machine.times |= {index: machine.times[head] for index, head in timed.heads.items()}
     return machine

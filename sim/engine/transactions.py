@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 
 from npu_model.accelerator import Accelerator
 from npu_model.cost.block_jobs import PHASES, BlockJob, Read, program_jobs
+from npu_model.cost.timed import own_jobs
 from npu_model.cost.traffic import read_runs, read_starts
 from npu_model.cost.traversal import Box, ifm2_box, ifm_box, ifm_channel_steps, sub_kernels
 from npu_model.memory.system import DRIVER_BURST_BEATS, MemorySystem
@@ -70,6 +71,16 @@ class _Reads:
             is_cut = self._timing.aligned_bursts
             self.found[port] += pieces(start // self._word, words, burst, line) if is_cut else ceil_div(words, burst)
 
+    def chain(self, jobs: Iterable[BlockJob]) -> None:
+        """All that a chain of kernels reads."""
+        for job in jobs:
+            for scale in job.scales:
+                self.constants(scale, Channel.SCALES)
+            for step in job.steps:
+                for channel, found in ((Channel.WEIGHTS, step.weights), (Channel.IFM, step.fetches)):
+                    for read in found:
+                        self.constants(read, channel)
+
     def kernel(self, op: KernelOperation, jobs: Iterable[BlockJob]) -> None:
         """All that a kernel reads: a weight stream goes on where the step before has ended."""
         ends: dict[int, int] = {}
@@ -91,7 +102,10 @@ def read_transactions(program: Program, device: Accelerator, system: MemorySyste
     multiple of the driver's burst, those of the IFM neither.
     """
     reads = _Reads(device, system, timing)
-    for index, jobs in program_jobs(program, device, timing).items():
+    timed = own_jobs(program, device, timing)
+    for jobs in () if timed is None else timed.jobs.values():
+        reads.chain(jobs)
+    for index, jobs in (program_jobs(program, device, timing) if timed is None else {}).items():
         op = program.operations[index]
         assert isinstance(op, KernelOperation)  # noqa: S101  # it has jobs
         reads.kernel(op, jobs)

@@ -10,11 +10,14 @@ from itertools import chain
 from npu_model.accelerator import Accelerator
 from npu_model.brief import Brief
 from npu_model.cost.block_jobs import PHASES
+from npu_model.cost.copies import copied_words
+from npu_model.cost.deep_jobs import TimedProgram
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
+from npu_model.cost.flat_work import flat_jobs
+from npu_model.cost.timed import own_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.native import native
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Shram
-from npu_model.shapes import ceil_div
 from npu_model.timing import BlockdepRule, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
@@ -185,19 +188,25 @@ class CompiledCache:
         if isinstance(op, DmaOperation):
             source, target = (op.source.start // self._word, op.destination // self._word) if aligned else (0, 0)
             port = -1 if op.to_shram else system.port_of(op.destination_region)
-            return _DMA, words, system.port_of(op.source.region), source, port, target, ceil_div(op.length, self._word)
+            return _DMA, words, system.port_of(op.source.region), source, port, target, copied_words(op, self._word)
         if isinstance(op, KernelWait | DmaWait):
             return _KERNEL_WAIT if isinstance(op, KernelWait) else _DMA_WAIT, words, op.outstanding, 0, 0, 0, 0
         return _OTHER, words, 0, 0, 0, 0, 0
 
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
         """One Program; only if its replay is ``counted`` it has counts."""
-        kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
-        works = {index: self.work(op, known.get(index, ())) for index, op in kernels}
+        timed = own_jobs(program, self._accelerator, self._timing)
+        if timed is None:
+            kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
+            works = {index: self.work(op, known.get(index, ())) for index, op in kernels}
+            timed = TimedProgram(program, {}, {})
+        else:
+            program, works = timed.program, {index: flat_jobs(jobs) for index, jobs in timed.jobs.items()}
         cycles, times, beats, counts = self.run(self.rows(program), list(works.values()), _COUNTS + 4 if counted else 0)
         # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
         ended = iter(times[: 3 * (len(works) + len(program.transfers))])
         found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
+        found |= {index: found[head] for index, head in timed.heads.items()}
         return CompiledReplay(cycles, Beats(*beats), found, counts)
 
 

@@ -12,6 +12,8 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
+from npu_model.cost.copies import copied_words
+from npu_model.cost.timed import forms_chains
 from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import WORD_BYTES, KernelOperation, Program
@@ -78,7 +80,7 @@ def _command_and_copy_beats(program: Program, device: Accelerator, system: Memor
     word, words = device.port_bytes_per_cycle, [0, 0, 0, 0]
     words[2 * system.command_port] += ceil_div(sum(program.words) * WORD_BYTES, word)
     for op in program.transfers:
-        length = ceil_div(op.length, word)
+        length = copied_words(op, word)
         words[2 * system.port_of(op.source.region)] += length
         if not op.to_shram:
             words[2 * system.port_of(op.destination_region) + 1] += length
@@ -98,8 +100,9 @@ def counted_replay(
         return replay(program, system, timing=timing, work=work)
     check_work(program)
     found = compiled.replay(program, _known(program, device, timing, work), counted=True)
+    are_alone = not forms_chains(device)
     beats = {
-        index: found.kernel_beats(index) if isinstance(op, KernelOperation) else operation_beats(op, device, system)
+        index: found.kernel_beats(index) if are_alone and isinstance(op, KernelOperation) else operation_beats(op, device, system)
         for index, op in enumerate(program.operations)
     }
     total = found.beats + _command_and_copy_beats(program, device, system)

@@ -11,7 +11,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.errors import InputError
 
 DEFAULT_CONFIG = "Arm/vela.ini"
-SYSTEM_CONFIGS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_High_End"}
+SYSTEM_CONFIGS = {"u55": "Ethos_U55_High_End_Embedded", "u65": "Ethos_U65_High_End", "u85": "Ethos_U85_SYS_DRAM_Mid"}
 """The system config of each family where none is named."""
 DEFAULT_MEMORY_MODE = "Shared_Sram"
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from operation_strategies import U85_OPERATIONS
 from reference_data import shared_data
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import accelerator, require_use
 from npu_model.command_stream import decode_words, encode_operations, parse_payload
 from npu_model.command_stream.payload import config_word
 from npu_model.command_stream.registers import PAYLOAD_BIT, LongRegister, ShortRegister
@@ -37,7 +37,6 @@ from npu_model.program import (
 from npu_model.program.program import Program
 from npu_model.program.text import parse_text, to_text
 from npu_model.tflite.model import read_tflite
-from sim.replay import check_work
 
 pytestmark = pytest.mark.law
 
@@ -190,5 +189,5 @@ def test_an_unknown_parameter_bit_is_damage() -> None:
 def test_what_is_missing_for_a_u85_is_named(listed: tuple[bytes, str]) -> None:
     network = read_compiled(listed[0])
     assert accelerator(NAME).commands == "u85"
-    with pytest.raises(InputError, match="Programs of the ethos-u85-256 are not simulated in time yet"):
-        check_work(network.programs[0])
+    with pytest.raises(InputError, match="Programs of the ethos-u85-256 are not searched for yet"):
+        require_use(network.programs[0].accelerator, "schedule")

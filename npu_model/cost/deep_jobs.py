@@ -1,0 +1,146 @@
+"""The work of an Ethos-U85's kernels in time: a chain of kernels is one, whose OFM blocks pass all of its members.
+
+Cycles are what published launches show on 256 MACs, not Vela's estimate: a microblock takes a cycle for each tap and 64 bits of the IFM's
+channels, and the output unit takes its table's cycles for every member of a chain. What is a fit says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from itertools import accumulate, pairwise
+from math import ceil
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from npu_model.accelerator import Accelerator
+from npu_model.cost.block_jobs import PHASES, BlockJob, MacStep, Read
+from npu_model.cost.cycles import output_rate
+from npu_model.cost.deep_traffic import DeepBlock, Reads, deep_blocks
+from npu_model.cost.traversal import Box, reduces_depth
+from npu_model.program import ByteRange, KernelOperation, KernelWait, MapStorage, OperationKind, Program
+from npu_model.program.check import ofm_ublock_of
+from npu_model.shapes import ceil_div
+from npu_model.timing import TimingParameters
+
+LANE_BITS = 64
+"""Bits of the IFM's channels that a lane of the array multiplies in a cycle (launches of KWS and YOLO)."""
+
+STEP_FILL = 16
+"""Cycles in which a step of a convolution fills the array. A fit: KWS and the anomaly detector on 128 and 256 MACs."""
+
+POOL_FLOOR = 4
+"""Least cycles of a pooling microblock (Vela 5.2.0 ``ethos_u85_performance.cpp``)."""
+
+DECODED = 16
+"""Weights that a decoder gives in a cycle: Vela says 8 to 32; no published point decides."""
+
+_NOTHING_TO_WAIT_FOR = KernelWait(1 << 16)
+
+
+class TimedProgram(Struct, frozen=True):
+    """A program of which each chain is one kernel, at the place of its first member; ``heads`` has that place for the others."""
+
+    program: Program
+    jobs: dict[int, tuple[BlockJob, ...]]
+    heads: dict[int, int]
+
+
+def deep_mac_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: int) -> int:
+    """Cycles in which the array multiplies, of one OFM block with so many channels of its IFM."""
+    if op.kind in (OperationKind.ELEMENTWISE, OperationKind.RESIZE):
+        return 0
+    ublock, shape, taps = ofm_ublock_of(op, device), box.shape, op.kernel.elements
+    ublocks = ceil_div(shape.height, ublock.height) * ceil_div(shape.width, ublock.width) * ceil_div(shape.depth, ublock.depth)
+    if reduces_depth(op):
+        return taps * ceil_div(channels * op.ifm.dtype.bits, LANE_BITS) * ublocks
+    cycles = taps * op.ifm.dtype.bytes
+    return (max(POOL_FLOOR, cycles) if op.kind is OperationKind.POOL else cycles) * ublocks
+
+
+def _step_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: int) -> int:
+    """Cycles of the array with its filling, and no less than the decoders take."""
+    cycles = deep_mac_cycles(op, device, box, channels)
+    if op.kind is OperationKind.CONV_2D:
+        weights = op.kernel.elements * channels * box.shape.depth
+        cycles = max(cycles, ceil_div(weights, DECODED * device.weight_streams))
+    return cycles + STEP_FILL if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) else cycles
+
+
+def _is_chained(op: KernelOperation) -> bool:
+    return MapStorage.CHAINED in (op.ifm.storage, op.ifm2.storage if op.ifm2 is not None else None)
+
+
+def _chains(program: Program) -> Iterator[list[int]]:
+    """The places of the kernels of each chain; most kernels are alone."""
+    chain: list[int] = []
+    for index, op in enumerate(program.operations):
+        if isinstance(op, KernelOperation):
+            if chain and not _is_chained(op):
+                yield chain
+                chain = []
+            chain.append(index)
+    if chain:
+        yield chain
+
+
+def _reads(reads: Reads) -> tuple[Read, ...]:
+    return tuple(Read(region, runs) for region, runs in reads if sum(runs))
+
+
+class _Chain:
+    """The jobs of a chain of kernels."""
+
+    def __init__(self, members: Sequence[KernelOperation], device: Accelerator, timing: TimingParameters) -> None:
+        self._members, self._device, self._timing = members, device, timing
+        self._first = members[0]
+        self._word = device.port_bytes_per_cycle
+
+    def _part(self, ranges: tuple[ByteRange, ...], first: int, last: int, whole: int) -> tuple[Read, ...]:
+        """The words of some ranges, one behind the other, from ``first`` to ``last`` of ``whole`` equal parts."""
+        ranges = tuple(where for where in ranges if where.length)
+        words = sum(ceil_div(where.end, self._word) - where.start // self._word for where in ranges)
+        begin, end = words * first // whole, words * last // whole
+        if begin == end:
+            return ()
+        return (Read(ranges[0].region, (end - begin,), (ranges[0].start // self._word + begin) % PHASES),)
+
+    def _steps(self, block: DeepBlock, operands: tuple[Read, ...]) -> Iterator[MacStep]:
+        """The steps of a block; the ``operands`` of the other members come with the last one."""
+        op, box, depth = self._first, block.box, self._first.ofm.shape.depth
+        widths = [step.c1 - step.c0 for step in block.steps] if reduces_depth(op) else [1]
+        whole, ends = sum(widths), pairwise(accumulate(widths, initial=0))
+        last = block.steps[-1]
+        for step, (done, end) in zip(block.steps, ends, strict=True):
+            begin = whole * box.c0
+            first, behind = begin + done * (box.c1 - box.c0), begin + end * (box.c1 - box.c0)
+            weights = self._part(op.weights, first, behind, whole * depth)
+            fetches = _reads(step.fetches) + (operands if step is last else ())
+            yield MacStep(fetches, weights, _step_cycles(op, self._device, box, step.c1 - step.c0))
+
+    def jobs(self) -> Iterator[BlockJob]:
+        """A job for each OFM block."""
+        rate = sum((output_rate(op, self._device, self._timing) for op in self._members), Fraction(0))
+        for first, *others in zip(*[deep_blocks(op, self._device) for op in self._members], strict=True):
+            operands = tuple(read for block in others for read in _reads(block.fetches))
+            yield BlockJob(
+                box=first.box,
+                steps=tuple(self._steps(first, operands)),
+                scales=self._part(self._first.scales, first.box.c0, first.box.c1, self._first.ofm.shape.depth),
+                output_cycles=self._timing.output_start_cycles + ceil(rate * first.box.shape.elements),
+                writes=(others[-1] if others else first).writes,
+            )
+
+
+def timed_chains(program: Program, device: Accelerator, timing: TimingParameters) -> TimedProgram:
+    """A program with the jobs of its chains."""
+    operations, jobs, heads = list(program.operations), {}, {}
+    for head, *others in _chains(program):
+        members = [op for index in (head, *others) if isinstance(op := program.operations[index], KernelOperation)]
+        jobs[head] = tuple(_Chain(members, device, timing).jobs())
+        operations[head] = members[0].having(ofm=members[-1].ofm)
+        for index in others:
+            operations[index] = _NOTHING_TO_WAIT_FOR
+            heads[index] = head
+    return TimedProgram(replace(program, operations=tuple(operations)), jobs, heads)

@@ -1,0 +1,102 @@
+"""Time of the Ethos-U85: how far its cycles are from the published ones, and that both replays agree."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+from reference_data import shared_data
+from vela_u85 import compiled
+
+from npu_model.accelerator import accelerator
+from npu_model.compiled.network import read_compiled
+from npu_model.cost.deep_jobs import timed_chains
+from npu_model.memory.system import MemorySystem
+from npu_model.program import DmaOperation, KernelOperation, MapStorage, Program, Rows
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.device_memory import measured_with, system_of
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.reports.unseen import FITTED
+from sim import replay
+from sim.fast.quick import counted_replay, quick_replay
+
+pytestmark = pytest.mark.law
+
+POINTS = [row for name in ("u85_calibration.csv", "u85_ad.csv") for row in csv.DictReader((shared_data() / "fvp" / name).open())]
+
+
+def memory(device: str) -> MemorySystem:
+    return system_of(device, MemoryOptions(timing_adapter=measured_with(device)))
+
+
+def stream(row: dict[str, str]) -> Program:
+    (program,) = read_compiled((shared_data() / "fvp" / row["stream"]).read_bytes()).programs
+    return program
+
+
+def test_cycles_of_the_published_points_are_as_far_off_as_reports_say() -> None:
+    errors = []
+    for row in POINTS:
+        cycles, active = quick_replay(stream(row), memory(row["accelerator"])).cycles, int(row["npu_active_cycles"])
+        errors.append(abs(cycles - active) / active)
+    assert len(errors) == 17
+    mean, worst = sum(errors) / len(errors), max(errors)
+    assert FITTED["u85"].startswith(f"{mean:.1%} on average and {worst:.1%} at worst".replace("%", " %"))
+    vela = [abs(int(row["vela_estimate_cycles"]) / int(row["npu_active_cycles"]) - 1) for row in POINTS]
+    assert mean < sum(vela) / len(vela) / 5
+
+
+@pytest.mark.parametrize("point", ["128-taon-kws", "512-taon-rnnoise", "1024-taon-kws", "2048-taon-rnnoise"])
+def test_the_compiled_replay_equals_the_engine(point: str) -> None:
+    (row,) = (row for row in POINTS if point in row["id"])
+    program, system = stream(row), memory(row["accelerator"])
+    assert counted_replay(program, system) == replay(program, system)
+
+
+def test_a_chain_is_one_kernel_whose_members_begin_and_end_together() -> None:
+    (program,) = read_compiled(compiled("mobilenet_v3", 256)).programs
+    system = memory("ethos-u85-256")
+    timed = timed_chains(program, accelerator("ethos-u85-256"), DEFAULT_TIMING)
+    assert timed.heads
+    times = quick_replay(program, system).times
+    assert all(times[index] == times[head] for index, head in timed.heads.items())
+    kernels = {index for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)}
+    assert kernels == timed.jobs.keys() | timed.heads.keys()
+    assert all(timed.program.operations[head].ofm.storage is not MapStorage.CHAINED for head in timed.jobs)  # type: ignore[union-attr]
+
+
+def test_a_transfer_of_rows_moves_the_words_of_every_row() -> None:
+    (row,) = (row for row in POINTS if "256-taon-rnnoise" in row["id"])
+    program, system = stream(row), memory("ethos-u85-256")
+    place, copy = next((i, op) for i, op in enumerate(program.operations) if isinstance(op, DmaOperation))
+    operations = list(program.operations)
+    operations[place] = type(copy)(
+        copy.source, copy.destination, copy.destination_region, copy.to_shram, Rows(3, source=(256, 0), destination=(256, 0))
+    )
+    changed = Program(**{name: getattr(program, name) for name in program.__struct_fields__} | {"operations": tuple(operations)})
+    more = quick_replay(changed, system).beats.axi1_read - quick_replay(program, system).beats.axi1_read
+    assert more == 2 * 256 // 16
+    assert counted_replay(changed, system) == replay(changed, system)
+
+
+def test_a_u85_is_simulated_from_the_command_line(tmp_path: Path) -> None:
+    words = ("simulate", "vela", "zoo:tiny_residual", "--accelerator-config", "ethos-u85-1024")
+    assert "Off by" in call(*words, "--stalls", "--report", tmp_path / "r.html", "--trace", tmp_path / "t.json").output
+    assert "u65_off" in call(*words, "--timing-adapter", "off").output
+    assert "give u85_sys_dram_mid" in refusal(*words, "--timing-adapter", "u65_high_end")
+    assert "searched for" in refusal("schedule", "zoo:tiny_residual", "--accelerator-config", "ethos-u85-1024", "-o", tmp_path / "s.json")
+
+
+def test_a_c_array_of_a_stream_is_simulated_and_checked(tmp_path: Path) -> None:
+    data = compiled("mnist", 256)
+    plain, text = tmp_path / "n_vela.tflite", tmp_path / "n.cc"
+    plain.write_bytes(data)
+    text.write_text("const unsigned char network[] = {" + ", ".join(hex(byte) for byte in data) + "};\n")
+    cycles = [next(line for line in call("simulate", "vela", path).output.splitlines() if "NPU cycles" in line) for path in (plain, text)]
+    assert cycles[0] == cycles[1]
+    assert call("check", text, "--max-cycles", "1").status == 1
+    broken = tmp_path / "b_vela.tflite"
+    broken.write_bytes(data[: len(data) // 2])
+    assert refusal("simulate", "vela", broken)
