@@ -52,7 +52,7 @@ class _FlatJobs:
         self._reads: dict[tuple[Read, ...], int] = {(): 0}
 
     def runs(self, runs: Runs) -> list[int]:
-        """How many pairs there are, and the pairs."""
+        """The number of pairs, and the pairs."""
         pairs = [number for beats, equal in groupby(runs) for number in (len(list(equal)), beats)]
         return [len(pairs) // 2, *pairs]
 

@@ -13,7 +13,7 @@ _ON = ("timing adapter u55_high_end", "timing adapter u65_high_end")
 
 
 FITTED = {"u85": "3.8 % on average and 11.7 % at worst on the 17 points that its rules are fitted to, and unknown elsewhere (u85)"}
-"""What is known of families of which no network was left out of the choice of rules."""
+"""The error of families of which no network was left out of the choice of rules."""
 
 
 def unseen_text(device: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> str:
