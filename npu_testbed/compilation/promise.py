@@ -75,14 +75,22 @@ def in_words(request: Request, aim: str, vela: PeerFigures | None) -> str:
 
 
 def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | None, run: Run) -> Schedule:
-    """Our schedule for the promise; InputError that names the smallest arena if none fits the budget."""
+    """Our schedule for the promise; InputError that names the smallest arena if none fits the budget.
+
+    Where Vela's plan is the budget no option is to blame: InputError names its bytes.
+    """
     bound, alone = request.budget, aim in (FEWEST_BYTES, FEWEST_CYCLES)
     if request.smallest and not alone and vela is not None and fits(vela, bound):
         return _smallest_as_fast(task, request, vela, run)
     smallest = aim == FEWEST_BYTES or (request.smallest and aim != FEWEST_CYCLES)
-    budget = vela.memory if bound is None and vela is not None and not alone else bound
-    asked = replace(request, budget=budget, optimise=SIZE if smallest else PERFORMANCE)
-    return choice_of(task, asked, replace(run, bounds=False)).point.schedule
+    planned = vela.memory if bound is None and vela is not None and not alone else None
+    asked = replace(request, budget=bound if planned is None else planned, optimise=SIZE if smallest else PERFORMANCE)
+    try:
+        return choice_of(task, asked, replace(run, bounds=False)).point.schedule
+    except InputError as error:
+        if planned is None or "--arena-cache-size" not in str(error):
+            raise
+        raise InputError(f"No schedule of ours was found in the {planned:,} bytes that Vela plans.") from error
 
 
 def _smallest_as_fast(task: Task, request: Request, vela: PeerFigures, run: Run) -> Schedule:

@@ -9,12 +9,14 @@ import json
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 from asked_for import compile_model
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec.structs import replace
 from vendor_ini import board_ini
 
 from cascader.request import OPTIMISE, Request, Source
@@ -23,7 +25,7 @@ from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
 from npu_testbed.compilation import compiler, promise
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, Target
-from npu_testbed.compilation.peer import PeerFigures
+from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
 from npu_testbed.compilation.promise import fits, shortfall
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.memory_use import arena_bytes
@@ -127,6 +129,18 @@ def test_where_ours_is_none_velas_own_file_is_written_and_the_reason_is_said(tmp
     assert "no multiple of 4096" in outcome.output
     network = read_compiled((tmp_path / "tiny_residual_vela.tflite").read_bytes())
     assert all(binding.byte_range.start % 4096 == 0 for binding in (*network.inputs, *network.outputs))
+
+
+def test_where_ours_does_not_fit_into_velas_bytes_no_option_that_was_not_given_is_blamed(monkeypatch: pytest.MonkeyPatch) -> None:
+    def smaller(*words: Any) -> Peer:
+        peer = vela_peer(*words)
+        return replace(peer, figures=PeerFigures(16, peer.figures.cycles))
+
+    monkeypatch.setattr(compiler, "vela_peer", smaller)
+    verdict = compile_model("zoo:tiny_conv").verdict
+    assert (verdict.written, verdict.reason) == ("vela", "No schedule of ours was found in the 16 bytes that Vela plans.")
+    with pytest.raises(InputError, match="--arena-cache-size 15 is below"):
+        compile_model("zoo:tiny_conv", budget=15)
 
 
 def test_a_wrong_stream_of_velas_is_nothing_to_compare_with(monkeypatch: pytest.MonkeyPatch) -> None:

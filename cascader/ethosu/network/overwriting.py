@@ -7,18 +7,27 @@ from collections.abc import Iterator
 from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part, tensor_reads, tensor_writes
 from cascader.ethosu.network.overlaps import Access, overlap
 from cascader.graph.cascader_graph import Part, Tensor, TensorKind
-from npu_model.program import OperationKind
+from npu_model.program import Kernel, KernelOperation, OperationKind, Padding, PoolKind, Upscale
+
+
+def _is_element_by_element(operation: KernelOperation) -> bool:
+    """Whether a result is made from the elements of its own place alone: by an elementwise kernel, or a pool over a single element."""
+    if operation.kind is OperationKind.ELEMENTWISE:
+        return True
+    alone = operation.kernel == Kernel() and operation.padding == Padding() and operation.upscale is Upscale.NONE
+    return operation.pool in (PoolKind.MAX, PoolKind.AVERAGE) and alone
 
 
 def overwritable_operands(part: Part) -> tuple[str, ...]:
     """Names of the tensors that the part's output may be stored over, in operand order; empty if there is none.
 
-    An elementwise kernel reads a block before it writes it, and no other element of the block's place; so an operand with
-    the output's shape, layout, strides, element size and offset qualifies, if the other operand does not read the same
-    tensor differently. (Vela reuses the storage of elementwise inputs by the same argument.)
+    An elementwise kernel reads a block before it writes it, and no other element of the block's place. So does a pool over one
+    element, which a lone activation is. So an operand with the output's shape, layout, strides, element size and offset
+    qualifies, if the other operand does not read the same tensor differently. (Vela 5.2 reuses the storage of the inputs of
+    elementwise kernels and of pools over one element by the same argument.)
     """
     payload = ethosu_part(part)
-    if payload is None or payload.operation.kind is not OperationKind.ELEMENTWISE:
+    if payload is None or not _is_element_by_element(payload.operation):
         return ()
     operands, ofm = payload.operands, payload.operation.ofm
     names = dict.fromkeys(name for name, _ in operands if name is not None and ofm.region == ARENA)

@@ -17,11 +17,22 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Port
 from cascader.ethosu.verify.byte_owners import ByteAccess, ByteOwners
-from cascader.ethosu.verify.windows import Rows, Span, copied_bytes, element_offsets, row_step, rows_of, rows_read, spans, tensor_operands
+from cascader.ethosu.verify.windows import (
+    Rows,
+    Span,
+    copied_bytes,
+    element_offsets,
+    reads_own_place,
+    row_step,
+    rows_of,
+    rows_read,
+    spans,
+    tensor_operands,
+)
 from cascader.graph.cascader_graph import TensorKind
 from cascader.plan.jobs import Buffer, Copy, Job
 from npu_model.errors import InputError
-from npu_model.program import FeatureMap, KernelOperation, OperationKind
+from npu_model.program import FeatureMap, KernelOperation
 
 MAX_BYTES = 1 << 29
 """Most bytes that the byte checker keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
@@ -230,8 +241,8 @@ def _turns(rows: Rows, turn_of: Callable[[int], int]) -> Iterator[tuple[int, Row
 def _is_replaced(operation: KernelOperation, operand: FeatureMap) -> bool:
     """Whether each element of an operand lies where its tensor's buffer would hold the result that is made from it, after reading it."""
     ofm = operation.ofm
-    alike = operation.kind is OperationKind.ELEMENTWISE and operand.shape == ofm.shape and operand.dtype.bytes == ofm.dtype.bytes
-    return alike and np.array_equal(element_offsets(operand), element_offsets(ofm))
+    alike = operand.shape == ofm.shape and operand.dtype.bytes == ofm.dtype.bytes
+    return alike and reads_own_place(operation) and np.array_equal(element_offsets(operand), element_offsets(ofm))
 
 
 def check_bytes(schedule: Schedule) -> dict[str, tuple[int, int]]:

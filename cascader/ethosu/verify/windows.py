@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart
 from npu_model.errors import InputError
-from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, Upscale
+from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, OperationKind, PoolKind, Upscale
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div
 
@@ -68,6 +68,16 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
     else:
         raise InputError(f"rows {rows[0]} to {rows[1]} of an upscaled map cannot be made alone: begin at row {first + 1} or make all rows")
     return max(min(touched), 0), min(max(touched) + 1, total)
+
+
+def reads_own_place(operation: KernelOperation) -> bool:
+    """Whether each result is made from operands' elements of the same row, column and channel: elementwise, or a window of one element."""
+    if operation.kind is OperationKind.ELEMENTWISE:
+        return True
+    strides = operation.kernel.elements, operation.kernel.stride_y, operation.kernel.stride_x
+    pads = operation.padding.top, operation.padding.left, operation.padding.bottom, operation.padding.right
+    moved = strides != (1, 1, 1) or any(pads) or operation.upscale is not Upscale.NONE
+    return operation.kind is OperationKind.POOL and operation.pool in (PoolKind.MAX, PoolKind.AVERAGE) and not moved
 
 
 class Span(Struct, frozen=True, dict=True):
