@@ -15,6 +15,7 @@ from hypothesis import settings
 from benchmarks.kept_vela import kept_child
 from cascader.frontends.children import run_child
 from cascader.frontends.vela import compiler
+from npu_model.native import PACKAGES, SWITCH, native
 
 # Tables are as wide as without a terminal, whatever runs the tests; whoever asks for a width sets it.
 os.environ.pop("COLUMNS", None)
@@ -25,6 +26,16 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("home", deadline=None)
 settings.register_profile("thorough", deadline=None, max_examples=1000)
 settings.load_profile("ci")
+
+
+def pytest_sessionstart() -> None:
+    """End the run in CI if a core is missing that nobody switched off: tests of the cores would be skipped, and a failed build not seen."""
+    missing = [package for package in PACKAGES if native(package) is None]
+    if os.environ.get("CI") and not os.environ.get(SWITCH) and missing:
+        raise pytest.UsageError(
+            f"CI is set, and the compiled cores of {', '.join(missing)} are missing: "
+            f"run `python setup.py build_ext --inplace`, or set {SWITCH}=1 to test without them."
+        )
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -31,6 +31,27 @@ def test_every_package_with_c_sources_has_a_core() -> None:
     assert sorted(PACKAGES) == sorted(".".join(folder.relative_to(ROOT).parts) for folder in folders)
 
 
+@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize(("ci", "pure", "fails"), [("1", "", True), ("true", "", True), ("1", "1", False), ("", "", False)])
+def test_a_core_that_is_missing_fails_the_tests_where_cores_are_asked_for(
+    package: str,
+    ci: str,
+    pure: str,
+    fails: bool,  # noqa: FBT001  # pytest passes it
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    settings = request.config.pluginmanager.get_plugin(str(ROOT / "tests" / "conftest.py"))
+    monkeypatch.setattr(settings, "native", lambda name: None if name == package else ModuleType(name))
+    monkeypatch.setenv("CI", ci)
+    monkeypatch.setenv(SWITCH, pure)
+    if not fails:
+        settings.pytest_sessionstart()
+        return
+    with pytest.raises(pytest.UsageError, match=f"the compiled cores of {package} are missing: run `python setup.py build_ext"):
+        settings.pytest_sessionstart()
+
+
 def test_the_version_names_the_compiled_cores_that_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv(SWITCH, raising=False)
     assert run(tmp_path, "--version", pure="").splitlines()[1:] == [cores_text()]

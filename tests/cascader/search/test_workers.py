@@ -1,0 +1,52 @@
+"""How many processes search a network: the number that is asked for, one for a small network, else as many as there are processors."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from cascader.search import workers as module
+from cascader.search.workers import default_processes, processes_for, workers
+
+BY_DEFAULT = 5
+"""Processes by default on the machine of these tests, unlike any other number here."""
+
+
+@pytest.fixture(autouse=True)
+def a_machine(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "default_processes", lambda: BY_DEFAULT)
+
+
+@pytest.mark.parametrize(("parts", "processes"), [(0, 1), (1, 1), (6, 1), (7, 1), (8, BY_DEFAULT), (9, BY_DEFAULT), (1000, BY_DEFAULT)])
+def test_a_network_of_fewer_than_8_parts_is_searched_by_one_process(parts: int, processes: int) -> None:
+    assert processes_for(parts, None) == processes
+
+
+@given(st.integers(0, 1000), st.integers(1, 64))
+def test_a_number_that_is_asked_for_holds_whatever_the_network(parts: int, asked: int) -> None:
+    assert processes_for(parts, asked) == asked
+
+
+@pytest.mark.parametrize("usable", [1, 2, 3, 7, 8, 9, 64])
+def test_at_most_8_of_the_usable_processors_search_by_default(usable: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    if hasattr(os, "sched_getaffinity"):
+        monkeypatch.setattr(os, "sched_getaffinity", lambda _: set(range(usable)))
+    else:
+        monkeypatch.setattr(os, "cpu_count", lambda: usable)
+    assert default_processes() == min(usable, 8)
+
+
+@pytest.mark.parametrize("takes_part", [False, True])
+@pytest.mark.skipif(sys.platform == "win32", reason="a process that starts anew imports what the tests have patched")
+@pytest.mark.parametrize("processes", [1, 2, 3])
+def test_so_many_processes_work_as_are_asked_for(processes: int, takes_part: bool) -> None:  # noqa: FBT001  # pytest passes it
+    with workers(processes, takes_part=takes_part) as executor:
+        found = {executor.submit(os.getpid).result() for _ in range(8)}
+        many = [executor.submit(os.getpid) for _ in range(4 * processes)]
+        found |= {answer.result() for answer in many}
+    assert len(found) == processes
+    assert (os.getpid() in found) == (processes == 1 or takes_part)
