@@ -12,6 +12,7 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.job.staging import staged_bytes
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
+from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import Found, explore, search
@@ -23,6 +24,7 @@ from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import memory_system_sha256
+from npu_testbed.other_ways import with_other_ways
 from npu_testbed.progress import Progress, silent
 from npu_testbed.resume import Resumed, resumed
 from npu_testbed.versions import Tools
@@ -175,12 +177,17 @@ def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None)
     its end, the search goes on from there. InputError if the model or a name is wrong, or no point fits.
     """
     task = load_task(request, run.show)
-    with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as pool:
-        executor = resumed(pool, task, schedules)
-        everything = replace(EVERYTHING, thorough=request.thorough)
-        made = search(explore(task, executor, run.show), everything, executor, run.show)
-        budgets = () if request.budget is None else (request.budget,)
-        found = within_bound(replayed_frontier(task, made, executor, budgets, show=run.show), request.budget)
-        if isinstance(executor, Resumed):
-            executor.finish({point.memory: point.schedule for point in found.points})
-        return found
+    if request.budget is not None:
+        require_room(request.budget, interface_floor(task.network), remedies(task.network, task.system, request.budget))
+    try:
+        with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as pool:
+            executor = resumed(pool, task, schedules)
+            everything = replace(EVERYTHING, thorough=request.thorough)
+            made = search(explore(task, executor, run.show), everything, executor, run.show)
+            budgets = () if request.budget is None else (request.budget,)
+            found = within_bound(replayed_frontier(task, made, executor, budgets, show=run.show), request.budget)
+            if isinstance(executor, Resumed):
+                executor.finish({point.memory: point.schedule for point in found.points})
+            return found
+    except InputError as error:
+        raise with_other_ways(error, request, run) from None

@@ -282,6 +282,12 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
         from npu_testbed.costs import price_of
         from npu_testbed.scheduling import choice_of
 
-        return choice_of(task, request, replace(run_of(ask, show), seen=seen, price=price_of(ask.cost, task)))
+        run = replace(run_of(ask, show), seen=seen, price=price_of(ask.cost, task))
+        try:
+            return choice_of(task, request, run)
+        except InputError as error:
+            from npu_testbed.other_ways import with_other_ways
+
+            raise with_other_ways(error, request, run) from None
 
     return best_in_time(search, show, None if ask.time_limit is None else float(ask.time_limit))

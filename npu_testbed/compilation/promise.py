@@ -21,6 +21,7 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE
 from npu_testbed.compilation.peer import PeerFigures
+from npu_testbed.other_ways import with_other_ways
 from npu_testbed.scheduling import choice_of
 
 if TYPE_CHECKING:
@@ -88,6 +89,8 @@ def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | No
     try:
         return choice_of(task, asked, replace(run, bounds=False)).point.schedule
     except InputError as error:
+        if bound is not None and (vela is None or not fits(vela, bound)):
+            raise with_other_ways(error, asked, run) from None
         if planned is None or "--arena-cache-size" not in str(error):
             raise
         raise InputError(f"No schedule of ours was found in the {planned:,} bytes that Vela plans.") from error

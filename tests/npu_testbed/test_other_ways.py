@@ -1,0 +1,66 @@
+"""A budget that a search does not meet is refused with the options that meet it, and each of them does what was said."""
+
+from __future__ import annotations
+
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+from command_line import call, refusal
+
+from cascader.request import Run
+from npu_model.errors import InputError
+from npu_testbed import other_ways as module
+from npu_testbed.asked.request import requested
+from npu_testbed.other_ways import with_other_ways
+
+WAYS = re.compile(r"(--(?:home|spill|recompute) [^(,]+?) \(([\d,]+) bytes, ([\d,]+) cycles\)")
+
+REFUSED = (
+    ("zoo:tiny_residual", 3000, "--home output=ext"),
+    ("zoo:tiny_residual", 3584, "--home output=ext"),
+    ("zoo:tiny_residual", 4096, "--spill ext"),
+    ("zoo:tiny_residual", 4608, "--home input=ext"),
+    ("zoo:tiny_conv", 2560, "--home input=ext --home output=ext"),
+)
+
+
+@pytest.mark.parametrize(("model", "budget", "way"), REFUSED)
+def test_a_refusal_names_options_that_meet_the_budget_with_the_bytes_that_these_reach(
+    model: str, budget: int, way: str, tmp_path: Path
+) -> None:
+    made = tmp_path / "made.json"
+    words = ("schedule", model, "-o", made, "--effort", "quick", "--arena-cache-size", budget, "--jobs", "1")
+    said = refusal(*words)
+    assert "bytes are the smallest arena reached" in said
+    named = {option: int(size.replace(",", "")) for option, size, _ in WAYS.findall(said)}
+    assert way in named
+    assert not made.exists()
+    for option, size in named.items():
+        assert size <= budget
+        assert call(*words, *shlex.split(option)).status == 0
+
+
+@pytest.mark.parametrize("command", ["frontier", "compile"])
+def test_frontier_and_compile_name_the_same_options(command: str, tmp_path: Path) -> None:
+    output = ("--output-dir", tmp_path / "out") if command == "compile" else ()
+    words = ("zoo:tiny_residual", "--accelerator-config", "ethos-u55-128", "--arena-cache-size", 3000, "--effort", "quick", "--jobs", "1")
+    assert "With other options it fits: --home output=ext (2,976 bytes, " in refusal(command, *words, *output)
+    assert not list(tmp_path.iterdir())
+
+
+def test_frontier_refuses_what_the_application_holds_before_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("npu_testbed.frontiers.search", None)
+    said = refusal("frontier", "portfolio:mnist", "--arena-cache-size", 700)
+    assert "700 is below 784 bytes, which every schedule needs at once for the inputs ('digit')" in said
+    assert "or try --home input=ext (784 bytes out of the arena)" in said
+
+
+def test_options_that_were_given_are_not_named_and_nothing_is_tried_of_other_errors(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, effort="quick")
+    monkeypatch.setattr(module, "choice_of", None)
+    for error in (InputError("Something else."), InputError("16 is below 32 bytes, which every schedule needs")):
+        assert with_other_ways(error, asked, Run()) is error
+    homed = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, homes=("input=ext",), spill="ext")
+    assert [option for option, _ in module._ways(homed)] == ["--recompute 2"]
