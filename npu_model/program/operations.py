@@ -210,6 +210,10 @@ class Broadcast(Struct, frozen=True):
     depth: bool = False
     swap: bool = False
 
+    def operand(self, ofm: Shape3D) -> Shape3D:
+        """The shape of an operand that repeats along these axes under an OFM of this shape."""
+        return Shape3D(1 if self.height else ofm.height, 1 if self.width else ofm.width, 1 if self.depth else ofm.depth)
+
 
 class KernelOperation(Struct, frozen=True):
     """One NPU_OP_CONV, DEPTHWISE, POOL, ELEMENTWISE or RESIZE with every register that it uses resolved.

@@ -162,14 +162,6 @@ def _scale(registers: RegisterFile, register: Cmd1) -> Scale:
     return Scale(scale, shift & 63)
 
 
-def _ifm2_shape(ofm: Shape3D, broadcast: Broadcast) -> Shape3D:
-    return Shape3D(
-        1 if broadcast.height else ofm.height,
-        1 if broadcast.width else ofm.width,
-        1 if broadcast.depth else ofm.depth,
-    )
-
-
 def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap) -> dict[str, object]:
     """The facts that an elementwise operation adds: operands, broadcasting and scales."""
     ifm = _feature_map(registers, "IFM", Shape3D(ofm.shape.height, ofm.shape.width, registers.short(Cmd0.IFM_DEPTH_M1) + 1))
@@ -187,7 +179,7 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap
     else:
         broadcast = Broadcast(bool(word & 1), bool(word >> 1 & 1), bool(word >> 2 & 1), swap)
         fields["broadcast"] = broadcast
-        fields["ifm2"] = _feature_map(registers, "IFM2", _ifm2_shape(ofm.shape, broadcast))
+        fields["ifm2"] = _feature_map(registers, "IFM2", broadcast.operand(ofm.shape))
     if kind in (ElementwiseKind.ADD, ElementwiseKind.SUB):
         fields["opa_scale"] = _scale(registers, Cmd1.OPA_SCALE)
         fields["opb_scale"] = _scale(registers, Cmd1.OPB_SCALE)

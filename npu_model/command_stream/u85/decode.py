@@ -170,10 +170,6 @@ def _operand_scale(registers: RegisterFile, register: Long) -> Scale:
     return Scale(word["scale"], word["shift"], word["double_round"], bool(word["natural"]))
 
 
-def _operand_shape(broadcast: Broadcast, ofm: Shape3D) -> Shape3D:
-    return Shape3D(1 if broadcast.height else ofm.height, 1 if broadcast.width else ofm.width, 1 if broadcast.depth else ofm.depth)
-
-
 def _broadcast(registers: RegisterFile, prefix: str) -> Broadcast:
     """The axes along which an operand repeats; InputError unless just the operand without a place is the scalar."""
     word = fields(registers, Short[f"{prefix}_BROADCAST"])
@@ -186,7 +182,7 @@ def _broadcast(registers: RegisterFile, prefix: str) -> Broadcast:
 def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: Shape3D) -> dict[str, Any]:
     """The facts that an elementwise operation adds; its modes under their own names."""
     first = _broadcast(registers, "IFM")
-    ifm = _feature_map(registers, "IFM", _operand_shape(first, ofm))
+    ifm = _feature_map(registers, "IFM", first.operand(ofm))
     found: dict[str, Any] = {
         "ifm": ifm,
         "opa_scale": _operand_scale(registers, Long.IFM_SCALE),
@@ -198,7 +194,7 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: Shape3D) -
         found["opb_scale"] = _operand_scale(registers, Long.IFM2_SCALE)
     if not kind.is_unary:
         broadcast = _broadcast(registers, "IFM2")
-        ifm2 = _feature_map(registers, "IFM2", _operand_shape(broadcast, ofm))
+        ifm2 = _feature_map(registers, "IFM2", broadcast.operand(ofm))
         found |= {"ifm2": ifm2, "broadcast": broadcast}
         nowhere.append(ifm2.storage is MapStorage.NONE)
     if any(nowhere):
