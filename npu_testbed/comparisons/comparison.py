@@ -131,12 +131,19 @@ class NoPeerError(InputError):
 
 
 def nothing_beside(failures: Sequence[VelaFailure], *, separate: bool = False) -> InputError:
-    """The error for a network of which no core of Vela makes a stream for Size, or for Performance; a limit of ours is said as such."""
+    """The error for a network of which no core of Vela makes a stream for Size, or for Performance; a limit of ours is said as such.
+
+    Each core is named with its first failure.
+    """
     limit = next((failure for failure in failures if failure.limit), None)
     if limit is not None:
         return LimitError(limit.reason)
     how = "with --separate-io-regions" if separate else "on both of its cores"
-    message = f"Vela fails {how}, so that there is nothing to compare with: {failures[0].reason}"
+    first: dict[str, str] = {}
+    for failure in failures:
+        first.setdefault(failure.run.core, failure.reason)
+    each = " ".join(f"{core} core: {reason}" for core, reason in first.items())
+    message = f"Vela fails {how}, so that there is nothing to compare with (`npu-testbed frontier` gives ours alone). {each}"
     return NoPeerError(message) if all(failure.ended for failure in failures) else InputError(message)
 
 

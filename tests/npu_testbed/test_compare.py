@@ -194,9 +194,10 @@ def test_nothing_to_compare_with_is_an_error_of_one_sentence(monkeypatch: pytest
 @pytest.mark.parametrize("ended", [True, False])
 def test_vela_has_no_valid_stream_only_if_it_came_to_its_end_on_both_cores(ended: bool) -> None:  # noqa: FBT001
     failures = [VelaFailure(VelaRun("C++", "Size"), "It crashed."), VelaFailure(VelaRun("Python", "Size"), "It is slow.", ended)]
+    failures.append(VelaFailure(VelaRun("C++", "Performance"), "It crashed again."))
     error = nothing_beside(failures)
     assert isinstance(error, NoPeerError) is ended
-    assert str(error).endswith("nothing to compare with: It crashed.")
+    assert str(error).endswith("(`npu-testbed frontier` gives ours alone). C++ core: It crashed. Python core: It is slow.")
 
 
 def test_the_tables_say_what_is_noise_and_what_overflows() -> None:

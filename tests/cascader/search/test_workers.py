@@ -1,4 +1,4 @@
-"""How many processes search a network: the number that is asked for, one for a small network, else as many as there are processors."""
+"""Processes that search a network: the number that is asked for, one for a small network, else one for each processor up to eight."""
 
 from __future__ import annotations
 
