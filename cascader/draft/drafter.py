@@ -130,6 +130,7 @@ class Drafter:
         self._neighbourhood = Neighbourhood(self._graph, options.stripe_rows, options.inner_rows)
         self._unbounded = cache(self._placer.unbounded)
         """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
+        self._most = cache(self._most_of)
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
         self.trials = Trials(self.placement, self._placer, options.moves)
 
@@ -153,11 +154,16 @@ class Drafter:
         found: dict[Groups, list[frozenset[int]]] = {}
         for share in _SHARES:
             for cold in _TRUST:
-                proposal = propose(self._table, int(budget * share), cold)
+                proposal = propose(self._table, int(min(budget, self._most(cold)) * share), cold)
                 if proposal is not None:
                     groups = tuple(plan.group for plan in proposal.plans)
                     found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
         return found
+
+    def _most_of(self, cold: Fraction) -> int:
+        """Bytes of the fastest plans: more bytes bring no others, so that a larger budget is divided as this one."""
+        proposal = propose(self._table, _NO_LIMIT, cold)
+        return 0 if proposal is None else proposal.memory
 
     @cached_property
     def _every(self) -> list[tuple[int, Groups]]:

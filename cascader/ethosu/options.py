@@ -45,6 +45,8 @@ class CascadeOptions(Struct, frozen=True):
     """Exchange height and width where the kernels are faster so."""
     streamed_pools: bool = True
     """Sum (or compare) a few rows at a time for a global pool, where that holds fewer bytes."""
+    quick_means: bool = True
+    """Sum a few rows at a time for a mean over a whole map, where that takes fewer cycles."""
     recompute: Fraction = Fraction(11, 10)
     """Multiply-accumulates that tiles and skips made again may come to, as a multiple of the network's (1: nothing is done twice)."""
     slices: bool = True
@@ -57,6 +59,8 @@ class CascadeOptions(Struct, frozen=True):
     """Try where in a burst the constants of a network that is one row high begin."""
     columns: bool = True
     """Cut parts that are one row high along the width, in ``column_counts`` columns in place of ``stripe_rows``, without ``inner_rows``."""
+    small_forms: bool = True
+    """Search forms that are there for their bytes, where they hold fewer than all others."""
     few_forms: bool = False
     """Search only the forms of a network that most answers are of; all of them still where these would hardly fit."""
     change_by_replays: bool = True

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 
 from msgspec import Struct
@@ -90,6 +90,67 @@ def _unwatched(_doing: str) -> None:
     """Nobody watches."""
 
 
+class FormsInTurn:
+    """The forms of one network, those that do no work twice first: what both begin with is done once."""
+
+    def __init__(  # noqa: PLR0913  # as :func:`forms`
+        self,
+        network: Network,
+        accelerator: str,
+        system: MemorySystem,
+        options: CascadeOptions = DEFAULT_OPTIONS,
+        timing: TimingParameters = DEFAULT_TIMING,
+        spread: Spread = one_by_one,
+        homes: Sequence[Wanted] = (),
+        show: Callable[[str], None] = _unwatched,
+    ) -> None:
+        """As :func:`forms`."""
+        self._network, self._spread, self._show = network, spread, show
+        self._maker = maker = _Maker(_terms(network, accelerator, system, options, timing))
+        few = maker.behind(network, BEGIN)
+        maker.terms = terms = replace(_terms(few, accelerator, system, options, timing), homes=tuple(homes))
+        self._plain = maker.behind(few, PLAIN)
+        self._facts = FormFacts.of(few, self._plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
+        self._table = [form for form in FORMS if (form.common or not options.few_forms) and (options.small_forms or not form.smaller)]
+        self._seen: list[Network] = []
+
+    def usual(self) -> tuple[MadeForm, ...]:
+        """The forms that do no work twice, asked for once."""
+        maker, facts, plain = self._maker, self._facts, self._plain
+        table = [form for form in self._table if not form.works_again]
+        beside = [form for form in table if form.beside and form.when(facts)]
+        elsewhere = self._spread([Thunk(partial(_behind, plain, form.passes, maker.terms), beside=True) for form in beside])
+        shared = [form for form in table if form.name in _SHARED and form.when(facts)]
+        ahead = maker.done(plain, shared[0].passes[0])
+        same_time = self._spread([Thunk(partial(_behind, ahead, form.passes[1:], maker.terms)) for form in shared])
+        made = dict(zip((form.name for form in shared), same_time, strict=True))
+        made |= self._made(form for form in table if form.name not in made and not form.beside)
+        made |= zip((form.name for form in beside), elsewhere, strict=True)
+        return self._new(table, made)
+
+    def again(self) -> tuple[MadeForm, ...]:
+        """The forms that do work again, behind the usual ones."""
+        table = [form for form in self._table if form.works_again]
+        return self._new(table, self._made(table))
+
+    def _made(self, table: Iterable[Recipe]) -> dict[str, Network]:
+        made: dict[str, Network] = {}
+        for form in table:
+            self._show(f"Rewriting the network of {len(self._network.graph.parts)} parts: form {form.name}")
+            if self._maker.exists(form, self._network, self._facts):
+                made[form.name] = self._maker.behind(self._network, (*form.begins, *form.passes))
+        return made
+
+    def _new(self, table: Iterable[Recipe], made: Mapping[str, Network]) -> tuple[MadeForm, ...]:
+        """The forms that were made, without those that are equal to earlier ones."""
+        found: list[MadeForm] = []
+        for form in table:
+            if form.name in made and made[form.name] not in self._seen:
+                self._seen.append(made[form.name])
+                found.append(MadeForm(form.name, made[form.name], form.smaller))
+        return tuple(found)
+
+
 def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories and its timing, and tensors live somewhere
     network: Network,
     accelerator: str,
@@ -105,32 +166,5 @@ def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories
     ``spread`` makes those forms that take the most time; no form depends on it. All tensors are in the arena; forms that are there for
     their bytes are those for tensors that live where ``homes`` want them. ``show`` is told what is being made.
     """
-    maker = _Maker(_terms(network, accelerator, system, options, timing))
-    few = maker.behind(network, BEGIN)
-    maker.terms = terms = replace(_terms(few, accelerator, system, options, timing), homes=tuple(homes))
-    plain = maker.behind(few, PLAIN)
-    facts = FormFacts.of(few, plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
-    table = [form for form in FORMS if form.common or not options.few_forms]
-    beside = [form for form in table if form.beside and form.when(facts)]
-    elsewhere = spread([Thunk(partial(_behind, plain, form.passes, terms), beside=True) for form in beside])
-    shared = [form for form in table if form.name in _SHARED and form.when(facts)]
-    ahead = maker.done(plain, shared[0].passes[0])
-    same_time = spread([Thunk(partial(_behind, ahead, form.passes[1:], terms)) for form in shared])
-    made = dict(zip((form.name for form in shared), same_time, strict=True))
-    for form in table:
-        if form.name in made or form.beside:
-            continue
-        show(f"Rewriting the network of {len(network.graph.parts)} parts: form {form.name}")
-        if maker.exists(form, network, facts):
-            made[form.name] = maker.behind(network, (*form.begins, *form.passes))
-    made |= zip((form.name for form in beside), elsewhere, strict=True)
-    return tuple(_each(MadeForm(form.name, made[form.name], form.smaller) for form in table if form.name in made))
-
-
-def _each(found: Iterable[MadeForm]) -> Iterator[MadeForm]:
-    """The forms without those that are equal to earlier ones."""
-    seen: list[Network] = []
-    for form in found:
-        if form.network not in seen:
-            seen.append(form.network)
-            yield form
+    made = FormsInTurn(network, accelerator, system, options, timing, spread, homes, show)
+    return (*made.usual(), *made.again())

@@ -18,7 +18,7 @@ from cascader.ethosu.forms.row_shapes import in_row_shapes
 from cascader.ethosu.forms.sizes import is_flat
 from cascader.ethosu.forms.slices import LARGEST, sliced
 from cascader.ethosu.forms.spared_copies import with_transfers, without_copies
-from cascader.ethosu.forms.streamed_pools import with_streamed_pools
+from cascader.ethosu.forms.streamed_pools import with_quick_means, with_streamed_pools
 from cascader.ethosu.forms.table_slots import with_table_slots
 from cascader.ethosu.forms.trimmed import trimmed
 from cascader.ethosu.forms.turned import turned, turned_in_place
@@ -92,6 +92,7 @@ PASSES: dict[str, Pass] = {
     "wide copies": Pass(lambda network, terms: with_wide_copies(network, terms.device, terms.staged), ("wide_copies",)),
     "phases": Pass(lambda network, terms: in_phases(network, terms.device, terms.staged), ("phases",)),
     "folded": Pass(lambda network, terms: folded(network, terms.device, terms.staged), ("fold",)),
+    "quick means": Pass(lambda network, terms: with_quick_means(network, terms.device, terms.staged), ("quick_means",)),
     "streamed pools": Pass(lambda network, terms: with_streamed_pools(network, terms.device, terms.staged), ("streamed_pools",)),
     "turned": Pass(lambda network, terms: turned(network, terms.device, terms.staged), ("turn",)),
     "turned in place": Pass(lambda network, terms: turned_in_place(network, terms.device, terms.staged), ("turn",)),

@@ -15,7 +15,7 @@ of Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 import numpy as np
 from msgspec import Struct
@@ -57,6 +57,8 @@ _HIGHEST = 256
 """Rows, or columns, of a pool's window at most (the same)."""
 _FEW = 2
 """Rows of sums in a stripe for which kernels are compared: few are made at a time where bytes are short."""
+_QUICKER = 0.9
+"""Share of a mean's estimated cycles below which its sums of a few rows are faster, whatever the estimates are off by."""
 _NARROW = 8
 """Bits of a map whose sums are of 16 bits."""
 _ONE = {8: ChannelScale(0, 1 << 30, 30), 16: ChannelScale(0, 1 << 14, 14)}
@@ -228,7 +230,26 @@ def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker) -> _Made | None
 
 def with_streamed_pools(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every pool over all rows of a map as kernels that read a few of them each; itself if none holds fewer bytes so."""
+    return _replaced(network, KernelMaker(network, accelerator, sources), lambda *_: True)
+
+
+def with_quick_means(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with those means as sums of a few rows, and one over these, that are estimated to be faster so.
+
+    The window of a mean spans a whole map, which a depthwise convolution takes position by position: three quarters of the cycles go.
+    Pools are left: two of them take as long as one.
+    """
     maker = KernelMaker(network, accelerator, sources)
+
+    def is_faster(kernel: EthosuPart, made: _Made) -> bool:
+        before = maker.cycles([kernel.operation])
+        return kernel.operation.kind is OperationKind.DEPTHWISE and maker.cycles(one.operation for one in made.kernels) < before * _QUICKER
+
+    return _replaced(network, maker, is_faster)
+
+
+def _replaced(network: Network, maker: KernelMaker, worth: Callable[[EthosuPart, _Made], bool]) -> Network:
+    """``network`` with its pools streamed where that is ``worth`` it."""
     found = ((name, _streamed(name, kernel, maker)) for name, kernel in network.kernels.items())
-    made = {name: one for name, one in found if one is not None}
+    made = {name: one for name, one in found if one is not None and worth(network.kernels[name], one)}
     return maker.replaced({name: one.kernels for name, one in made.items()}, [one.tensor for one in made.values()])

@@ -13,7 +13,7 @@ from cascader.ethosu.forms.sizes import is_flat, is_large, is_small, waits_for_w
 from cascader.ethosu.network.network import Network
 
 BEGIN = ("spared shifted copies", "spared copies")
-PLAIN = ("long steps", "recoded", "trimmed", "table slots", "row shapes", "transfers", "wide copies", "phases", "folded")
+PLAIN = ("long steps", "recoded", "trimmed", "table slots", "row shapes", "transfers", "wide copies", "phases", "folded", "quick means")
 """The passes with which forms begin: fewer copies, then kernels and tables that are better for any budget."""
 
 
@@ -32,6 +32,8 @@ class FormFacts(Struct, frozen=True):
     """Whether some of its spared copies change the order of elements."""
     made_again: bool
     """Whether there is time to look for work that is worth to be done twice."""
+    bytes_count: bool
+    """Whether anything but cycles counts."""
     sizes: int
     """Number of finer sizes of pieces."""
 
@@ -46,6 +48,7 @@ class FormFacts(Struct, frozen=True):
             along_columns=options.columns and is_along_columns(plain),
             copies_turn=copies_turn,
             made_again=options.recompute > 1 and not flat and len(plain.graph.parts) <= MOST_PARTS,
+            bytes_count=options.small_forms,
             sizes=len(terms.fine),
         )
 
@@ -70,6 +73,11 @@ class Recipe(Struct, frozen=True):
     smaller: bool = False
     beside: bool = False
     common: bool = False
+
+    @property
+    def works_again(self) -> bool:
+        """Whether the form does some work twice, so that it gains nothing but by the bytes that it spares."""
+        return self.needs.startswith(AGAIN)
 
 
 _END = ("depths for both", "dense", "coarse pieces")  # what pieces write is dense, too: tensors are stored so before they are cut
@@ -105,6 +113,8 @@ FORMS: tuple[Recipe, ...] = (
         for layout in ("columns in bricks", "dense columns")
         for cut in ((), ("small pieces",), ("half pieces of windows",))
     ),
+    # The sums of a mean lie beside the map that it reads: where bytes are scarce they may be too many.
+    Recipe("whole means", _END, lambda facts: facts.bytes_count, PLAIN[-1], (*BEGIN, *PLAIN[:-1])),
     # A depth that does for constants from anywhere need not be the best for staged ones.
     Recipe("staged", ("depths for staged", "bricks", "coarse pieces"), lambda facts: facts.is_small),
     # Copies that turn a tensor save memory only: the densest layout and coarse pieces do for them.

@@ -11,8 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
-from cascader.ethosu.forms import is_flat, is_small
-from cascader.ethosu.forms.recomputed import MOST_PARTS, planned_limit
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
@@ -157,53 +155,33 @@ class _Chooser(Struct, frozen=True):
         return found, replace(proof, least_cycles=found.cycles) if proof.complete else proof
 
 
-PLENTY = 2
-"""Multiple of the bytes that plans of a small network hold at least, at and above which no form of it that does work again is made.
-
-Of the 14 networks of the README and the 42 of the portfolio's sample no such form is the fastest in Vela's bytes where these are as many.
-"""
-
-PLENTY_FOR_LARGE = 1
-"""The same for a larger network, where such forms take most of the search's time.
-
-In 1 to 1.6 times these bytes the answers of MobileNetV1 and V2, YOLO, DeepLabV3 and SqueezeNet are the same without them.
-"""
-
 ROOM = Fraction(11, 10)
 """Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
 
 
+def _counts_cycles(aim: Aim) -> bool:
+    """Whether nothing but the cycles within the budget counts."""
+    return not (aim.smallest or aim.thorough or aim.price)
+
+
 def _is_only_fast(aim: Aim) -> bool:
     """Whether nothing but cycles counts."""
-    return aim.budget is None and not (aim.smallest or aim.thorough or aim.price)
-
-
-def _has_plenty(task: Task, aim: Aim) -> bool:
-    """Whether the budget has room for any form, and only cycles in it count."""
-    if aim.budget is None or aim.smallest or aim.thorough or aim.price is not None:
-        return False
-    may_work_again = len(task.network.graph.parts) <= MOST_PARTS and not is_flat(task.network)
-    times = PLENTY if is_small(task.network) else PLENTY_FOR_LARGE
-    return may_work_again and aim.budget >= times * planned_limit(task.network)
+    return aim.budget is None and _counts_cycles(aim)
 
 
 def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
     """The forms of a task: few, if it asks for that and they fit, or all of them.
 
-    Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes. Where there
-    is plenty of them none is made that does work again.
+    Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes.
     """
-    options = task.options
-    if _is_only_fast(aim):
-        options = replace(options, streamed_pools=False, recompute=Fraction(1))
-    elif options.recompute > 1 and _has_plenty(task, aim):
-        options = replace(options, recompute=Fraction(1))
-    every = replace(task, options=replace(options, few_forms=False))
-    if aim.smallest or not options.few_forms:
-        return explore(every, executor, show, meanwhile, bounds=aim.bounds)
-    explored = explore(replace(task, options=options), executor, show, meanwhile, bounds=aim.bounds)
+    room = aim.budget if _counts_cycles(aim) else None
+    every = replace(task, options=replace(task.options, few_forms=False))
+    if aim.smallest or not task.options.few_forms:
+        whole = replace(task, options=replace(task.options, small_forms=False)) if _is_only_fast(aim) else task
+        return explore(whole, executor, show, meanwhile, bounds=aim.bounds, room=room)
+    explored = explore(task, executor, show, meanwhile, bounds=aim.bounds, room=room)
     fits = aim.budget is None or aim.budget >= explored.least_live_bytes * ROOM
-    return explored if fits else explore(every, executor, show, bounds=aim.bounds)
+    return explored if fits else explore(every, executor, show, bounds=aim.bounds, room=room)
 
 
 def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, most: int = MOST_SCHEDULES) -> Choice:

@@ -36,6 +36,9 @@ HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fract
 SMALLER = Fraction(99, 100)
 """Part of the bytes of all other forms that a form which is offered for its bytes may need at most."""
 
+WORTH_AGAIN = Fraction(102, 100)
+"""Multiple of the cycles expected with more room above which forms that do work again are made: such work takes cycles itself."""
+
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
@@ -102,11 +105,18 @@ class Found(Struct, frozen=True):
 
 
 def explore(
-    task: Task, executor: Executor, show: Show = silent, meanwhile: Callable[[], None] | None = None, *, bounds: bool = True
+    task: Task,
+    executor: Executor,
+    show: Show = silent,
+    meanwhile: Callable[[], None] | None = None,
+    *,
+    bounds: bool = True,
+    room: int | None = None,
 ) -> Explored:
     """Plan the task's network in every form; ``meanwhile`` is called once, as soon as other processes have something to do.
 
-    Of the forms that are there for their bytes those are planned that hold fewer than all others. Without ``bounds`` none is worked out.
+    Of the forms that are there for their bytes those are planned that hold fewer than all others. If nothing but cycles in ``room`` bytes
+    counts, those that do work again are made only if as many more bytes would save cycles. Without ``bounds`` none is worked out.
     """
     prepare(executor, ready)
     show("Rewriting the network")
@@ -119,25 +129,55 @@ def explore(
             now()
         return in_order(asked)
 
-    origins = task.variants(spread, show)
-    forms = tuple(
-        Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance, origin.name)
-        for place, origin in zip(_places(origins), origins, strict=True)
-    )
+    origins, again = task.variants_in_turn(spread, show)
+    forms = [_form(task, place, origin) for place, origin in zip(_places(origins), origins, strict=True)]
     always = [form for form, origin in zip(forms, origins, strict=True) if not origin.smaller]
-    others = [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
-    asked, held = _asked(executor, always, bounds), [executor.submit(least_of_plans, form) for form in others]
+    asked, others = _asked(executor, always, bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
+    held = [executor.submit(least_of_plans, form) for form in others]
     outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.in_words for form in always]))
-    least = SMALLER * min(one.limits[0] for one in outlines)
-    # The bytes that a form's plans hold at least are soon known; few of these forms hold fewer than the others do.
-    others = [form for form, size in zip(others, in_order(held), strict=True) if size < least]
-    found = answers(_asked(executor, others, bounds), "Planning stripes of smaller forms: {} of {}", show)
-    smaller = [(form, one) for form, one in zip(others, found, strict=True) if one.limits[0] < least]
-    forms, outlines = (*always, *(form for form, _ in smaller)), [*outlines, *(one for _, one in smaller)]
+    smaller = _smaller(others, held, outlines, bounds, executor, show)
+    if room is None or _lacks_room(always, outlines, room, executor, show):
+        more = [_form(task, Place(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
+        smaller += _smaller(more, [executor.submit(least_of_plans, form) for form in more], outlines, bounds, executor, show)
+    forms, outlines = [*always, *(form for form, _ in smaller)], [*outlines, *(one for _, one in smaller)]
     most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
     proven = tuple(one.bound for one in outlines if one.bound is not None)
-    return Explored(forms, len(always), tuple(one.limits for one in outlines), proven, most, floor)
+    return Explored(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor)
+
+
+def _form(task: Task, place: Place, origin: Origin) -> Form:
+    return Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance, origin.name)
+
+
+def _smaller(
+    others: Sequence[Form],
+    held: Sequence[Future[int]],
+    usual: Sequence[Outline],
+    bounds: bool,  # noqa: FBT001  # it is handed on
+    executor: Executor,
+    show: Show,
+) -> list[tuple[Form, Outline]]:
+    """Those of some forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines; ``held`` are bytes soon known."""
+    least = SMALLER * min(one.limits[0] for one in usual)
+    # Few of these forms hold fewer than the others do.
+    fewer = [form for form, size in zip(others, in_order(held), strict=True) if size < least]
+    found = answers(_asked(executor, fewer, bounds), "Planning stripes of smaller forms: {} of {}", show)
+    return [(form, one) for form, one in zip(fewer, found, strict=True) if one.limits[0] < least]
+
+
+def _lacks_room(forms: Sequence[Form], outlines: Sequence[Outline], room: int, executor: Executor, show: Show) -> bool:
+    """Whether some forms are expected to take more cycles in so many bytes than in as many more as work done again could spare.
+
+    Those are the bytes that plans hold at least: a form that holds less is as fast as one of these with that many bytes more, at best.
+    """
+    spared, most = min(one.limits[0] for one in outlines), max(one.most_bytes for one in outlines)
+    if room >= most:
+        return False
+    promised = _promised([(form, room) for form in forms], Fraction(0), executor, show)
+    fewest, number = min((cycles, number) if cycles else (nothing_known(), number) for number, cycles in enumerate(promised))
+    with_more = executor.submit(promise, forms[number], min(room + spared, most), Fraction(0)).result()
+    return with_more is None or fewest > WORTH_AGAIN * with_more
 
 
 def _asked(executor: Executor, forms: Sequence[Form], bounds: bool) -> list[Future[Outline]]:  # noqa: FBT001  # it is handed on

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import forms, is_flat
+from cascader.ethosu.forms import FormsInTurn, MadeForm, is_flat
 from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.job.schedule import Provenance, Schedule
@@ -139,14 +139,38 @@ class Task(Brief, frozen=True):
 
     def variants(self, spread: Spread = one_by_one, show: Show = silent) -> tuple[Origin, ...]:
         """Every network as it is searched; ``spread`` makes some of them elsewhere."""
-        origins = (Origin(self.network, self.provenance), *self.others)
-        return tuple(form for origin in origins for form in self._forms(origin, spread, show))
+        usual, again = self.variants_in_turn(spread, show)
+        return (*usual, *again())
 
-    def _forms(self, origin: Origin, spread: Spread, show: Show) -> Iterator[Origin]:
+    def variants_in_turn(
+        self, spread: Spread = one_by_one, show: Show = silent
+    ) -> tuple[tuple[Origin, ...], Callable[[], tuple[Origin, ...]]]:
+        """The networks as they are searched that do no work twice, and a function that makes the others; none where tensors spill."""
+        origins = (Origin(self.network, self.provenance), *self.others)
+        terms = [(origin, self._in_turn(origin, spread, show)) for origin in origins]
+        usual = tuple(form for origin, made in terms for form in self._forms(origin, made, spread))
+
+        def again() -> tuple[Origin, ...]:
+            some = ((origin, form) for origin, made in terms for form in (() if self.spills is not None else made.again()))
+            return tuple(self._smaller(origin, form.name, placed) for origin, form in some for placed in self._homed(form))
+
+        return usual, again
+
+    def _in_turn(self, origin: Origin, spread: Spread, show: Show) -> FormsInTurn:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
-        network = in_arena(origin.network)
-        made = forms(network, self.accelerator, self.system, self.options, origin.provenance.timing, spread, self.homes, show)
-        homed = [(form, placed) for form in made for placed in homed_forms([form.network], self.homes)]
+        terms = in_arena(origin.network), self.accelerator, self.system, self.options, origin.provenance.timing
+        return FormsInTurn(*terms, spread, self.homes, show)
+
+    def _homed(self, form: MadeForm) -> Iterable[Network]:
+        return homed_forms([form.network], self.homes)
+
+    @staticmethod
+    def _smaller(origin: Origin, name: str, network: Network) -> Origin:
+        return replace(origin, network=network, smaller=True, name=name)
+
+    def _forms(self, origin: Origin, in_turn: FormsInTurn, spread: Spread) -> Iterator[Origin]:
+        made = in_turn.usual() if self.spills is None else (*in_turn.usual(), *in_turn.again())
+        homed = [(form, placed) for form in made for placed in self._homed(form)]
         named = [(form.name, placed) for form, placed in homed if not form.smaller]
         if not named and origin.network is self.network:
             named = [("as it came", self.network)]  # each rewrite has lost a tensor that is named
@@ -159,10 +183,10 @@ class Task(Brief, frozen=True):
         placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed, name="constants moved")
-        yield from (replace(origin, network=placed, smaller=True, name=form.name) for form, placed in homed if form.smaller)
+        yield from (self._smaller(origin, form.name, placed) for form, placed in homed if form.smaller)
         if self.spills is not None:
             found = spilling.spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
-            yield from (replace(origin, network=form, smaller=True, name="spilled") for form in found)
+            yield from (self._smaller(origin, "spilled", form) for form in found)
 
     @property
     def decides_by_replays(self) -> bool:
