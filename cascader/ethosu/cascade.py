@@ -142,6 +142,11 @@ class Cascader:
         """Cycles that are expected at ``limit`` bytes when that part of the search there is done; None if nothing fits yet."""
         return self.drafter.promise(limit, part)
 
+    def hopeful(self, limit: int, part: Fraction) -> Draft | None:
+        """The draft that promises so many cycles, in its blocks."""
+        draft = self.drafter.hopeful(limit, part)
+        return None if draft is None else self.in_blocks(draft)
+
     def drafts_at(self, limit: int) -> tuple[Draft, ...]:
         """Drafts whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found.
 
@@ -174,7 +179,8 @@ class Cascader:
         for room in rooms(self.drafter.placement.greedily(draft.part_groups)[0], limit):
             again = other.drafter.again(draft, room)
             if again is not None:
-                yield other.in_blocks(again)
+                if other is not self:
+                    yield other.in_blocks(again)
                 yield self.in_blocks(again)
 
     def regrouped(self, limit: int, target: int, judge: Costs[Draft], most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:

@@ -73,6 +73,12 @@ def promise(form: Form, limit: int, part: Fraction) -> int | None:
     return form.cascader.promise(limit, part)
 
 
+def judged(form: Form, limit: int, part: Fraction, judge: Replay) -> int | None:
+    """The replayed cycles of the draft that promises as many as :func:`promise` says; None if nothing fits."""
+    draft = form.cascader.hopeful(limit, part)
+    return None if draft is None else form.judge(judge).cycles(draft)
+
+
 def at_limit(form: Form, limit: int) -> tuple[Draft, ...]:
     """The drafts of a form at one memory limit (bytes)."""
     return form.cascader.drafts_at(limit)
@@ -131,6 +137,23 @@ def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tu
         less = replayed((draft, first.other) for draft in form.cascader.in_less_room(first.other, first.draft, limit))
         starts = [*(one for one in less[:1] if one.cycles < first.cycles), *starts]
     return tuple((one.draft, one.cycles) for one in starts)
+
+
+def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
+    """The groups of a draft with the copies that are best in less room than ``limit`` bytes: the fastest in replay, with its cycles.
+
+    The replays take ``effort`` cycles at most.
+    """
+    best: tuple[int, int, Draft] | None = None
+    known = {draft.runs}
+    for number, made in enumerate(form.cascader.in_less_room(form.cascader, draft, limit)):
+        if made.runs not in known and effort > 0 and made.memory <= limit:
+            known.add(made.runs)
+            cycles = form.judge(judge).cycles(made)
+            effort -= cycles
+            if best is None or cycles < best[0]:
+                best = cycles, number, made
+    return () if best is None else ((best[2], best[0]),)
 
 
 class LinePlace(Struct, frozen=True):

@@ -21,6 +21,7 @@ from cascader.ethosu.search.replays import (
     WHOLE_EFFORT,
     changed_by_replays,
     close,
+    in_less_room,
     promising,
     replayed,
     started_otherwise,
@@ -71,7 +72,7 @@ class _Chooser(Struct, frozen=True):
         return [draft for draft in drafts if self.best.fits(draft)]
 
     def _found(self, request: LimitRequest) -> Found:
-        return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known)
+        return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known, self.best.task.replay)
 
     def _require_fit(self, least: int) -> None:
         if self.aim.budget is not None and least > self.aim.budget:
@@ -135,6 +136,13 @@ class _Chooser(Struct, frozen=True):
         for one in changed:
             self.best.take(one)
         return min((*changed, ordered[0]), key=self.best.rank)
+
+    def in_less_room(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
+        """The fastest drafts with the copies that are fastest of those that are best in less room."""
+        more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.show)
+        for one in more:
+            self.best.take(one)
+        return more
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """Drafts that are the best for other costs, of the form of the fastest ones; for the smallest aim in as few bytes as these."""
@@ -203,6 +211,8 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     known = [best.replayed[draft] for draft in drafts if draft in best.replayed]
     missing = [draft for draft in drafts if draft not in best.replayed]
     found = (*known, *replayed(missing, explored, task.replay, executor, show, best.take))
+    if not aim.smallest:
+        found = (*found, *chooser.in_less_room(found))
     fastest, proof = chooser.proven(chooser.changed_by_replays((*found, *chooser.started_otherwise(found))))
     chosen = task.settled(fastest.point())
     check_schedule(chosen.schedule)

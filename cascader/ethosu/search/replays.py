@@ -11,7 +11,7 @@ from math import inf
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
-from cascader.ethosu.search.calls import change, other_starts, replay
+from cascader.ethosu.search.calls import change, less_room, other_starts, replay
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import Explored, answers
@@ -133,6 +133,19 @@ def starting_places(found: Iterable[Replayed], limit: int) -> list[tuple[Form, i
         return []
     forms = dict.fromkeys(one.form for one in fitting if one.cycles <= SECOND * fitting[0].cycles)
     return [(form, limit) for form in forms if form.options.other_costs][:MOST_FORMS]
+
+
+def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Show = silent) -> tuple[Replayed, ...]:
+    """The fastest drafts, each with the copies that are fastest in replay of those that are best in less room."""
+    ordered = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
+    firsts: dict[Form, Replayed] = {}
+    for one in ordered:
+        if one.cycles <= SECOND * ordered[0].cycles and USUAL_OTHERS * one.cycles <= OTHERS:
+            firsts.setdefault(one.form, one)
+    asked = list(firsts.values())[:MOST_FORMS]
+    tried = [executor.submit(less_room, one.form, one.draft, limit, judge, OTHERS) for one in asked]
+    made = zip(asked, answers(tried, "Looking for copies in less room: {} of {} schedules", show), strict=True)
+    return tuple(Replayed(one.form, draft, cycles) for one, some in made for draft, cycles in some if cycles < one.cycles)
 
 
 def started_otherwise(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Replayed, ...]:

@@ -11,12 +11,23 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.forms.spread import Thunk
-from cascader.ethosu.search.calls import Outline, at_limit, least_bytes, least_of_plans, outline, promise, ready, rewritten, smallest
+from cascader.ethosu.search.calls import (
+    Outline,
+    at_limit,
+    judged,
+    least_bytes,
+    least_of_plans,
+    outline,
+    promise,
+    ready,
+    rewritten,
+    smallest,
+)
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.request import LimitRequest
-from cascader.ethosu.search.task import Origin, Show, Task, ignored, silent
+from cascader.ethosu.search.task import Origin, Replay, Show, Task, ignored, silent
 from cascader.search.workers import in_order, prepare
 
 T = TypeVar("T")
@@ -38,6 +49,9 @@ SMALLER = Fraction(99, 100)
 
 WORTH_AGAIN = Fraction(102, 100)
 """Multiple of the cycles expected with more room above which forms that do work again are made: such work takes cycles itself."""
+
+JUDGED = 6_000_000
+"""Expected cycles of the last forms up to which these are judged by replays: about 50 milliseconds."""
 
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
@@ -197,12 +211,19 @@ def _places(origins: Sequence[Origin]) -> list[Place]:
     return [Place(at := by_size.index(number), max(sure, at + 1)) for number in range(len(origins))]
 
 
-def search(
-    explored: Explored, request: LimitRequest, executor: Executor, show: Show = silent, came: Came = ignored, known: Known = nothing_known
+def search(  # noqa: PLR0913  # who is told, and who judges
+    explored: Explored,
+    request: LimitRequest,
+    executor: Executor,
+    show: Show = silent,
+    came: Came = ignored,
+    known: Known = nothing_known,
+    judge: Replay | None = None,
 ) -> Found:
     """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
 
-    ``came`` is told of each draft. Places at which every schedule is proven to take more cycles than are ``known`` are left.
+    ``came`` is told of each draft. A ``judge`` decides between the last forms, where its replays are affordable. Places at which every
+    schedule is proven to take more cycles than are ``known`` are left.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
@@ -211,7 +232,10 @@ def search(
         if request.fastest and explored.usual < len(explored.forms):
             places = _worth_a_change(explored, places, executor, show)
         for part, times in HOPEFUL if request.fastest else HOPEFUL_ANYWHERE:
-            places = list(hopeful(places, _promised(places, part, executor, show), times))
+            promised = _promised(places, part, executor, show)
+            if judge is not None and (part, times) == HOPEFUL[-1] and _are_affordable(promised):
+                promised = _judged(places, part, judge, executor, show)
+            places = list(hopeful(places, promised, times))
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
@@ -236,6 +260,17 @@ def new_drafts(
 def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Show) -> list[int | None]:
     tried = [executor.submit(promise, *place, part) for place in places]
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places]))
+
+
+def _are_affordable(promised: Sequence[int | None]) -> bool:
+    """Whether there is time to replay drafts that promise so many cycles."""
+    return len(promised) > 1 and sum(cycles or 0 for cycles in promised) <= JUDGED
+
+
+def _judged(places: Sequence[tuple[Form, int]], part: Fraction, judge: Replay, executor: Executor, show: Show) -> list[int | None]:
+    """The replayed cycles of what each place promises: what is expected of one form may be off by some per cent more than of another."""
+    tried = [executor.submit(judged, *place, part, judge) for place in places]
+    return list(answers(tried, "Replaying the best of {} of {} memory limits", show, [_in_words(*place) for place in places]))
 
 
 def _worth_a_change(explored: Explored, places: Sequence[tuple[Form, int]], executor: Executor, show: Show) -> list[tuple[Form, int]]:

@@ -13,7 +13,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_stripes
-from cascader.ethosu.forms.streamed_pools import with_streamed_pools
+from cascader.ethosu.forms.streamed_pools import with_quick_means, with_streamed_pools
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
@@ -137,3 +137,10 @@ def test_a_network_without_pools_over_all_rows_stays_itself() -> None:
 
 def test_an_average_of_16_bits_stays_as_its_factor_has_more_than_31_bits() -> None:
     assert streamed("average", "int16", ODD) is plain("average", "int16", ODD)
+
+
+@pytest.mark.parametrize("pool", ["mean", "maximum"])
+def test_a_mean_is_streamed_for_its_cycles_and_a_pool_is_not(pool: str) -> None:
+    before = plain(pool, "int8", SOUND)
+    quick = with_quick_means(before, accelerator(DEFAULT), SOURCES)
+    assert quick.kernels == (streamed(pool, "int8", SOUND) if pool == "mean" else before).kernels

@@ -7,11 +7,9 @@ import re
 import pytest
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.forms.recomputed import planned_limit
 from cascader.ethosu.judge.replay import Replayer
-from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search import calls
-from cascader.ethosu.search.choice import PLENTY, Aim, _has_plenty, choose
+from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
 from npu_testbed.configs import load_timing_adapter
@@ -48,13 +46,3 @@ def test_the_bytes_that_every_schedule_takes_are_bounded_for_those_who_read_the_
     assert silent.least_bytes is None
     assert asked.least_bytes is not None
     assert asked.point == silent.point
-
-
-def test_there_is_plenty_from_twice_the_planned_bytes_on_where_only_cycles_count() -> None:
-    resnet8 = task("resnet8")
-    least = planned_limit(resnet8.network)
-    assert _has_plenty(resnet8, Aim(PLENTY * least))
-    assert not _has_plenty(resnet8, Aim(PLENTY * least - 1))
-    for aim in (Aim(), Aim(PLENTY * least, thorough=True), Aim(PLENTY * least, smallest=True), Aim(PLENTY * least, price=lambda _: 0)):
-        assert not _has_plenty(resnet8, aim)
-    assert CascadeOptions().recompute > 1
