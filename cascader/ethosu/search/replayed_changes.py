@@ -44,10 +44,10 @@ def _blocks(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]
 def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int) -> tuple[Draft, int]:
     """A draft of so many ``cycles`` with its blocks changed where replays say that this saves some, and its cycles then.
 
-    The replays take at most ``effort`` cycles together. Nothing is tried where these are not enough for one block of each part.
+    The replays take at most ``effort`` cycles together. Parts that are expected to take the most cycles come first.
     """
     replays = effort // max(cycles, 1)
-    if replays < len(alike(draft)):
+    if replays < 1:
         return draft, cycles
     pairs = list(_blocks(form, draft))
 

@@ -233,9 +233,12 @@ def search(  # noqa: PLR0913  # who is told, and who judges
             places = _worth_a_change(explored, places, executor, show)
         for part, times in HOPEFUL if request.fastest else HOPEFUL_ANYWHERE:
             promised = _promised(places, part, executor, show)
+            kept = list(hopeful(places, promised, times))
             if judge is not None and (part, times) == HOPEFUL[-1] and _are_affordable(promised):
-                promised = _judged(places, part, judge, executor, show)
-            places = list(hopeful(places, promised, times))
+                first = min(places, key=lambda place: _cycles_of(promised[places.index(place)]))
+                kept = list(hopeful(places, _judged(places, part, judge, executor, show), times))
+                kept = [place for place in places if place in kept or place == first]
+            places = kept
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
@@ -260,6 +263,10 @@ def new_drafts(
 def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Show) -> list[int | None]:
     tried = [executor.submit(promise, *place, part) for place in places]
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places]))
+
+
+def _cycles_of(promised: int | None) -> int:
+    return nothing_known() if promised is None else promised
 
 
 def _are_affordable(promised: Sequence[int | None]) -> bool:
