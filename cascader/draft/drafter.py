@@ -152,13 +152,19 @@ class Drafter:
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
         """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
         found: dict[Groups, list[frozenset[int]]] = {}
-        for share in _SHARES:
-            for cold in _TRUST:
-                proposal = propose(self._table, int(min(budget, self._most(cold)) * share), cold)
-                if proposal is not None:
-                    groups = tuple(plan.group for plan in proposal.plans)
-                    found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
+        tried = dict.fromkeys((cold, limit) for share in _SHARES for cold in _TRUST for limit in self._limits(budget, share, cold))
+        for cold, limit in tried:
+            proposal = propose(self._table, limit, cold)
+            if proposal is not None:
+                groups = tuple(plan.group for plan in proposal.plans)
+                found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
         return found
+
+    def _limits(self, budget: int, share: Fraction, cold: Fraction) -> Iterator[int]:
+        most = self._most(cold)
+        yield min(int(budget * share), most)
+        if budget > most:
+            yield int(most * share)
 
     def _most_of(self, cold: Fraction) -> int:
         """Bytes of the fastest plans: more bytes bring no others, so that a larger budget is divided as this one."""

@@ -183,11 +183,11 @@ def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: C
     Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes.
     """
     room = aim.budget if _counts_cycles(aim) else None
-    every = replace(task, options=replace(task.options, few_forms=False))
+    wanted = replace(task, options=replace(task.options, small_forms=False)) if _is_only_fast(aim) else task
+    every = replace(wanted, options=replace(wanted.options, few_forms=False))
     if aim.smallest or not task.options.few_forms:
-        whole = replace(task, options=replace(task.options, small_forms=False)) if _is_only_fast(aim) else task
-        return explore(whole, executor, show, meanwhile, bounds=aim.bounds, room=room)
-    explored = explore(task, executor, show, meanwhile, bounds=aim.bounds, room=room)
+        return explore(every, executor, show, meanwhile, bounds=aim.bounds, room=room)
+    explored = explore(wanted, executor, show, meanwhile, bounds=aim.bounds, room=room)
     fits = aim.budget is None or aim.budget >= explored.least_live_bytes * ROOM
     return explored if fits else explore(every, executor, show, bounds=aim.bounds, room=room)
 
