@@ -236,14 +236,16 @@ def with_streamed_pools(network: Network, accelerator: Accelerator, sources: Sou
 def with_quick_means(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with those means as sums of a few rows, and one over these, that are estimated to be faster so.
 
-    The window of a mean spans a whole map, which a depthwise convolution takes position by position: three quarters of the cycles go.
-    Pools are left: two of them take as long as one.
+    The window of a mean over both axes spans a whole map, which a depthwise convolution takes position by position: three quarters of the
+    cycles go. One over rows alone is left, and so are pools: two of them take as long as one.
     """
     maker = KernelMaker(network, accelerator, sources)
 
     def is_faster(kernel: EthosuPart, made: _Made) -> bool:
-        before = maker.cycles([kernel.operation])
-        return kernel.operation.kind is OperationKind.DEPTHWISE and maker.cycles(one.operation for one in made.kernels) < before * _QUICKER
+        operation = kernel.operation
+        if operation.kind is not OperationKind.DEPTHWISE or operation.ofm.shape.height * operation.ofm.shape.width > 1:
+            return False
+        return maker.cycles(one.operation for one in made.kernels) < maker.cycles([operation]) * _QUICKER
 
     return _replaced(network, maker, is_faster)
 

@@ -175,7 +175,7 @@ class Effort(Struct, frozen=True):
         return found[: max(1, sum(total <= self.drafts * self.cycles for total in totals))]
 
 
-WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 4)
+WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
 """Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 and 0.1 seconds, and half as much for its copies."""
 
 

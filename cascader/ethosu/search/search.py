@@ -47,11 +47,14 @@ HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fract
 SMALLER = Fraction(99, 100)
 """Part of the bytes of all other forms that a form which is offered for its bytes may need at most."""
 
-WORTH_AGAIN = Fraction(102, 100)
+WORTH_AGAIN = Fraction(105, 100)
 """Multiple of the cycles expected with more room above which forms that do work again are made: such work takes cycles itself."""
 
 JUDGED = 6_000_000
 """Expected cycles of the last forms up to which these are judged by replays: about 50 milliseconds."""
+
+LAST = 6
+"""Forms that are judged so: those that promise the fewest cycles."""
 
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
@@ -233,12 +236,10 @@ def search(  # noqa: PLR0913  # who is told, and who judges
             places = _worth_a_change(explored, places, executor, show)
         for part, times in HOPEFUL if request.fastest else HOPEFUL_ANYWHERE:
             promised = _promised(places, part, executor, show)
-            kept = list(hopeful(places, promised, times))
             if judge is not None and (part, times) == HOPEFUL[-1] and _are_affordable(promised):
-                first = min(places, key=lambda place: _cycles_of(promised[places.index(place)]))
-                kept = list(hopeful(places, _judged(places, part, judge, executor, show), times))
-                kept = [place for place in places if place in kept or place == first]
-            places = kept
+                places = _best_judged(places, promised, judge, executor, show)
+            else:
+                places = list(hopeful(places, promised, times))
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
@@ -265,19 +266,25 @@ def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Exec
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places]))
 
 
-def _cycles_of(promised: int | None) -> int:
-    return nothing_known() if promised is None else promised
-
-
 def _are_affordable(promised: Sequence[int | None]) -> bool:
-    """Whether there is time to replay drafts that promise so many cycles."""
-    return len(promised) > 1 and sum(cycles or 0 for cycles in promised) <= JUDGED
+    """Whether there is time to replay the best of some drafts that promise so many cycles."""
+    return len(promised) > 1 and sum(sorted(cycles or 0 for cycles in promised)[:LAST]) <= JUDGED
 
 
-def _judged(places: Sequence[tuple[Form, int]], part: Fraction, judge: Replay, executor: Executor, show: Show) -> list[int | None]:
-    """The replayed cycles of what each place promises: what is expected of one form may be off by some per cent more than of another."""
-    tried = [executor.submit(judged, *place, part, judge) for place in places]
-    return list(answers(tried, "Replaying the best of {} of {} memory limits", show, [_in_words(*place) for place in places]))
+def _best_judged(
+    places: Sequence[tuple[Form, int]], promised: Sequence[int | None], judge: Replay, executor: Executor, show: Show
+) -> list[tuple[Form, int]]:
+    """The place that promises the fewest cycles, and those of the best few that are as good in replay of what they promise.
+
+    What is expected of one form may be off by some per cent more than of another.
+    """
+    part, times = HOPEFUL[-1]
+    ranked = sorted((cycles, number) for number, cycles in enumerate(promised) if cycles is not None)
+    last = [places[number] for number in sorted(number for _, number in ranked[:LAST])] or list(places)
+    tried = [executor.submit(judged, *place, part, judge) for place in last]
+    found = list(answers(tried, "Replaying the best of {} of {} memory limits", show, [_in_words(*place) for place in last]))
+    kept = list(hopeful(last, found, times))
+    return [place for place in last if place in kept or (ranked and place == places[ranked[0][1]])]
 
 
 def _worth_a_change(explored: Explored, places: Sequence[tuple[Form, int]], executor: Executor, show: Show) -> list[tuple[Form, int]]:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from asked_for import load_task
 from msgspec.structs import replace
 
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.search import explore
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
-from npu_testbed.legalise import load_task
 
 MNIST = "portfolio:mnist"
 MEANS = ("portfolio:conv_mean_keep_conv", "portfolio:mean_of_uint8")
