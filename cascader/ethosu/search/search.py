@@ -53,7 +53,7 @@ WORTH_AGAIN = Fraction(105, 100)
 JUDGED = 6_000_000
 """Expected cycles of the last forms up to which these are judged by replays: about 50 milliseconds."""
 
-LAST = 6
+LAST = 4
 """Forms that are judged so: those that promise the fewest cycles."""
 
 _TINY = 8
@@ -236,10 +236,10 @@ def search(  # noqa: PLR0913  # who is told, and who judges
             places = _worth_a_change(explored, places, executor, show)
         for part, times in HOPEFUL if request.fastest else HOPEFUL_ANYWHERE:
             promised = _promised(places, part, executor, show)
+            kept = list(hopeful(places, promised, times))
             if judge is not None and (part, times) == HOPEFUL[-1] and _are_affordable(promised):
-                places = _best_judged(places, promised, judge, executor, show)
-            else:
-                places = list(hopeful(places, promised, times))
+                kept += _as_good(places, promised, kept, judge, executor, show)
+            places = [place for place in places if place in kept]
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
@@ -271,20 +271,28 @@ def _are_affordable(promised: Sequence[int | None]) -> bool:
     return len(promised) > 1 and sum(sorted(cycles or 0 for cycles in promised)[:LAST]) <= JUDGED
 
 
-def _best_judged(
-    places: Sequence[tuple[Form, int]], promised: Sequence[int | None], judge: Replay, executor: Executor, show: Show
+def _as_good(
+    places: Sequence[tuple[Form, int]],
+    promised: Sequence[int | None],
+    kept: Sequence[tuple[Form, int]],
+    judge: Replay,
+    executor: Executor,
+    show: Show,
 ) -> list[tuple[Form, int]]:
-    """The place that promises the fewest cycles, and those of the best few that are as good in replay of what they promise.
+    """Those places, of the few that promise the fewest cycles and are not ``kept``, that are as good as the best in replay of the promise.
 
     What is expected of one form may be off by some per cent more than of another.
     """
     part, times = HOPEFUL[-1]
     ranked = sorted((cycles, number) for number, cycles in enumerate(promised) if cycles is not None)
-    last = [places[number] for number in sorted(number for _, number in ranked[:LAST])] or list(places)
+    near = [places[number] for cycles, number in ranked[:LAST] if cycles <= AT_FIRST * ranked[0][0]]
+    doubtful = [place for place in near[1:] if place not in kept]
+    if not doubtful:
+        return []
+    last = [near[0], *doubtful]
     tried = [executor.submit(judged, *place, part, judge) for place in last]
-    found = list(answers(tried, "Replaying the best of {} of {} memory limits", show, [_in_words(*place) for place in last]))
-    kept = list(hopeful(last, found, times))
-    return [place for place in last if place in kept or (ranked and place == places[ranked[0][1]])]
+    found = answers(tried, "Replaying the best of {} of {} memory limits", show, [_in_words(*place) for place in last])
+    return list(hopeful(last, list(found), times))
 
 
 def _worth_a_change(explored: Explored, places: Sequence[tuple[Form, int]], executor: Executor, show: Show) -> list[tuple[Form, int]]:

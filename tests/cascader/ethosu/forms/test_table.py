@@ -22,7 +22,7 @@ from npu_testbed.models import load_model
 GOLDEN = Path(__file__).parents[3] / "golden" / "forms.txt"
 DEVICE = "ethos-u55-128"
 NETWORKS = ("zoo:tiny_residual", "zoo:ds_cnn", "zoo:unet", *(f"portfolio:{name}" for name in ("mnist", "siamese_batch", "wavenet")))
-NETWORKS += tuple(f"portfolio:{name}" for name in ("conv_mean_rows_conv", "mean_of_rows", "odd_sizes", "drawn_1004"))
+NETWORKS += tuple(f"portfolio:{name}" for name in ("conv_mean_rows_conv", "mean_of_rows", "mean_at_ends", "odd_sizes", "drawn_1004"))
 
 
 @cache
