@@ -41,13 +41,14 @@ def _blocks(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]
             yield steps, (block.height, block.width, block.depth)
 
 
-def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int) -> tuple[Draft, int]:
+def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int, *, whole: bool = False) -> tuple[Draft, int]:
     """A draft of so many ``cycles`` with its blocks changed where replays say that this saves some, and its cycles then.
 
-    The replays take at most ``effort`` cycles together. Parts that are expected to take the most cycles come first.
+    The replays take at most ``effort`` cycles together. Parts that are expected to take the most cycles come first. If the ``whole`` of it
+    is wanted, nothing is tried where these are not enough for one block of each part.
     """
     replays = effort // max(cycles, 1)
-    if replays < 1:
+    if replays < (len(alike(draft)) if whole else 1):
         return draft, cycles
     pairs = list(_blocks(form, draft))
 

@@ -182,8 +182,11 @@ WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
 def changed_by_replays(
     found: Sequence[Replayed], judge: Replay, executor: Executor, show: Show = silent, effort: Effort = WHOLE_EFFORT
 ) -> tuple[Replayed, ...]:
-    """Those of the first drafts that other blocks or copies make faster, with these."""
+    """Those of the first drafts that other blocks or copies make faster, with these.
+
+    Where there is no time for a block of each part, some are tried in the first draft alone.
+    """
     asked = effort.affordable(found)
-    tried = [executor.submit(change, one.form, one.draft, one.cycles, judge, effort.cycles) for one in asked]
+    tried = [executor.submit(change, one.form, one.draft, one.cycles, judge, effort.cycles, place > 0) for place, one in enumerate(asked)]
     changed = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
     return tuple(Replayed(one.form, draft, cycles) for one, (draft, cycles) in changed if cycles < one.cycles)

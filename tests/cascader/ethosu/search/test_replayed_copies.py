@@ -125,7 +125,7 @@ def test_blocks_take_no_more_than_the_effort_and_copies_half_of_it(effort: int) 
         count += 1
         return quick(asked)
 
-    found, fewer = change(form("tiny_residual"), made, cycles, judge, effort * cycles)
+    found, fewer = change(form("tiny_residual"), made, cycles, judge, effort * cycles, whole=False)
     assert count <= effort + effort * cycles // 2 // fewer
     check_schedule(form("tiny_residual").schedule(found))
     assert fewer == replayed("tiny_residual", found) <= cycles
