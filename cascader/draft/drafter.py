@@ -161,6 +161,7 @@ class Drafter:
         return found
 
     def _limits(self, budget: int, share: Fraction, cold: Fraction) -> Iterator[int]:
+        """Bytes for a share of a budget; where more serve no plan, those for a share of what serves any, too."""
         most = self._most(cold)
         yield min(int(budget * share), most)
         if budget > most:
@@ -211,15 +212,10 @@ class Drafter:
 
         Before any change they are those of the proposals alone.
         """
-        best = self.hopeful(budget, part)
-        return None if best is None else best.cycles
-
-    def hopeful(self, budget: int, part: Fraction) -> Draft | None:
-        """The draft of which :meth:`promise` says the cycles."""
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         promised = [one.after(int(changes * part)) for one in self._improved(budget)]
         plain = self._layer_by_layer(budget) if part else None
-        return min((*promised, *([plain] if plain else [])), key=lambda draft: draft.cycles, default=None)
+        return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
     def climbed(self, budget: int, judge: Costs[Draft], target: int, most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:
         """The best draft for a budget by what a ``judge`` says of it, and its cycles, after at most ``most`` changes that it judges.

@@ -142,11 +142,6 @@ class Cascader:
         """Cycles that are expected at ``limit`` bytes when that part of the search there is done; None if nothing fits yet."""
         return self.drafter.promise(limit, part)
 
-    def hopeful(self, limit: int, part: Fraction) -> Draft | None:
-        """The draft that promises so many cycles, in its blocks."""
-        draft = self.drafter.hopeful(limit, part)
-        return None if draft is None else self.in_blocks(draft)
-
     def drafts_at(self, limit: int) -> tuple[Draft, ...]:
         """Drafts whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found.
 

@@ -73,12 +73,6 @@ def promise(form: Form, limit: int, part: Fraction) -> int | None:
     return form.cascader.promise(limit, part)
 
 
-def judged(form: Form, limit: int, part: Fraction, judge: Replay) -> int | None:
-    """The replayed cycles of the draft that promises as many as :func:`promise` says; None if nothing fits."""
-    draft = form.cascader.hopeful(limit, part)
-    return None if draft is None else form.judge(judge).cycles(draft)
-
-
 def at_limit(form: Form, limit: int) -> tuple[Draft, ...]:
     """The drafts of a form at one memory limit (bytes)."""
     return form.cascader.drafts_at(limit)

@@ -72,7 +72,7 @@ class _Chooser(Struct, frozen=True):
         return [draft for draft in drafts if self.best.fits(draft)]
 
     def _found(self, request: LimitRequest) -> Found:
-        return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known, self.best.task.replay)
+        return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known)
 
     def _require_fit(self, least: int) -> None:
         if self.aim.budget is not None and least > self.aim.budget:

@@ -14,7 +14,6 @@ from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.calls import (
     Outline,
     at_limit,
-    judged,
     least_bytes,
     least_of_plans,
     outline,
@@ -27,7 +26,7 @@ from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.request import LimitRequest
-from cascader.ethosu.search.task import Origin, Replay, Show, Task, ignored, silent
+from cascader.ethosu.search.task import Origin, Show, Task, ignored, silent
 from cascader.search.workers import in_order, prepare
 
 T = TypeVar("T")
@@ -49,12 +48,6 @@ SMALLER = Fraction(99, 100)
 
 WORTH_AGAIN = Fraction(105, 100)
 """Multiple of the cycles expected with more room above which forms that do work again are made: such work takes cycles itself."""
-
-JUDGED = 6_000_000
-"""Expected cycles of the last forms up to which these are judged by replays: about 50 milliseconds."""
-
-LAST = 4
-"""Forms that are judged so: those that promise the fewest cycles."""
 
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
@@ -214,19 +207,12 @@ def _places(origins: Sequence[Origin]) -> list[Place]:
     return [Place(at := by_size.index(number), max(sure, at + 1)) for number in range(len(origins))]
 
 
-def search(  # noqa: PLR0913  # who is told, and who judges
-    explored: Explored,
-    request: LimitRequest,
-    executor: Executor,
-    show: Show = silent,
-    came: Came = ignored,
-    known: Known = nothing_known,
-    judge: Replay | None = None,
+def search(
+    explored: Explored, request: LimitRequest, executor: Executor, show: Show = silent, came: Came = ignored, known: Known = nothing_known
 ) -> Found:
     """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
 
-    ``came`` is told of each draft. A ``judge`` decides between the last forms, where its replays are affordable. Places at which every
-    schedule is proven to take more cycles than are ``known`` are left.
+    ``came`` is told of each draft. Places at which every schedule is proven to take more cycles than are ``known`` are left.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
     places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
@@ -235,11 +221,7 @@ def search(  # noqa: PLR0913  # who is told, and who judges
         if request.fastest and explored.usual < len(explored.forms):
             places = _worth_a_change(explored, places, executor, show)
         for part, times in HOPEFUL if request.fastest else HOPEFUL_ANYWHERE:
-            promised = _promised(places, part, executor, show)
-            kept = list(hopeful(places, promised, times))
-            if judge is not None and (part, times) == HOPEFUL[-1] and _are_affordable(promised):
-                kept += _as_good(places, promised, kept, judge, executor, show)
-            places = [place for place in places if place in kept]
+            places = list(hopeful(places, _promised(places, part, executor, show), times))
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
@@ -264,35 +246,6 @@ def new_drafts(
 def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Show) -> list[int | None]:
     tried = [executor.submit(promise, *place, part) for place in places]
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places]))
-
-
-def _are_affordable(promised: Sequence[int | None]) -> bool:
-    """Whether there is time to replay the best of some drafts that promise so many cycles."""
-    return len(promised) > 1 and sum(sorted(cycles or 0 for cycles in promised)[:LAST]) <= JUDGED
-
-
-def _as_good(
-    places: Sequence[tuple[Form, int]],
-    promised: Sequence[int | None],
-    kept: Sequence[tuple[Form, int]],
-    judge: Replay,
-    executor: Executor,
-    show: Show,
-) -> list[tuple[Form, int]]:
-    """Those places, of the few that promise the fewest cycles and are not ``kept``, that are as good as the best in replay of the promise.
-
-    What is expected of one form may be off by some per cent more than of another.
-    """
-    part, times = HOPEFUL[-1]
-    ranked = sorted((cycles, number) for number, cycles in enumerate(promised) if cycles is not None)
-    near = [places[number] for cycles, number in ranked[:LAST] if cycles <= AT_FIRST * ranked[0][0]]
-    doubtful = [place for place in near[1:] if place not in kept]
-    if not doubtful:
-        return []
-    last = [near[0], *doubtful]
-    tried = [executor.submit(judged, *place, part, judge) for place in last]
-    found = answers(tried, "Replaying the best of {} of {} memory limits", show, [_in_words(*place) for place in last])
-    return list(hopeful(last, list(found), times))
 
 
 def _worth_a_change(explored: Explored, places: Sequence[tuple[Form, int]], executor: Executor, show: Show) -> list[tuple[Form, int]]:
