@@ -130,7 +130,6 @@ class Drafter:
         self._neighbourhood = Neighbourhood(self._graph, options.stripe_rows, options.inner_rows)
         self._unbounded = cache(self._placer.unbounded)
         """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
-        self._most = cache(self._most_of)
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
         self.trials = Trials(self.placement, self._placer, options.moves)
 
@@ -152,25 +151,13 @@ class Drafter:
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
         """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
         found: dict[Groups, list[frozenset[int]]] = {}
-        tried = dict.fromkeys((cold, limit) for share in _SHARES for cold in _TRUST for limit in self._limits(budget, share, cold))
-        for cold, limit in tried:
-            proposal = propose(self._table, limit, cold)
-            if proposal is not None:
-                groups = tuple(plan.group for plan in proposal.plans)
-                found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
+        for share in _SHARES:
+            for cold in _TRUST:
+                proposal = propose(self._table, int(budget * share), cold)
+                if proposal is not None:
+                    groups = tuple(plan.group for plan in proposal.plans)
+                    found.setdefault(groups, []).append(frozenset(part for plan in proposal.plans for part in plan.staged))
         return found
-
-    def _limits(self, budget: int, share: Fraction, cold: Fraction) -> Iterator[int]:
-        """Bytes for a share of a budget; where more serve no plan, those for a share of what serves any, too."""
-        most = self._most(cold)
-        yield min(int(budget * share), most)
-        if budget > most:
-            yield int(most * share)
-
-    def _most_of(self, cold: Fraction) -> int:
-        """Bytes of the fastest plans: more bytes bring no others, so that a larger budget is divided as this one."""
-        proposal = propose(self._table, _NO_LIMIT, cold)
-        return 0 if proposal is None else proposal.memory
 
     @cached_property
     def _every(self) -> list[tuple[int, Groups]]:
