@@ -66,7 +66,7 @@ def test_no_point_of_a_frontier_and_none_of_a_comparison_needs_more_than_is_gran
     found = compare(MODEL, options=memory, rungs=2, sweep=3, processes=1)
     assert max(point.memory for point in found.frontier.points) <= GRANTED
     assert max(row.arena_cache_size for row in found.sweep) <= GRANTED
-    with pytest.raises(InputError, match="16 is below [0-9]+ bytes, which every schedule needs at once for the "):
+    with pytest.raises(InputError, match=r"16 is below [0-9]+ bytes, which every schedule needs at once for the "):
         frontier(MODEL, options=options(ini, "Tiny"), rungs=2, processes=1)
 
 
