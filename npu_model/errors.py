@@ -17,6 +17,14 @@ class LimitError(InputError):
     """Input that is sound, but beyond what is built here: a limit of ours, never to be told as a fault of Vela's."""
 
 
+class BudgetError(InputError):
+    """A budget of the arena that no schedule is known to meet."""
+
+
+class SearchedError(BudgetError):
+    """A budget of the arena that a search did not meet; other options may."""
+
+
 class UnfinishedError(InputError):
     """A program that was asked did not come to its end: it says nothing of what it was asked."""
 

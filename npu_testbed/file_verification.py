@@ -41,10 +41,10 @@ from npu_testbed.verification import (
     Once,
     Reference,
     Verification,
+    compared,
     functional_outputs,
     renamed,
     seeded_inputs,
-    verification,
 )
 from sim.hazards import network_hazards
 from validation.litert.cpu_kernels import CpuKernels, require_kernels
@@ -104,17 +104,15 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         notes = [vela.note, judged.note]
         if counts:
             notes.append(f"Entries of {', '.join(counts)} behind the number in {', '.join(dict.fromkeys(counts.values()))} are undefined.")
-        result = verification(
-            Path(path).name,
-            found,
-            asked,
-            references,
-            seed,
-            " ".join(filter(None, notes)),
-            mended.layers,
-            mended.unmended,
-            network_hazards(network),
-            counts,
+        result = Verification(
+            model=Path(path).name,
+            inferences=len(asked),
+            seed=seed,
+            comparisons=compared(found, asked, references, counts),
+            skipped=" ".join(filter(None, notes)),
+            fully_connected=mended.layers,
+            unmended=mended.unmended,
+            hazards=network_hazards(network),
         )
         reference = differing_reference(result)
         if reference:
@@ -153,7 +151,7 @@ def _verify_te(read: ReadFile, source: str, name: str, inferences: int, seed: in
     found = functional_outputs(read.network, inputs)
     progress(f"Compiling {model.name} with TVM, and running it")
     references: list[Reference] = [(HOST, lambda arrays: host_runs(model.graph, arrays))]
-    return verification(name, found, inputs, references, seed, "", hazards=network_hazards(read.network))
+    return Verification(name, len(inputs), seed, compared(found, inputs, references), hazards=network_hazards(read.network))
 
 
 class _Judged(Struct, frozen=True):

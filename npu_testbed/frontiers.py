@@ -20,7 +20,7 @@ from cascader.ethosu.search.task import Point, Task
 from cascader.request import Request, Run
 from cascader.search.workers import processes_for, workers
 from npu_model.brief import Brief
-from npu_model.errors import InputError
+from npu_model.errors import SearchedError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_options import memory_system_sha256
@@ -126,12 +126,12 @@ class Frontier(Brief, frozen=True):
 
 
 def within_bound(found: Frontier, bound: int | None) -> Frontier:
-    """The points that need at most ``bound`` bytes (None: all); InputError that names the smallest arena if there is none."""
+    """The points that need at most ``bound`` bytes (None: all); SearchedError that names the smallest arena if there is none."""
     if bound is None:
         return found
     points = tuple(point for point in found.points if point.memory <= bound)
     if not points:
-        raise InputError(
+        raise SearchedError(
             f"No schedule was found that fits into {bound} bytes: {found.points[0].memory} bytes are the smallest arena reached; "
             "allow that much, by --arena-cache-size or by the memory mode."
         )
@@ -189,5 +189,5 @@ def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None)
             if isinstance(executor, Resumed):
                 executor.finish({point.memory: point.schedule for point in found.points})
             return found
-    except InputError as error:
+    except SearchedError as error:
         raise with_other_ways(error, request, run) from None

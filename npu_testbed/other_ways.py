@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import QUICK
 from cascader.request import PERFORMANCE, Request, Run
-from npu_model.errors import InputError
+from npu_model.errors import InputError, SearchedError
 from npu_model.program.region_numbers import ARENA
 from npu_testbed.legalise import load_task
 from npu_testbed.scheduling import choice_of
@@ -55,14 +55,8 @@ def other_ways(request: Request, run: Run) -> Iterator[str]:
         yield f"{option} ({point.memory:,} bytes, {point.cycles:,} cycles)"
 
 
-REACHED = "are the smallest arena reached"
-"""Words of a refusal that a search ended with. A budget below what the application holds is refused before, with the homes that help."""
-
-
-def with_other_ways(error: InputError, request: Request, run: Run) -> InputError:
+def with_other_ways(error: SearchedError, request: Request, run: Run) -> InputError:
     """The refusal of a budget with the options that a quick search meets it with; the ``error`` itself if there is none, or no time."""
-    if request.budget is None or REACHED not in str(error):
-        return error
     try:
         found = list(other_ways(request, run))
     except TimeIsUp:

@@ -252,18 +252,8 @@ class Once:
         return self._found or []
 
 
-def verification(
-    model: str,
-    found: Sequence[Arrays],
-    inputs: Sequence[Arrays],
-    references: Sequence[Reference],
-    seed: int,
-    skipped: str,
-    fully_connected: tuple[str, ...] = (),
-    unmended: tuple[str, ...] = (),
-    hazards: tuple[Hazard, ...] = (),
-    counts: Mapping[str, str] | None = None,
-) -> Verification:
-    """Hold the outputs ``found`` for the seeded ``inputs`` against each reference. InputError if one of them cannot run."""
-    comparisons = tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs), counts))
-    return Verification(model, len(inputs), seed, comparisons, skipped, fully_connected, unmended, hazards)
+def compared(
+    found: Sequence[Arrays], inputs: Sequence[Arrays], references: Sequence[Reference], counts: Mapping[str, str] | None = None
+) -> tuple[OutputComparison, ...]:
+    """The outputs ``found`` for the seeded ``inputs`` beside each reference. InputError if one of them cannot run."""
+    return tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs), counts))

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
-from npu_model.errors import InputError
+from npu_model.errors import InputError, SearchedError
 from npu_model.printable import shown
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
@@ -285,7 +285,7 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
         run = replace(run_of(ask, show), seen=seen, price=price_of(ask.cost, task))
         try:
             return choice_of(task, request, run)
-        except InputError as error:
+        except SearchedError as error:
             from npu_testbed.other_ways import with_other_ways
 
             raise with_other_ways(error, request, run) from None

@@ -10,10 +10,11 @@ import pytest
 from command_line import call, refusal
 
 from cascader.request import Run
-from npu_model.errors import InputError
+from npu_model.errors import InputError, SearchedError
 from npu_testbed import other_ways as module
 from npu_testbed.asked.request import requested
 from npu_testbed.other_ways import with_other_ways
+from npu_testbed.termination import TimeIsUp
 
 WAYS = re.compile(r"(--(?:home|spill|recompute) [^(,]+?) \(([\d,]+) bytes, ([\d,]+) cycles\)")
 
@@ -57,10 +58,26 @@ def test_frontier_refuses_what_the_application_holds_before_it_searches(monkeypa
     assert "or try --home input=ext (784 bytes out of the arena)" in said
 
 
-def test_options_that_were_given_are_not_named_and_nothing_is_tried_of_other_errors(monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, effort="quick")
+@pytest.mark.parametrize("command", ["schedule", "frontier", "compile"])
+def test_nothing_is_tried_for_a_budget_that_no_search_could_meet(command: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(module, "choice_of", None)
-    for error in (InputError("Something else."), InputError("16 is below 32 bytes, which every schedule needs")):
+    output = {"schedule": ("-o", tmp_path / "x.json"), "frontier": (), "compile": ("--output-dir", tmp_path)}
+    said = refusal(command, "zoo:tiny_conv", "--arena-cache-size", 16, *output[command])
+    assert "--arena-cache-size 16 is below " in said
+    assert "With other options" not in said
+
+
+def test_a_refusal_stays_as_it_is_where_time_is_up_or_nothing_helps(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, error = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, effort="quick"), SearchedError("No schedule was found.")
+
+    def fails(kind: type[Exception]) -> None:
+        raise kind
+
+    for kind in (TimeIsUp, InputError):
+        monkeypatch.setattr(module, "choice_of", lambda *_, kind=kind: fails(kind))
         assert with_other_ways(error, asked, Run()) is error
+
+
+def test_options_that_were_given_are_not_named() -> None:
     homed = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, homes=("input=ext",), spill="ext")
     assert [option for option, _ in module._ways(homed)] == ["--recompute 2"]

@@ -31,7 +31,7 @@ from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, proven_bytes, search
 from cascader.ethosu.search.task import Choice, Price, Proof, Seen, Show, Task, silent, unseen
 from cascader.ethosu.verify.check import check_schedule
-from npu_model.errors import InputError
+from npu_model.errors import SearchedError
 
 EVEN = Fraction(105, 100)
 """Largest multiple of the best draft's cycles (or bytes, if these count) at which another one is changed by replays, too.
@@ -76,7 +76,7 @@ class _Chooser(Struct, frozen=True):
 
     def _require_fit(self, least: int) -> None:
         if self.aim.budget is not None and least > self.aim.budget:
-            raise InputError(
+            raise SearchedError(
                 f"No schedule was found that fits into --arena-cache-size {self.aim.budget}: {least} bytes are the smallest arena reached; "
                 "allow that much."
             )

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cascader.ethosu.network.network import ARENA, CpuPart, Network, Port
-from npu_model.errors import InputError
+from npu_model.errors import BudgetError
 from npu_model.printable import printable
 
 if TYPE_CHECKING:
@@ -111,9 +111,9 @@ def remedies(network: Network, system: MemorySystem, budget: int) -> str:
 
 
 def require_room(budget: int | None, floor: Floor, remedy: str = "") -> None:
-    """InputError if the budget (None: any number) is below the floor: no search would find anything. ``remedy`` is a clause for it."""
+    """BudgetError if the budget (None: any number) is below the floor: no search would find anything. ``remedy`` is a clause for it."""
     if budget is not None and budget < floor.bytes:
-        raise InputError(
+        raise BudgetError(
             f"--arena-cache-size {budget} is below {floor.bytes} bytes, which every schedule needs at once for the {floor.what} "
             f"({floor.named}): allow that much or more{remedy}."
         )
