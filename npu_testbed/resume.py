@@ -99,6 +99,7 @@ _KINDS: dict[object, _Kind] = {
     calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
     calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
     calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
+    calls.less_room: _Kind(_change_key, plain, _starts_from_plain),
     calls.change: _Kind(_change_key, plain, _change_from_plain),
     calls.replay: _Kind(_draft_key, plain, lambda given, *_: typed(int, given)),
     calls.replay_in_line: _Kind(_line_key, plain, lambda given, *_: typed(int, given)),

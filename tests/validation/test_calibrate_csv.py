@@ -85,7 +85,13 @@ def test_a_users_chip_may_be_described_by_a_timing_adapter_or_a_vela_ini_file(tm
         (HEADER + ",7,off\n", "has no model"),
         (HEADER + "absent.tflite,7,off\n", "absent.tflite' cannot be read"),
         (HEADER + "net.tflite,7,\n", "names no memory system"),
-        (HEADER + "net.tflite,7,fast\n", "timing_adapter 'fast': choose off, u55_high_end, u65_high_end, u65_off, or give a .toml file"),
+        (
+            HEADER + "net.tflite,7,fast\n",
+            (
+                "timing_adapter 'fast': choose off, u55_high_end, u65_high_end, u65_off, u85_sys_dram_high, u85_sys_dram_low, "
+                "u85_sys_dram_mid, or give a .toml file"
+            ),
+        ),
         (HEADER + "net.tflite,7,fast.toml\n", "cannot be read"),
         (HEADER + "chip.csv,7,off\n", ""),
         (HEADER + f"net.tflite,{'9' * 5000},off\n", "a whole number from 1 to"),
