@@ -12,17 +12,16 @@ from npu_testbed.compilation.vela_summary import vela_summary_text
 from npu_testbed.compilation.verdict import verdict_json, verdict_text
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import CompileDocument
-from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-from npu_testbed.reports.deadline import deadline_sentence
-from npu_testbed.reports.headline import headline
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
 from npu_testbed.reports.tables import layers_text
+from npu_testbed.simulation import Simulation
 from validation.layout import filled
 
 
-class CompilationOutcome(Outcome, frozen=True):
+class CompilationOutcome(ReplayedOutcome, frozen=True):
     """A compilation with its promise, and the bytes of the files that were written, by path.
 
     ``layers`` and ``cpu_operations`` add their tables to the text.
@@ -34,28 +33,14 @@ class CompilationOutcome(Outcome, frozen=True):
     cpu_operations: bool = False
 
     @property
+    def replayed(self) -> Simulation:
+        """The replay."""
+        return self.compilation.simulation
+
+    @property
     def command(self) -> str:
         """``compile``."""
         return "compile"
-
-    @property
-    def cycles(self) -> int:
-        """NPU cycles of the replay."""
-        return self.compilation.simulation.replay.cycles
-
-    @property
-    def arena_bytes(self) -> int:
-        """Bytes that the plan sets aside for feature maps."""
-        return self.compilation.simulation.planned_bytes
-
-    @property
-    def headline(self) -> str:
-        """Time, bytes, and whether they fit."""
-        return headline(self.compilation.simulation)
-
-    def deadline_text(self, milliseconds: float) -> str:
-        """Whether the schedule meets a time of one inference."""
-        return deadline_sentence(self.compilation.simulation.replay.cycles, self.compilation.simulation.system.clock_hz, milliseconds)
 
     def document(self) -> CompileDocument:
         """The figures, the layers, the promise and the files."""

@@ -13,7 +13,7 @@ from npu_testbed.differences.summary import check_markdown, check_text
 from npu_testbed.documents.differences import CheckDocument, DiffDocument
 from npu_testbed.energy import Energy, energy_json, energy_text
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.reports.headline import headline
+from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.simulation import Simulation
 
 
@@ -51,7 +51,7 @@ class DiffOutcome(Outcome, frozen=True):
         return "\n\n".join(sections if self.energies is None else [*sections, energy_text(*self.energies)])
 
 
-class CheckOutcome(Outcome, frozen=True):
+class CheckOutcome(ReplayedOutcome, frozen=True):
     """A replay held to ``bars``, those of a ``baseline`` among them (None: no baseline).
 
     ``markdown`` makes the text a summary for a pull request; ``said`` is what is added to it.
@@ -64,29 +64,23 @@ class CheckOutcome(Outcome, frozen=True):
     said: str = ""
 
     @property
+    def replayed(self) -> Simulation:
+        """The replay."""
+        return self.simulation
+
+    @property
     def command(self) -> str:
         """``check``."""
         return "check"
 
     @property
-    def cycles(self) -> int:
-        """NPU cycles of the replay."""
-        return self.simulation.replay.cycles
-
-    @property
-    def arena_bytes(self) -> int:
-        """Bytes that the plan sets aside for feature maps."""
-        return self.simulation.planned_bytes
-
-    @property
-    def headline(self) -> str:
-        """Time, bytes, and whether they fit."""
-        return headline(self.simulation)
-
-    @property
     def passed(self) -> bool:
         """Whether all bars are met."""
         return all(bar.is_met for bar in self.bars)
+
+    def deadline_text(self, milliseconds: float) -> str:  # noqa: ARG002  # a deadline is one of the bars
+        """Say nothing: a bar has the verdict."""
+        return ""
 
     def document(self) -> CheckDocument:
         """The figures, and each bar."""

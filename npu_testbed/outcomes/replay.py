@@ -11,13 +11,11 @@ from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import SimulateDocument, SimulateScheduleDocument, SimulateVelaDocument
 from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
-from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.records import Records
+from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
-from npu_testbed.reports.headline import headline
 from npu_testbed.reports.recurrent import recurrent_json, recurrent_layers
 from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
@@ -30,7 +28,7 @@ from sim.views.layers import LayerRow, layer_rows
 from validation.layout import filled
 
 
-class ReplayOutcome(Outcome, frozen=True):
+class ReplayOutcome(ReplayedOutcome, frozen=True):
     """A replay of a schedule, ``kind`` ours or Vela's, and what stands beside it.
 
     ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" where not asked for, ``trace`` the file that a trace was
@@ -50,24 +48,14 @@ class ReplayOutcome(Outcome, frozen=True):
     stream: StreamedInput | None = None
 
     @property
+    def replayed(self) -> Simulation:
+        """The replay."""
+        return self.simulation
+
+    @property
     def command(self) -> str:
         """``simulate schedule`` or ``simulate vela``."""
         return f"simulate {self.kind}"
-
-    @property
-    def cycles(self) -> int:
-        """NPU cycles of the replay."""
-        return self.simulation.replay.cycles
-
-    @property
-    def arena_bytes(self) -> int:
-        """Bytes that the plan sets aside for feature maps."""
-        return self.simulation.planned_bytes
-
-    @property
-    def headline(self) -> str:
-        """Time, bytes, and whether they fit."""
-        return headline(self.simulation)
 
     @property
     def summary(self) -> Summary:
@@ -82,10 +70,6 @@ class ReplayOutcome(Outcome, frozen=True):
     def svg(self) -> str:
         """The arena over the cycles, as a picture."""
         return sram_map_svg(self.areas())
-
-    def deadline_text(self, milliseconds: float) -> str:
-        """Whether the schedule meets a time of one inference."""
-        return deadline_sentence(self.simulation.replay.cycles, self.simulation.system.clock_hz, milliseconds)
 
     def document(self) -> SimulateDocument:
         """The figures, the layers, and what else was asked for."""

@@ -18,14 +18,12 @@ from npu_testbed.cpu_time.inference_text import inference_json, inference_senten
 from npu_testbed.documents.document import given
 from npu_testbed.documents.schedule import ScheduleDocument
 from npu_testbed.findings import Finding
-from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.outcomes.replayed import ReplayedOutcome
 from npu_testbed.reports.bounds import bounds_text, proof_json
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
-from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
-from npu_testbed.reports.headline import headline
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.unseen import unseen_text
@@ -46,7 +44,7 @@ else:
 _AXES = "A stripe is images x rows x columns x channels; of five numbers images x rows x bricks x columns x channels of a brick."
 
 
-class ScheduleOutcome(Outcome, frozen=True):
+class ScheduleOutcome(ReplayedOutcome, frozen=True):
     """A schedule with its replay, and what the search proved and found.
 
     ``findings`` is None where none were asked for, ``stopped`` what ended the search early (empty: nothing did), ``output`` the file
@@ -65,6 +63,11 @@ class ScheduleOutcome(Outcome, frozen=True):
     striped: StripedPoint | None = None
 
     @property
+    def replayed(self) -> Simulation:
+        """The replay."""
+        return self.simulation
+
+    @property
     def command(self) -> str:
         """``schedule``."""
         return "schedule"
@@ -79,16 +82,6 @@ class ScheduleOutcome(Outcome, frozen=True):
         """Bytes of the arena to set aside."""
         return self.schedule.arena_size
 
-    @property
-    def cycles(self) -> int:
-        """NPU cycles of the replay."""
-        return self.simulation.replay.cycles
-
-    @property
-    def headline(self) -> str:
-        """Time, bytes, and whether they fit."""
-        return headline(self.simulation)
-
     def save(self, path: str | Path) -> None:
         """Write the schedule file; InputError if that cannot be done."""
         write_schedule(self.schedule, path)
@@ -96,10 +89,6 @@ class ScheduleOutcome(Outcome, frozen=True):
     def svg(self) -> str:
         """The arena over the cycles, as a picture."""
         return sram_map_svg(arena_map(self.schedule, self.simulation.replay))
-
-    def deadline_text(self, milliseconds: float) -> str:
-        """Whether the schedule meets a time of one inference."""
-        return deadline_sentence(self.simulation.replay.cycles, self.simulation.system.clock_hz, milliseconds)
 
     def document(self) -> ScheduleDocument:
         """The schedule's figures, bounds and findings."""

@@ -1,7 +1,7 @@
 """Floor of a budget: bytes that no schedule of a network undercuts, with the tensors that take them, and the refusal of less.
 
-It is asked twice: of the network as it is, before anything is searched, where only what the application and the CPU hold counts; and of
-the network's forms once they are planned, each of which needs its own bytes (:mod:`cascader.ethosu.search.byte_bound`).
+The floor is asked for twice. Before the search it counts only the bytes that the application and the CPU hold. After the forms are
+planned it also counts the bytes that each form needs (:mod:`cascader.ethosu.search.byte_bound`).
 """
 
 from __future__ import annotations

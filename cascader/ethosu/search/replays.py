@@ -31,8 +31,8 @@ all of its schedules are. Of a large network replays take most of the time. On o
 REACH = 1.04
 """Largest multiple of the fewest expected cycles, in as many bytes, at which a schedule may still be a point of a frontier.
 
-What the search expects of one network is off by much the same for all of its schedules: of the frontiers of ten networks no point was
-expected to take more than 1.022 times as many. Tiny networks and a thorough search have no such limit. Neither has a network layer by
+The search errs by about the same factor for all schedules of one network: on the frontiers of ten networks no point was expected to take
+more than 1.022 times the fewest cycles. Tiny networks and a thorough search have no such limit. Neither has a network layer by
 layer with its constants at home: what is expected of it is a mere sum, up to a sixth too much.
 """
 

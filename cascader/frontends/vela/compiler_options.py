@@ -28,12 +28,11 @@ _LEGALISE_PYTHON = "Sram_Only"
 class CompilerOptions(Struct, frozen=True):
     """The options of one compilation: names and values are those of Vela's command line.
 
-    ``legalise`` asks for one kernel per operator and one address range per tensor, what :func:`lift` reads;
-    ``legacy`` for the Python core in place of Regor; ``cpu_operators`` are builtin operators to leave on the CPU
-    (``--ignore-ops``); ``separate_io_regions`` gives inputs and outputs regions of their own, which Vela writes as COP2;
-    ``system_config`` "" is that of the accelerator's family;
-    ``config`` None is the vela.ini that Vela comes with. ``cpu_tensor_alignment`` is that of the tensors that operators
-    on the CPU and the custom operators have, in bytes: a power of 2, 16 or more.
+    ``legalise`` asks for one kernel per operator and one address range per tensor, which :func:`lift` reads. ``legacy`` asks for the
+    Python core in place of Regor. ``cpu_operators`` are builtin operators to leave on the CPU (``--ignore-ops``).
+    ``separate_io_regions`` gives inputs and outputs their own regions, which Vela writes as COP2. An empty ``system_config`` is the
+    default of the accelerator's family, and ``config`` None is Vela's own vela.ini. ``cpu_tensor_alignment`` aligns the tensors of
+    CPU and custom operators, in bytes: a power of 2, 16 or more.
     """
 
     accelerator: str = DEFAULT_ACCELERATOR

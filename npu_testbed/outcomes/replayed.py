@@ -1,0 +1,38 @@
+"""ReplayedOutcome: what outcomes of one replayed schedule have in common."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.deadline import deadline_sentence
+from npu_testbed.reports.headline import headline
+from npu_testbed.simulation import Simulation
+
+
+class ReplayedOutcome(Outcome, frozen=True):
+    """An outcome about one schedule and its replay."""
+
+    @property
+    @abstractmethod
+    def replayed(self) -> Simulation:
+        """The replay."""
+
+    @property
+    def cycles(self) -> int:
+        """NPU cycles of the replay."""
+        return self.replayed.replay.cycles
+
+    @property
+    def arena_bytes(self) -> int:
+        """Bytes that the plan sets aside for feature maps."""
+        return self.replayed.planned_bytes
+
+    @property
+    def headline(self) -> str:
+        """Time, bytes, and whether they fit."""
+        return headline(self.replayed)
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """Whether the schedule meets a time of one inference."""
+        return deadline_sentence(self.cycles, self.replayed.system.clock_hz, milliseconds)
