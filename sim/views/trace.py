@@ -1,8 +1,8 @@
 """Trace: a replay's events as Chrome Trace Event JSON, which ui.perfetto.dev opens.
 
 One process is the NPU. Every unit has two tracks, in pipeline order: what it worked on and what it waited for. A counter shows the live
-bytes of SRAM, arrows lead from every copy to the kernel that first reads it. One microsecond of the trace is one NPU cycle. The ports and
-the buffers of the arena are processes of their own (:mod:`sim.views.trace_memory`).
+bytes of SRAM, arrows lead from every copy to the kernel that first reads it. Times are real times at the clock of the memory system; each
+slice has its ``cycles`` as an argument. The ports and the buffers of the arena are processes of their own (:mod:`sim.views.trace_memory`).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from fractions import Fraction
 from typing import Any
 
 from npu_model.printable import printable
@@ -127,7 +128,7 @@ def _slice(unit: Unit, name: str, start: int, end: int, args: dict[str, Any], *,
         "tid": _track(unit, waits=waits),
         "ts": start,
         "dur": end - start,
-        "args": args,
+        "args": {"cycles": end - start} | args,
     }
 
 
@@ -196,6 +197,22 @@ def _live(replay: Replay, live: tuple[int, ...], origin: int) -> Iterator[dict[s
         yield {"ph": "C", "name": "SRAM live bytes", "pid": _PROCESS, "ts": time + origin, "args": args}
 
 
+def _nanoseconds(cycle: int, clock_hz: int) -> int:
+    """The time of a cycle; slices that meet in a cycle meet in a nanosecond."""
+    return round(Fraction(cycle * 10**9, clock_hz))
+
+
+def _timed(event: dict[str, Any], clock_hz: int) -> dict[str, Any]:
+    """The event with its cycles as microseconds, which the format asks for."""
+    if "ts" not in event:
+        return event
+    start = _nanoseconds(event["ts"], clock_hz)
+    times = {"ts": start / 1000}
+    if "dur" in event:
+        times["dur"] = (_nanoseconds(event["ts"] + event["dur"], clock_hz) - start) / 1000
+    return event | times
+
+
 def _events(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequence[TraceBuffer]) -> Iterator[dict[str, Any]]:
     yield from _metadata()
     yield from processes(buffers)
@@ -222,15 +239,16 @@ def trace_json(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequenc
     """
     devices = dict.fromkeys(replay.accelerator.name for replay in network.replays)
     systems = dict.fromkeys(replay.system.name for replay in network.replays)
+    clock_hz = next((replay.system.clock_hz for replay in network.replays), 1)
     other = {
-        "time unit": "1 us = 1 NPU cycle",
+        "clock": f"{clock_hz / 1e6:g} MHz",
         "accelerator": ", ".join(devices),
         "memory system": ", ".join(systems),
         "cycles": network.cycles,
         "level of detail": recorder.level_of_detail,
     }
     # One event a line: such a file can be compared and cut with plain text tools.
-    lines = ",\n".join(json.dumps(event, separators=(",", ":")) for event in _events(network, recorder, buffers))
+    lines = ",\n".join(json.dumps(_timed(event, clock_hz), separators=(",", ":")) for event in _events(network, recorder, buffers))
     return f'{{"displayTimeUnit":"ns","otherData":{json.dumps(other)},"traceEvents":[\n{lines}\n]}}\n'
 
 

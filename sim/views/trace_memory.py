@@ -52,7 +52,7 @@ def buffer_slices(buffers: Sequence[TraceBuffer]) -> Iterator[dict[str, Any]]:
             "tid": number,
             "ts": buffer.start,
             "dur": buffer.end - buffer.start,
-            "args": {"kind": buffer.kind, "bytes": buffer.high - buffer.low, "address": buffer.low},
+            "args": {"cycles": buffer.end - buffer.start, "kind": buffer.kind, "bytes": buffer.high - buffer.low, "address": buffer.low},
         }
 
 

@@ -45,9 +45,9 @@ def wrong_fields(event: dict[str, Any]) -> list[str]:
     return found
 
 
-def overlaps(slices: list[tuple[float, float]]) -> Iterator[float]:
-    """Where slices of a thread begin in another one and end behind it, or are shorter than nothing."""
-    open_until: list[float] = []
+def overlaps(slices: list[tuple[int, int]]) -> Iterator[int]:
+    """Starts of slices of a thread, in nanoseconds, that end after the slice that they begin in, or before they begin."""
+    open_until: list[int] = []
     for start, length in sorted(slices, key=lambda one: (one[0], -one[1])):
         while open_until and open_until[-1] <= start:
             open_until.pop()
@@ -61,11 +61,12 @@ def faults(trace: dict[str, Any]) -> Iterator[str]:
     events = trace["traceEvents"]
     wrong = {number: found for number, event in enumerate(events) if (found := wrong_fields(event))}
     yield from (f"{number}: {', '.join(found)}" for number, found in wrong.items())
-    threads: dict[tuple[int, int], list[tuple[float, float]]] = defaultdict(list)
+    threads: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
     arrows: dict[tuple[str, str, object], list[tuple[str, float]]] = defaultdict(list)
     for number, event in enumerate(events):
         if event.get("ph") == "X" and number not in wrong:
-            threads[event["pid"], event["tid"]].append((event["ts"], event["dur"]))
+            times = round(1000 * event["ts"]), round(1000 * event["dur"])
+            threads[event["pid"], event["tid"]].append(times)
         if event.get("ph") in ("s", "f") and number not in wrong:
             arrows[event["name"], event["cat"], event["id"]].append((event["ph"], event["ts"]))
     for ends in arrows.values():

@@ -44,11 +44,12 @@ def database() -> sqlite3.Connection:
     threads = {event["tid"]: event["args"]["name"] for event in events if event["name"] == "thread_name"}
     found.executemany("INSERT INTO thread VALUES (?, ?, ?)", [(tid, tid, name) for tid, name in threads.items()])
     found.executemany("INSERT INTO thread_track VALUES (?, ?)", [(tid, tid) for tid in threads])
-    rows = [(n, e["ts"] * 1000, e["dur"] * 1000, e["tid"], e["cat"], e["name"], n) for n, e in enumerate(drawn)]
+    rows = [(n, round(e["ts"] * 1000), round(e["dur"] * 1000), e["tid"], e["cat"], e["name"], n) for n, e in enumerate(drawn)]
     found.executemany("INSERT INTO slice VALUES (?, ?, ?, ?, ?, ?, ?)", rows)
 
     def around(event: dict[str, Any]) -> int:
-        return next(n for n, e in enumerate(drawn) if e["tid"] == event["tid"] and e["ts"] <= event["ts"] < e["ts"] + e["dur"])
+        at = round(event["ts"] * 1000)
+        return next(n for n, ts, dur, tid, *_ in rows if tid == event["tid"] and ts <= at < ts + dur)
 
     ends = {event["id"]: event for event in events if event["ph"] == "f"}
     arrows = [(around(event), around(ends[event["id"]])) for event in events if event["ph"] == "s"]
@@ -63,7 +64,10 @@ def answer(name: str) -> list[tuple[Any, ...]]:
 
 
 def test_the_query_of_units_finds_the_cycles_that_the_stall_report_has() -> None:
-    cycles = {(track, category): cycles for track, category, _, cycles in answer("units")}
+    rows = answer("units")
+    cycles = {(track, category): cycles for track, category, _, cycles, _ in rows}
+    clock = replayed()[0].system.clock_hz
+    assert all(nanoseconds * clock == cycles * 10**9 for _, _, _, cycles, nanoseconds in rows)
     for row in stall_report(replayed()[0].replay):
         assert cycles.get((row.unit.value, "busy"), 0) == row.busy
         assert cycles.get((f"{row.unit.value}: waits", "wait"), 0) == row.waiting
