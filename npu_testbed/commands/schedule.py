@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from npu_testbed.anytime import Ending
     from npu_testbed.costs import Cost
     from npu_testbed.findings import Finding
+    from npu_testbed.html.headline import Rival
     from npu_testbed.outcomes.device_plan import DevicePlanOutcome
     from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.progress import Progress
@@ -247,11 +248,21 @@ def _replayed(
         from npu_testbed.reports.bounds import bounds_text
         from npu_testbed.views.arena_map import arena_map
 
-        replay = replay_data(simulation, arena_map(plan, simulation.replay), events, found, request.budget)
+        areas, rival = arena_map(plan, simulation.replay), _rival(ask, request, simulation, show)
+        replay = replay_data(simulation, areas, events, found, request.budget, rival=rival)
         if bounds := bounds_text(choice, simulation.replay.cycles):
             replay["facts"].append(["Proven", " ".join(bounds)])
         files[Path(str(ask.report))] = html_report(report_title(simulation), {"replay": replay})
     return simulation, found, files
+
+
+def _rival(ask: Schedule, request: "Request", simulation: "Simulation", show: "Progress") -> "Rival | None":
+    """Vela's schedule for the headline of the report; None where it cannot be compared, or where time is short."""
+    from npu_testbed.comparisons.vela_rival import vela_rival
+    from npu_testbed.html.headline import Rival
+
+    point = None if ask.time_limit is not None else vela_rival(request, simulation, show)
+    return None if point is None else Rival(point.run.name, point.cycles, point.memory)
 
 
 def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":

@@ -11,6 +11,7 @@ from npu_model.printable import printable
 from npu_testbed.findings import Finding
 from npu_testbed.html.beside import measured_data
 from npu_testbed.html.graph import NAME, graph_data
+from npu_testbed.html.headline import Rival, headline_data
 from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.html.timeline import timeline_data
 from npu_testbed.measured import Beside
@@ -25,7 +26,7 @@ from sim.views.layers import LayerRow, layer_rows
 
 def report_title(simulation: Simulation) -> str:
     """The heading of a report on one replay."""
-    return f"{simulation.model} on {simulation.device.name}: {simulation.replay.cycles:,} NPU cycles by {simulation.planner}"
+    return f"{simulation.model} on {simulation.device.name}, {simulation.system.name}, by {simulation.planner}"
 
 
 def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
@@ -49,10 +50,11 @@ def replay_data(  # what a report shows
     found: Sequence[Finding] | None,
     budget: int | None = None,
     beside: Beside | None = None,
+    rival: Rival | None = None,
 ) -> dict[str, Any]:
-    """A replay's summary, layers, findings (None if they were not looked for), map, timeline and network.
+    """A replay's headline, summary, layers, findings (None if they were not looked for), map, timeline and network.
 
-    ``beside`` is a measurement of it, if there is one.
+    ``beside`` is a measurement of it, and ``rival`` Vela's schedule, if there is one.
     """
     short = short_layers(simulation.replay)
 
@@ -63,6 +65,8 @@ def replay_data(  # what a report shows
         ]
 
     return {
+        "headline": headline_data(simulation, budget, rival),
+        "clock_hz": simulation.system.clock_hz,
         "facts": [
             *([name, printable(value, 400)] for name, value in summary_lines(simulation)),
             *([f"On the CPU: {who}", why] for who, why in cpu_reasons(simulation.network)),

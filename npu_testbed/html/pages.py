@@ -12,6 +12,7 @@ from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import replay_data
 from npu_testbed.html.document import html_report
 from npu_testbed.html.frontier import frontier_data
+from npu_testbed.html.headline import Rival
 from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.progress import Progress, silent
 from npu_testbed.simulation import Simulation, simulate_schedule
@@ -33,7 +34,9 @@ def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: 
 def comparison_page(comparison: Comparison, simulation: Simulation, events: TimelineEvents, found: Sequence[Finding] | None) -> bytes:
     """Our frontier and Vela's points, our answers to Vela, and in detail the replay of the schedule that the comparison looks into."""
     areas = arena_map(comparison.chosen.schedule, simulation.replay)
-    replay = replay_data(simulation, areas, events, found, comparison.performance.memory)
+    vela = comparison.performance
+    rival = Rival(vela.run.name, vela.cycles, vela.memory)
+    replay = replay_data(simulation, areas, events, found, vela.memory, rival=rival)
     frontier = frontier_data(comparison.frontier, comparison.points)
-    data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": comparison.performance.memory}
+    data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": vela.memory}
     return html_report(_title(comparison.frontier), data)

@@ -7,6 +7,7 @@ import os
 import re
 from collections.abc import Iterator
 from functools import cache
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -24,15 +25,18 @@ from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import replay_data
 from npu_testbed.html.frontier import frontier_data
 from npu_testbed.html.graph import cascades, graph_data
+from npu_testbed.html.headline import headline_data
 from npu_testbed.html.recorder import MAX_EVENTS, TimelineEvents
 from npu_testbed.html.sweep import sweep_page
+from npu_testbed.reports.headline import kibibytes, milliseconds
+from npu_testbed.scheduling import read_schedule
 from npu_testbed.simulation import Simulation, replayed, simulate_schedule, simulate_vela
 from npu_testbed.sweeps import Answer, Result
 from npu_testbed.sweeps.points import macs_of
 from npu_testbed.sweeps.sweep_tables import enough
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.program_map import program_map
-from sim import Unit
+from sim import Cause, Unit
 from sim.views.layers import layer_rows
 
 EVIL = '</script><img src=x onerror="document.title=1">\u202e'
@@ -171,6 +175,84 @@ def test_a_report_draws_in_both_themes_without_an_error(page: Page, tmp_path: Pa
     assert not page.errors
 
 
+def test_a_report_opens_with_time_bytes_whether_they_fit_and_vela(page: Page, tmp_path: Path) -> None:
+    plan, path = tmp_path / "s.json", tmp_path / "ours.html"
+    call("schedule", "zoo:tiny_residual", "--no-advice", "-o", plan, "--arena-cache-size", 9000, "--report", path)
+    ours, theirs = simulate_schedule(read_schedule(plan)), simulate_vela("zoo:tiny_residual")
+    page.open(path)
+    assert page.run("document.querySelector('main section').id") == "headline"
+    values = page.run("[...document.querySelectorAll('.figure')].map((one) => [...one.children].map((part) => part.textContent))")
+    assert [value for value, _ in values] == [
+        milliseconds(ours.replay.cycles, 500_000_000),
+        kibibytes(ours.planned_bytes),
+        "fits",
+        f"{ours.replay.cycles / theirs.replay.cycles:.1%}",
+    ]
+    assert values[0][1] == f"{ours.replay.cycles:,} cycles at 500 MHz"
+    assert values[2][1] == f"{9000 - ours.planned_bytes:,} of 9,000 bytes stay free"
+    assert f"Vela Performance ({theirs.replay.cycles:,})" in values[3][1]
+    assert f"{theirs.planned_bytes:,} bytes" in values[3][1]
+    over = headline_data(replace(theirs, granted_bytes=theirs.planned_bytes - 16))
+    assert (over[2]["value"], over[2]["state"]) == ("does not fit", "bad")
+    assert over[2]["words"] == f"16 bytes more than the {theirs.planned_bytes - 16:,} that are granted"
+
+
+def test_a_schedule_whose_tensors_lie_elsewhere_has_no_rival(tmp_path: Path) -> None:
+    path = tmp_path / "r.html"
+    call("schedule", "zoo:tiny_conv", "--no-advice", "--home", "input=axi1", "-o", tmp_path / "s.json", "--report", path)
+    assert len(document(path.read_bytes())["replay"]["headline"]) == 2
+
+
+def test_every_wait_of_every_unit_is_drawn_as_what_it_waits_for(page: Page, tmp_path: Path) -> None:
+    data = of_ours()
+    shown(page, tmp_path, {"replay": data})
+    units, causes = ([one.value for one in kind] for kind in (Unit, Cause))
+    pairs = json.dumps([[unit, cause] for unit in units for cause in causes])
+    assert page.run(f"{pairs}.every(([unit, cause]) => waitColour(unit, cause) in WAITS)")
+    assert page.run("[waitColour('MAC array', 'accumulators'), waitColour('output unit', 'accumulators')]") == ["wait-out", "wait-mac"]
+    assert "waits for other work" not in text(page, "main")
+    assert page.run("new Set(['busy', ...Object.keys(WAITS)].map(colour)).size") == 7
+
+
+WORDS = """(() => {
+  const said = [], plain = CanvasRenderingContext2D.prototype.fillText;
+  CanvasRenderingContext2D.prototype.fillText = function (words, x, y) {
+    const wide = this.measureText(words).width, left = { left: x, start: x, center: x - wide / 2, right: x - wide }[this.textAlign];
+    said.push([this.canvas.id, words, left, left + wide, y - 5, y + 5, this.canvas.clientWidth, this.canvas.clientHeight]);
+    return plain.call(this, words, x, y);
+  };
+  redraw();
+  CanvasRenderingContext2D.prototype.fillText = plain;
+  return said;
+})()"""
+"""Every text that a page draws on a canvas, with its box and the canvas' size."""
+
+
+@pytest.mark.parametrize("width", [420, 900, 1400])
+def test_nothing_is_clipped_and_no_words_meet_at_any_width(page: Page, tmp_path: Path, width: int) -> None:
+    page.call("Emulation.setDeviceMetricsOverride", width=width, height=1000, deviceScaleFactor=1, mobile=False)
+    try:
+        shown(page, tmp_path, {"replay": of_ours()})
+        assert page.run("document.documentElement.scrollWidth") <= width
+        wide, room = page.run("[document.getElementById('network').clientWidth, document.getElementById('network').parentNode.clientWidth]")
+        assert room - 2 <= wide <= room
+        said = page.run(WORDS)
+        for canvas, words, left, right, top, bottom, canvas_width, height in said:
+            assert -1 <= left < right <= canvas_width + 1, (canvas, words)
+            assert 0 <= top < bottom <= height, (canvas, words)
+        for one, other in combinations(said, 2):
+            apart = one[0] != other[0] or one[3] <= other[2] or other[3] <= one[2] or one[5] <= other[4] or other[5] <= one[4]
+            assert apart, (one, other)
+        for canvas in ("map", "timeline"):
+            assert {"cycles", "\u00b5s at 500 MHz"} <= {words for name, words, *_ in said if name == canvas}
+        texts = "[...document.querySelectorAll('#network .layer')].map((layer) => [...layer.querySelectorAll('text')])"
+        box = "{ const box = one.getBBox(); return [box.x, box.x + box.width, box.width]; }"
+        for name, facts in page.run(f"{texts}.map((two) => two.map((one) => {box}))"):
+            assert name[1] <= facts[0] or not facts[2]
+    finally:
+        page.call("Emulation.clearDeviceMetricsOverride")
+
+
 def test_a_click_on_a_heading_sorts_the_layers(page: Page, tmp_path: Path) -> None:
     data = of_vela()
     shown(page, tmp_path, {"replay": data})
@@ -262,6 +344,18 @@ def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, t
     assert [(macs_of(one.point), one.answer.arena_bytes) for one in enough(results, 1.0)] == [(128, 9000), (64, 20_000)]
     assert page.run("document.querySelectorAll('#points tbody tr').length") == len(results)
     assert not page.errors
+
+
+def test_what_all_points_of_a_sweep_share_is_said_once(page: Page, tmp_path: Path) -> None:
+    found = points(["zoo:tiny_conv"], [f"ethos-u55-{macs}" for macs in (64, 128)])
+    path = tmp_path / "sweep.html"
+    path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(found)]))
+    page.open(path)
+    said = text(page, "main")
+    assert said.count(f"memory system {found[0].memory.name}") == said.count("network zoo:tiny_conv") == 1
+    headings = page.run("[...document.querySelectorAll('#points th')].map((one) => one.textContent)")
+    assert headings[0] == "accelerator"
+    assert not {"network", "memory system", "why not"} & set(headings)
 
 
 def test_each_line_of_a_sweep_has_a_key_of_its_own_however_many_there_are(page: Page, tmp_path: Path) -> None:

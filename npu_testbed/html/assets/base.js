@@ -23,10 +23,11 @@ function section(title, hint, ...children) {
   return made;
 }
 
-// A legend of [colour, words]; what is drawn in several colours by turns has all of them.
+// A legend of [colour, words]: "dashed NAME" is a line, and what is drawn in several colours by turns has all of them.
 function legend(entries) {
-  const keys = (names) => [names].flat().map((name, at) => element("span", { class: at ? "key more" : "key", style: `background: var(--${name})` }));
-  return element("p", { class: "hint" }, ...entries.flatMap(([names, text]) => [...keys(names), text]));
+  const looks = (name) => (name.startsWith("dashed ") ? `border: 0; border-top: 2px dashed var(--${name.slice(7)}); height: 0; vertical-align: 4px` : `background: var(--${name})`);
+  const keys = (names) => [names].flat().map((name, at) => element("span", { class: at ? "key more" : "key", style: looks(name) }));
+  return element("p", { class: "hint" }, ...entries.map(([names, text]) => element("span", { class: "entry" }, ...keys(names), text)));
 }
 
 const tip = element("div", { id: "tip", role: "tooltip" });

@@ -8,31 +8,20 @@ const KINDS = {
 };
 
 function showMap(map) {
-  const HEIGHT = 420, TOP = 12, BOTTOM = HEIGHT - 26;
+  const HEIGHT = 446, TOP = 12, BOTTOM = HEIGHT - AXIS;
   const most = Math.max(map.bytes, map.budget || 0, 1) * 1.04;
   const toY = (bytes) => BOTTOM - (bytes / most) * (BOTTOM - TOP);
 
-  // A line at a number of bytes with words at one end, `lines` of text lower than beside it.
-  function limit(context, width, bytes, words, side, lines = 0) {
-    context.strokeStyle = context.fillStyle = colour("limit");
+  // A line at a number of bytes; the legend names it, so that no words lie on what is drawn.
+  function limit(context, width, bytes, name) {
+    context.strokeStyle = colour(name);
+    context.lineWidth = 2;
     context.setLineDash([8, 4]);
     context.beginPath();
     context.moveTo(LEFT, toY(bytes));
     context.lineTo(width - RIGHT, toY(bytes));
     context.stroke();
     context.setLineDash([]);
-    const x = side === "right" ? width - RIGHT - 4 : LEFT + 4, y = (toY(bytes) - 8 < 6 ? toY(bytes) + 9 : toY(bytes) - 8) + 15 * lines;
-    if (lines) {
-      // Below its line the label lies on what is drawn there.
-      const wide = context.measureText(words).width;
-      context.fillStyle = colour("ground");
-      context.globalAlpha = 0.8;
-      context.fillRect(side === "right" ? x - wide - 2 : x - 2, y - 7, wide + 4, 14);
-      context.globalAlpha = 1;
-      context.fillStyle = colour("limit");
-    }
-    context.textAlign = side;
-    context.fillText(words, x, y);
   }
 
   function drawArea(context, width, area, index) {
@@ -67,10 +56,14 @@ function showMap(map) {
     return best;
   }
 
-  function name(context, area, room) {
-    const [left, right, top, bottom] = room;
+  // A name on its area's colour, which hides the borders of slabs below it.
+  function name(context, area, index, room) {
+    const [left, right, top, bottom] = room, fills = KINDS[area.kind];
     const fitting = [area.name.split(";")[0], area.short, area.short.split("/")[0]].find((one) => context.measureText(one).width < right - left - 4);
     if (!fitting) return;
+    const wide = context.measureText(fitting).width;
+    context.fillStyle = colour(fills[index % fills.length]);
+    context.fillRect((left + right - wide) / 2 - 2, (top + bottom) / 2 - 6, wide + 4, 12);
     context.fillStyle = colour("ink");
     context.textAlign = "center";
     context.fillText(fitting, (left + right) / 2, (top + bottom) / 2);
@@ -84,13 +77,9 @@ function showMap(map) {
       context.fillText(value.toLocaleString("en-US") + " KiB", LEFT - 8, toY(value * 1024));
     }
     const rooms = map.areas.map((area, index) => drawArea(context, width, area, index));
-    rooms.forEach((room, index) => room && name(context, map.areas[index], room));
-    const end = `end of the arena: ${number(map.bytes)} bytes`, budget = `budget: ${number(map.budget || 0)} bytes`;
-    const apart = Math.abs(toY(map.budget || 0) - toY(map.bytes));
-    // A budget just above would be a line through the label, or its label would meet this one.
-    const meet = (apart > 0.5 && apart < 16) || (context.measureText(end + budget).width > width - LEFT - RIGHT - 16 && apart < 28);
-    limit(context, width, map.bytes, end, "right", meet ? 1 : 0);
-    if (map.budget && map.budget !== map.bytes) limit(context, width, map.budget, budget, "left");
+    rooms.forEach((room, index) => room && name(context, map.areas[index], index, room));
+    limit(context, width, map.bytes, "limit");
+    if (map.budget && map.budget !== map.bytes) limit(context, width, map.budget, "budget");
   }
 
   function tell(x, y) {
@@ -104,6 +93,8 @@ function showMap(map) {
 
   const canvas = zoomable(canvasOf(HEIGHT, "SRAM over the cycles", draw), tell);
   canvas.id = "map";
+  const limits = [["dashed limit", `end of the arena: ${number(map.bytes)} bytes`]];
+  if (map.budget && map.budget !== map.bytes) limits.push(["dashed budget", `budget: ${number(map.budget)} bytes`]);
   section("SRAM over time", "Addresses over NPU cycles. The wheel zooms, dragging moves, a double click shows all.", canvas,
-    legend([["input", "input"], ["output", "output"], [KINDS["tensor between layers, rows that are alive"], "tensor"], [KINDS["rolling buffer"], "rolling buffer"], ["staged", "staged weights"]]));
+    legend([...limits, ["input", "input"], ["output", "output"], [KINDS["tensor between layers, rows that are alive"], "tensor"], [KINDS["rolling buffer"], "rolling buffer"], ["staged", "staged weights"]]));
 }

@@ -1,6 +1,6 @@
 // A plot on two logarithmic axes: its frame with grid lines, and the places of values.
 function logPlot(id, label, xValues, yValues, xAxis, yAxis) {
-  const WIDTH = 820, HEIGHT = 440, left = 84, right = WIDTH - 20, top = 16, bottom = HEIGHT - 48;
+  const WIDTH = Math.max(320, Math.min(820, main.clientWidth)), HEIGHT = 440, left = WIDTH < 600 ? 64 : 84, right = WIDTH - 20, top = 16, bottom = HEIGHT - 48;
   const range = (values) => {
     const low = Math.min(...values), high = Math.max(...values), air = Math.max(Math.sqrt(high / low), 1.2) ** 0.2;
     return [low / air, high * air];

@@ -1,7 +1,12 @@
 // A sweep: milliseconds over bytes, a line for each model, accelerator and memory system, and a deadline that is asked for.
 function showSweep(points) {
   const made = points.filter((point) => !point.refused);
-  const nameOf = (point) => [point.model, point.accelerator, point.memory].join(", ");
+  // What all points share is said once, in place of a column and a part of each name.
+  const TITLES = { model: "network", accelerator: "accelerator", memory: "memory system" };
+  const shared = points.length > 1 ? Object.keys(TITLES).filter((key) => points.every((point) => point[key] === points[0][key])) : [];
+  const common = shared.map((key) => `${TITLES[key]} ${points[0][key]}`).join(", ");
+  const told = Object.keys(TITLES).filter((key) => !shared.includes(key));
+  const nameOf = (point) => told.map((key) => point[key]).join(", ") || points[0].model;
   const names = [...new Set(made.map(nameOf))];
   const hues = ["accent", "vela-size", "rolling-second", "vela", "swept", "wait-order", "faint"], dashes = ["", "8 4", "2 3", "10 3 2 3", "5 2"];
   const looks = (name) => {
@@ -48,11 +53,12 @@ function showSweep(points) {
     if (data.deadline) { field.value = data.deadline; deadlineOf(field.value); }
   }
   const figure = (key) => (row) => (row.refused ? "-" : number(row[key]));
-  section("Points", "A click on a heading sorts.", sortable("points", points, [
-    ["model", "network", (row) => row.model], ["accelerator", "accelerator", (row) => row.accelerator], ["memory", "memory system", (row) => row.memory],
+  const refused = points.some((point) => point.refused) ? [["refused", "why not", (row) => row.refused]] : [];
+  section("Points", `${common ? `All points: ${common}. ` : ""}A click on a heading sorts.`, sortable("points", points, [
+    ...told.map((key) => [key, TITLES[key], (row) => row[key]]),
     ["budget_bytes", "budget bytes", (row) => (row.budget_bytes === null ? "none" : number(row.budget_bytes))],
     ["arena_bytes", "arena bytes", figure("arena_bytes")], ["cycles", "cycles", figure("cycles")],
     ["milliseconds", "ms", (row) => (row.refused ? "-" : row.milliseconds.toFixed(3))],
-    ["axi0_bytes", "AXI0 bytes", figure("axi0_bytes")], ["axi1_bytes", "AXI1 bytes", figure("axi1_bytes")], ["refused", "why not", (row) => row.refused],
+    ["axi0_bytes", "AXI0 bytes", figure("axi0_bytes")], ["axi1_bytes", "AXI1 bytes", figure("axi1_bytes")], ...refused,
   ]));
 }

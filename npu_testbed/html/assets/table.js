@@ -17,7 +17,8 @@ function sortable(id, rows, columns) {
     body.replaceChildren(...ordered.map((row) => element("tr", {}, ...columns.map(([key, , text, filled]) => {
       const cell = element("td", numeric(key) ? {} : { class: "text" }, text(row));
       if (key === "layer") cell.title = row.layer;
-      if (filled) cell.style.background = `linear-gradient(to left, var(--bar) ${100 * filled(row)}%, transparent 0)`;
+      if (filled) cell.style.minWidth = "96px";
+      if (filled) cell.style.background = `linear-gradient(to right, var(--busy) ${100 * filled(row)}%, transparent 0) bottom / 100% 3px no-repeat`;
       return cell;
     }))));
     headings.forEach((heading, index) => {

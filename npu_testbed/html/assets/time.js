@@ -1,9 +1,10 @@
 // The cycles that are in view: one axis for the map and the timeline, so that what lies above each other happens together.
-const LEFT = 138, RIGHT = 14;
-const time = { from: 0, to: 1, whole: 1 };
+const LEFT = 138, RIGHT = 14, AXIS = 48;
+const time = { from: 0, to: 1, whole: 1, clock: 1e9 };
 
-function startTime(cycles) {
+function startTime(cycles, clock) {
   time.whole = time.to = Math.max(cycles, 1);
+  time.clock = clock;
 }
 
 function look(from, to) {
@@ -16,15 +17,27 @@ function look(from, to) {
 const timeToX = (cycle, width) => LEFT + ((cycle - time.from) / (time.to - time.from)) * (width - LEFT - RIGHT);
 const xToTime = (x, width) => time.from + ((x - LEFT) / (width - LEFT - RIGHT)) * (time.to - time.from);
 
+// Two scales below the drawing: cycles, with a line for each, and the time at the clock. Both take AXIS pixels.
 function timeAxis(context, width, top, bottom) {
-  context.textAlign = "center";
-  for (const value of ticks(time.from, time.to, Math.max(2, Math.floor(width / 140)))) {
-    const x = timeToX(value, width);
-    context.fillStyle = colour("line");
-    context.fillRect(x, top, 1, bottom - top);
+  const most = Math.max(2, Math.floor((width - LEFT) / 110)), micro = 1e6 / time.clock;
+  const unit = (time.to - time.from) * micro >= 5000 ? ["ms", micro / 1000] : ["µs", micro];
+  const words = (value) => Number(value.toPrecision(9)).toLocaleString("en-US", { maximumFractionDigits: 6 });
+  function scale(name, factor, y, lines) {
     context.fillStyle = colour("faint");
-    context.fillText(number(value), x, bottom + 10);
+    context.textAlign = "right";
+    context.fillText(name, LEFT - 8, y);
+    for (const value of ticks(time.from * factor, time.to * factor, most)) {
+      const x = timeToX(value / factor, width), half = context.measureText(words(value)).width / 2;
+      context.fillStyle = colour("line");
+      if (lines) context.fillRect(x, top, 1, bottom - top);
+      context.fillStyle = colour("faint");
+      context.textAlign = "center";
+      if (x - half > LEFT - 6 && x + half < width) context.fillText(words(value), x, y);
+      else if (x - half <= LEFT - 6 && x + 2 * half < width) { context.textAlign = "left"; context.fillText(words(value), LEFT, y); }
+    }
   }
+  scale("cycles", 1, bottom + 17, true);
+  scale(`${unit[0]} at ${number(time.clock / 1e6)} MHz`, unit[1], bottom + 35, false);
 }
 
 // The wheel zooms about the pointer, dragging moves, a double click shows all; `tell(x, y)` is what the tip says.

@@ -1,15 +1,30 @@
 // The timeline: layers, stripes, units with their waits, and the bytes of each port.
-function causeColour(cause) {
-  if (cause < 0) return "busy";
-  const name = data.replay.timeline.causes[cause];
-  if (["AXI1", "decoded weights", "DMA_WAIT", "command fetch"].includes(name)) return "wait-flash";
-  return ["AXI0", "input buffer", "output buffer"].includes(name) ? "wait-sram" : "wait-order";
+// What a unit waits for, by the cause of its wait; two causes are a full buffer for one unit and an empty one for the other.
+const WAITS = {
+  "wait-flash": "waits for weights, copies or commands",
+  "wait-sram": "waits for input from the arena",
+  "wait-mac": "waits for the MAC array",
+  "wait-out": "waits for the output unit or the write-back",
+  "wait-order": "waits for the kernel before it",
+  "wait-queue": "is ahead: its queue is full",
+};
+const WAITED = {
+  "command fetch": "wait-flash", "decoded weights": "wait-flash", "DMA_WAIT": "wait-flash", "AXI1": "wait-flash",
+  "AXI0": "wait-sram", "decoded-weight buffer full": "wait-mac", "output buffer": "wait-out",
+  "KERNEL_WAIT": "wait-order", "BLOCKDEP": "wait-order", "SHRAM reconfiguration": "wait-order", "kernel start": "wait-order", "outstanding work at the end": "wait-order",
+  "kernel queue full": "wait-queue", "DMA queue full": "wait-queue",
+};
+function waitColour(unit, cause) {
+  if (cause === "input buffer") return unit === "MAC array" ? "wait-sram" : "wait-mac";
+  if (cause === "accumulators") return unit === "MAC array" ? "wait-out" : "wait-mac";
+  return WAITED[cause];
 }
 
 function showTimeline(line) {
   const ROW = 24, TOP = 8;
   const rows = ["layers", "stripes", ...line.units, ...line.ports];
-  const HEIGHT = TOP + rows.length * ROW + 26, firstPort = 2 + line.units.length;
+  const HEIGHT = TOP + rows.length * ROW + AXIS, firstPort = 2 + line.units.length;
+  const colourOf = line.units.map((unit) => line.causes.map((cause) => waitColour(unit, cause)));
   const perUnit = line.units.map((_, unit) => line.events.filter((event) => event[0] === unit));
   const widest = Math.max(1e-9, ...line.operations.flatMap((one) => one[5].map((bytes) => bytes / Math.max(one[2], 1))));
   const runs = [];
@@ -39,7 +54,7 @@ function showTimeline(line) {
     const sums = {};
     for (const [, cause, start, length, , busy] of perUnit[unit]) {
       if (start + length <= time.from || start >= time.to) continue;
-      const column = sums[causeColour(cause)] ||= new Float64Array(columns), density = busy === undefined ? 1 : busy / Math.max(length, 1);
+      const column = sums[cause < 0 ? "busy" : colourOf[unit][cause]] ||= new Float64Array(columns), density = busy === undefined ? 1 : busy / Math.max(length, 1);
       const first = Math.max(0, Math.floor((start - time.from) / cycles)), last = Math.min(columns - 1, Math.floor((start + length - time.from) / cycles));
       for (let at = first; at <= last; at++) {
         const low = time.from + at * cycles;
@@ -47,7 +62,7 @@ function showTimeline(line) {
       }
     }
     const heights = new Float64Array(columns), bottom = TOP + (2 + unit) * ROW + ROW - 2;
-    for (const name of ["busy", "wait-flash", "wait-sram", "wait-order"]) {
+    for (const name of ["busy", ...Object.keys(WAITS)]) {
       if (!sums[name]) continue;
       context.fillStyle = colour(name);
       for (let at = 0; at < columns; at++) {
@@ -59,7 +74,7 @@ function showTimeline(line) {
   }
 
   function draw(context, width) {
-    timeAxis(context, width, TOP, HEIGHT - 26);
+    timeAxis(context, width, TOP, HEIGHT - AXIS);
     rows.forEach((name, row) => {
       context.textAlign = "right";
       context.fillStyle = colour("faint");
@@ -102,5 +117,5 @@ function showTimeline(line) {
   canvas.id = "timeline";
   const detail = line.every_event ? "Every block of every kernel is there." : "What a unit did for one kernel is one bar: there are too many blocks to show each.";
   section("Timeline", `Units over the same cycles; a bar's height is the part of the time. ${detail} Ports show each operation's mean.`, canvas,
-    legend([["busy", "works, or moves bytes"], ["wait-flash", "waits for constants"], ["wait-sram", "waits for the arena"], ["wait-order", "waits for other work"]]));
+    legend([["busy", "works, or moves bytes"], ...Object.entries(WAITS)]));
 }
