@@ -84,6 +84,8 @@ class Request(Struct, frozen=True):
     - ``optimise``: one of :data:`OPTIMISE`. With ``cascade`` False every layer runs whole, and there is nothing to search.
     - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`; ``rungs``: memory limits that a frontier tries (None: the
       search's own); ``recompute``: the bound of multiply-accumulates as a multiple of the network's (None: the search's own).
+    - ``within``: the share of the fastest schedule's cycles that the smallest arena within it may cost; ``most_cycles``: cycles that it may
+      not exceed (None: any number), which a tolerance alone asks for.
     - ``homes``: where tensors live outside the arena, as pairs WHAT=MEMORY.
     - ``spill``: the memory to which the search may move tensors between layers (None: no tensor moves).
     - ``ignore_ops``: builtin operators of the model that stay on the CPU.
@@ -106,6 +108,8 @@ class Request(Struct, frozen=True):
     timing: TimingParameters = DEFAULT_TIMING
     names: MemoryNames = MemoryNames()
     switches: CascadeOptions | None = None
+    within: Fraction = Fraction(0)
+    most_cycles: int | None = None
 
     @property
     def smallest(self) -> bool:
@@ -131,6 +135,11 @@ class Request(Struct, frozen=True):
             raise InputError(f"--arena-cache-size {self.budget} is below 1: give a number of bytes.")
         if self.optimise not in OPTIMISE:
             raise InputError(f"--optimise {self.optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+        if self.smallest and self.within:
+            raise InputError(
+                f"--within {float(self.within * 100):g} was given together with --optimise {SIZE}, which takes the smallest arena "
+                "however slow it is: drop one of them."
+            )
         require_effort(self.effort)
 
 

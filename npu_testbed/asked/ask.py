@@ -87,4 +87,5 @@ class OneSearch(OnMemory[R_co], frozen=True, kw_only=True):
 
     accelerator_config: kinds.Accelerator = None
     arena_cache_size: kinds.Budget = None
+    within: kinds.Within = None
     timing: kinds.Timing = None

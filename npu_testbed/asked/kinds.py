@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from npu_testbed.asked.option import Group, Option
-from npu_testbed.asked.readers import byte_count, input_shape, milliseconds, percentage, positive_count, seconds, times
+from npu_testbed.asked.readers import byte_count, input_shape, milliseconds, per_cent, percentage, positive_count, seconds, times
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -89,6 +89,10 @@ Recompute = Annotated[
 ]
 NoRecompute = Annotated[bool, Option("recompute nothing")]
 IgnoreOps = Annotated[str | Sequence[str], Option("TFLite builtin operators to leave on the CPU (repeatable)", "OP[,OP...]", many=True)]
+Within = Annotated[
+    Fraction | float | str | None,
+    Option("take the smallest arena that costs at most this many per cent of the fastest schedule's cycles (default: 0)", "P", per_cent),
+]
 Deadline = Annotated[float | str | None, Option("also say what meets this time of one inference in milliseconds", "MS", milliseconds)]
 Timing = Annotated[
     PathText | None, Option("timing parameters of the NPU, as `calibrate fit` writes them (default: the model's own)", "PROFILE.toml")

@@ -71,6 +71,24 @@ def percentage(text: str) -> float:
     return value
 
 
+MOST_TOLERANCE = 1000
+"""Largest tolerance in per cent."""
+
+
+def per_cent(text: str) -> Fraction:
+    """A percentage, exactly, as a fraction of 1.
+
+    >>> per_cent("0.5")
+    Fraction(1, 200)
+    """
+    whole, mark, part = text.partition(".")
+    if not all(digits.isascii() and digits.isdecimal() for digits in ([whole, part] if mark else [whole])) or len(text) > 12:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give one such as 1 or 0.5")
+    if (value := Fraction(text)) > MOST_TOLERANCE:
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is above {MOST_TOLERANCE} per cent, give a smaller one")
+    return value / 100
+
+
 def seconds(text: str) -> float:
     """A time in seconds, above 0."""
     try:

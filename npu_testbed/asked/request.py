@@ -164,7 +164,7 @@ def read_source(text: str, *, graphs: bool = False) -> Source:
 def common_request(ask: Search[Any], source: Source) -> Request:
     """The Request whose device, memory and budget are those of one of several points, and are put in by :func:`msgspec.structs.replace`."""
     timing = getattr(ask, "timing", None)
-    return Request(
+    request = Request(
         source=source,
         device="",
         memory=MemoryOptions().memory_system(),
@@ -177,7 +177,10 @@ def common_request(ask: Search[Any], source: Source) -> Request:
         spill=ask.spill,
         ignore_ops=operators_of(ask),
         timing=load_timing(None if timing is None else Path(timing)),
+        within=Fraction(getattr(ask, "within", None) or 0),
     )
+    request.check()
+    return request
 
 
 def request_of(ask: OneSearch[Any], text: str, progress: Progress = silent, *, graphs: bool = False) -> Request:

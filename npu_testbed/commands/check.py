@@ -1,7 +1,6 @@
 """``npu-testbed check``: a schedule held to a budget, or to what it was, for continuous integration."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
-import argparse
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -10,25 +9,13 @@ from npu_model.errors import InputError
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.option import Option, given
-from npu_testbed.asked.readers import byte_count, cycle_count
+from npu_testbed.asked.readers import byte_count, cycle_count, per_cent
 
 if TYPE_CHECKING:
     from npu_testbed.differences.bars import Baseline
     from npu_testbed.outcomes.differences import CheckOutcome
     from npu_testbed.progress import Progress
     from npu_testbed.simulation import Simulation
-
-_MOST_TOLERANCE = 1000
-
-
-def percent(text: str) -> Fraction:
-    """A percentage, exactly, as a fraction of 1."""
-    whole, mark, part = text.partition(".")
-    if not all(digits.isascii() and digits.isdecimal() for digits in ([whole, part] if mark else [whole])) or len(text) > 12:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give one such as 1 or 0.5")
-    if (value := Fraction(text)) > _MOST_TOLERANCE:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is above {_MOST_TOLERANCE} per cent, give a smaller one")
-    return value / 100
 
 
 class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
@@ -42,7 +29,7 @@ class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
         None
     )
     tolerance: Annotated[
-        Fraction | float | str | None, Option("how much more than the baseline's is allowed (default: 0)", "PERCENT", percent)
+        Fraction | float | str | None, Option("how much more than the baseline's is allowed (default: 0)", "PERCENT", per_cent)
     ] = None
     update: Annotated[bool, Option("write the file of --against anew, from what is found now: what was there is no bar")] = False
     sram_map: Annotated[kinds.PathText | None, Option("draw what lies where in the arena, over the cycles", "M.svg")] = None
@@ -99,7 +86,7 @@ _NO_BAR = "No bar was given: give --max-cycles, --max-bytes, --deadline or --aga
 
 _COMPILING = (
     *("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "recompute", "no_recompute", "input_shape"),
-    *("home", "spill"),
+    *("home", "spill", "within"),
 )
 """Options that only a network that is not compiled yet has a use for."""
 

@@ -194,6 +194,11 @@ def _target(ask: Compile) -> "Target":
 
     if ask.fewest_bytes and ask.fewest_cycles:
         raise InputError("--fewest-bytes was given together with --fewest-cycles: each gives the other up, choose one.")
+    for other in ("fewest_bytes", "disable_cascading"):
+        if ask.within is not None and getattr(ask, other):
+            raise InputError(
+                f"--within was given together with --{other.replace('_', '-')}, which trades no bytes for cycles: drop one of them."
+            )
     return Target(
         aim=FEWEST_BYTES if ask.fewest_bytes else FEWEST_CYCLES if ask.fewest_cycles else PROMISE,
         output_format=ask.output_format,

@@ -35,9 +35,11 @@ def printed(ask: Ask[Any]) -> int:
         print(result.to_json(), end="")
         return result.status
     deadline = getattr(ask, "deadline", None)
-    said = "" if deadline is None else result.deadline_text(float(deadline))
+    within = getattr(ask, "within", None)
+    said = [result.deadline_text(float(deadline))] if deadline is not None else []
+    said += [result.within_text(float(within))] if within is not None else []
     if not result.coloured:
         print(result.text(), end="")
     else:
-        terminal.show("\n\n".join(filter(None, (result.text(), said))))
+        terminal.show("\n\n".join(filter(None, (result.text(), *said))))
     return result.status

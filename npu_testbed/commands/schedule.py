@@ -178,7 +178,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     )
 
 
-_OF_SEARCH = ("effort", "time_limit", "recompute", "no_recompute", "spill")
+_OF_SEARCH = ("effort", "time_limit", "within", "recompute", "no_recompute", "spill")
 
 
 def _check_together(ask: Schedule) -> None:
@@ -201,8 +201,9 @@ def _check_cost(ask: Schedule) -> None:
         return
     if ask.stripes:
         raise InputError("cost was given together with stripes, which is no search of rows: drop one of them.")
-    if ask.no_cascade or ask.optimise is not None:
-        other = "no_cascade, which leaves no choice" if ask.no_cascade else f"optimise={ask.optimise!r}, another aim"
+    if ask.no_cascade or ask.optimise is not None or ask.within is not None:
+        aim = "within" if ask.optimise is None else f"optimise={ask.optimise!r}"
+        other = "no_cascade, which leaves no choice" if ask.no_cascade else f"{aim}, another aim"
         raise InputError(f"cost was given together with {other}: drop one of them.")
     if not callable(ask.cost):
         raise InputError(f"cost is {shown(ask.cost)}: give a function of npu_testbed.Figures that returns a number.")

@@ -76,6 +76,7 @@ class SweepOptions(Search["SweepOutcome"], frozen=True, kw_only=True):
             many=True,
         ),
     ] = ()
+    within: kinds.Within = None
     timing: kinds.Timing = None
     results: kinds.Results = None
     distributed: Annotated[

@@ -64,15 +64,16 @@ def in_words(request: Request, aim: str, vela: PeerFigures | None) -> str:
     if not request.cascade:
         return "every layer whole, one after the other, whatever Vela's takes"
     arena = "" if bound is None else f" in at most {bound:,} bytes"
+    if request.within:
+        slower = "" if vela is None or aim == FEWEST_CYCLES else ", and no slower than Vela"
+        return f"the fewest bytes{arena} of what is at most {float(request.within * 100):g} % slower than the fastest{slower}"
     if aim == FEWEST_BYTES or (request.smallest and vela is None):
         return f"the fewest bytes{arena}, however many cycles"
     if aim == FEWEST_CYCLES or (vela is None and bound is None):
         return "the fewest cycles, however many bytes"
     if request.smallest:
         return f"the fewest bytes{arena} of what is no larger and no slower than Vela Size"
-    if bound is not None:
-        return f"the fewest cycles{arena}"
-    return f"the fewest cycles in the {0 if vela is None else vela.memory:,} bytes that Vela plans"
+    return f"the fewest cycles{arena or f' in the {0 if vela is None else vela.memory:,} bytes that Vela plans'}"
 
 
 def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | None, run: Run) -> Schedule:
@@ -85,7 +86,9 @@ def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | No
         return _smallest_as_fast(task, request, vela, run)
     smallest = aim == FEWEST_BYTES or (request.smallest and aim != FEWEST_CYCLES)
     planned = vela.memory if bound is None and vela is not None and not alone else None
-    asked = replace(request, budget=bound if planned is None else planned, optimise=SIZE if smallest else PERFORMANCE)
+    most = None if vela is None or alone or not fits(vela, bound) else vela.cycles
+    aims = {"optimise": SIZE if smallest else PERFORMANCE, "most_cycles": most if request.within else None}
+    asked = replace(request, budget=bound if planned is None else planned, **aims)
     try:
         return choice_of(task, asked, replace(run, bounds=False)).point.schedule
     except BudgetError as error:

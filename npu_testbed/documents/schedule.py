@@ -25,6 +25,13 @@ class ProofEntry(Entry, frozen=True):
     proof_steps: Annotated[int, meaning("Schedules of the class that were tried: all of them, or none if they are too many.")]
 
 
+class TradeEntry(Entry, frozen=True):
+    """Another schedule that trades bytes for cycles."""
+
+    arena_bytes: ArenaBytes
+    cycles: Cycles
+
+
 _PROOF = meaning(
     "What is proven of a small network with --effort thorough: none of the schedules of a class takes fewer cycles, "
     "if the proof is complete."
@@ -60,8 +67,13 @@ class ScheduleDocument(Document, frozen=True):
         Annotated[int, meaning("Least bytes of the arena, proven, of the schedules that the search can make at this effort.")] | UnsetType
     ) = UNSET
     proof: Annotated[ProofEntry, _PROOF] | UnsetType = UNSET
+    fastest: Annotated[TradeEntry, meaning("With --within: the fastest schedule that fits.")] | UnsetType = UNSET
+    smaller: (
+        Annotated[TradeEntry, meaning("A schedule that is at most 1 % slower and needs far fewer bytes, if the search came upon one.")]
+        | UnsetType
+    ) = UNSET
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["schedule"] = "schedule"
-    schema: Annotated[Literal[15], STRUCTURE] = 15
+    schema: Annotated[Literal[16], STRUCTURE] = 16
     version: ProductVersion = VERSION

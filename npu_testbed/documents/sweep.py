@@ -25,6 +25,9 @@ class SweepPointEntry(Entry, frozen=True):
     recompute: Annotated[
         float | None, meaning("Most multiply-accumulates, as a multiple of the network's; null for the search's own bound.")
     ]
+    within_percent: Annotated[
+        float, meaning("Per cent of the fastest schedule's cycles that the smallest arena may cost; 0 for the fastest.")
+    ]
     arena_bytes: ArenaBytes
     cycles: Cycles
     axi0_bytes: Bytes
@@ -42,5 +45,5 @@ class SweepDocument(Document, frozen=True):
 
     points: tuple[SweepPointEntry, ...]
     command: Literal["sweep"] = "sweep"
-    schema: Annotated[Literal[2], STRUCTURE] = 2
+    schema: Annotated[Literal[3], STRUCTURE] = 3
     version: ProductVersion = VERSION

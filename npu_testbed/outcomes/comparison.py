@@ -21,6 +21,7 @@ from npu_testbed.reports.ends import ends_of
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.frontier import frontier_deadline
 from npu_testbed.reports.tables import layers_text
+from npu_testbed.reports.tolerance import frontier_within
 from npu_testbed.simulation import Simulation
 from npu_testbed.views.frontier_plot import comparison_svg
 from validation.layout import filled
@@ -55,6 +56,10 @@ class ComparisonOutcome(Outcome, frozen=True):
     def deadline_text(self, milliseconds: float) -> str:
         """The smallest schedule of each network that meets a time of one inference."""
         return "\n".join(frontier_deadline(one.frontier, milliseconds) for one in self.comparisons)
+
+    def within_text(self, within: float) -> str:
+        """The smallest schedule of each network within a share of the fastest one's cycles."""
+        return "\n".join(frontier_within(one.frontier, within) for one in self.comparisons)
 
     def document(self) -> CompareDocument:
         """The networks, one by one, and the notes below their summary."""

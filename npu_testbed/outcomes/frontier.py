@@ -15,6 +15,7 @@ from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.records import Records
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text
 from npu_testbed.reports.frontier import frontier_deadline, frontier_headline, frontier_json, frontier_text, point_entry
+from npu_testbed.reports.tolerance import frontier_hint, frontier_within
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
 
@@ -57,6 +58,10 @@ class FrontierOutcome(Outcome, frozen=True):
         """The smallest schedule that meets a time of one inference."""
         return frontier_deadline(self.frontier, milliseconds)
 
+    def within_text(self, within: float) -> str:
+        """The smallest schedule within a share of the fastest one's cycles."""
+        return frontier_within(self.frontier, within)
+
     def document(self) -> FrontierDocument:
         """The points and bounds."""
         network, system = ends_of(self.frontier)
@@ -67,7 +72,8 @@ class FrontierOutcome(Outcome, frozen=True):
         network, system = ends_of(self.frontier)
         ends = filled(f"Ends: {ends_text(network, system, self.frontier.points[0].memory)}, at the first point.")
         beside = [] if self.comparison is None else [filled(line) for line in convention(self.comparison)]
-        return "\n\n".join((filled(self.headline), frontier_text(self.frontier), ends, *beside))
+        hint = [filled(text)] if (text := frontier_hint(self.frontier)) else []
+        return "\n\n".join((filled(self.headline), frontier_text(self.frontier), ends, *hint, *beside))
 
     def _repr_html_(self) -> str:
         """The picture and the table."""

@@ -36,6 +36,10 @@ class Outcome(Struct, frozen=True):
         """The verdict on a time of one inference, in a sentence; "" where an outcome has no time, or its own bar says so."""
         return ""
 
+    def within_text(self, within: float) -> str:  # noqa: ARG002  # a schedule's own text says what it took
+        """The smallest schedule within a share of the fastest one's cycles, in a sentence, where an outcome has several; "" where not."""
+        return ""
+
     @property
     def passed(self) -> bool:
         """Whether no bar is missed; an outcome without bars passes."""

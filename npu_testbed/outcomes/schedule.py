@@ -26,6 +26,7 @@ from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
+from npu_testbed.reports.tolerance import tolerance_text, trade_json
 from npu_testbed.reports.unseen import unseen_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
@@ -115,6 +116,8 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             groups=UNSET if self.striped is None else stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans),
             least_cycles_of_search=given(self.choice.least_cycles),
             least_bytes_of_search=given(self.choice.least_bytes),
+            fastest=UNSET if self.choice.fastest is None else trade_json(self.choice.fastest),
+            smaller=UNSET if self.choice.smaller is None else trade_json(self.choice.smaller),
             proof=UNSET if self.choice.proof is None else proof_json(self.choice.proof),
             cpu_operations=cpu_operators_json(self.simulation.network) if self.cpu_operations else UNSET,
             findings=UNSET if self.findings is None else findings_json(self.findings),
@@ -148,6 +151,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         if (inference := self.simulation.inference).operators:
             said.append(inference_sentence(inference))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []
+        said += [text] if (text := tolerance_text(self.choice)) else []
         if self.stopped:
             said.append(f"The search was ended by {self.stopped}: another run may find another schedule.")
         return said

@@ -42,6 +42,7 @@ def point_json(request: Request) -> dict[str, Any]:
         "timing": timing_json(request.timing),
         "homes": list(request.homes),
         "recompute": None if request.recompute is None else float(request.recompute),
+        "within_percent": float(request.within * 100),
     }
 
 

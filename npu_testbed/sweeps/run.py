@@ -94,6 +94,14 @@ def _worked_out(points: Sequence[Request], executor: Executor, window: int) -> I
         yield running.pop(done), done.result()
 
 
+def _is_worth_more(kept: Result, result: Result) -> bool:
+    """Whether a smaller budget's answer is better than a larger one's own; with a tolerance the smaller arena of two that are close."""
+    within = result.point.within
+    if within and result.answer.cycles <= kept.answer.cycles * (1 + within):
+        return kept.answer.arena_bytes < result.answer.arena_bytes and kept.answer.cycles <= result.answer.cycles
+    return _rank(kept) <= _rank(result)
+
+
 def _rank(result: Result) -> tuple[int, int]:
     """Sort key of which the better answer has the less: cycles and then bytes, or with Size bytes and then cycles."""
     answer = result.answer
@@ -112,7 +120,7 @@ def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
     for some in alike.values():
         kept: Result | None = None
         for result in sorted(some, key=lambda one: (one.point.budget is None, one.point.budget or 0)):
-            if not result.answer.refused and (kept is None or _rank(result) < _rank(kept)):
+            if not result.answer.refused and (kept is None or not _is_worth_more(kept, result)):
                 kept = result
             best[result.point] = result.answer if kept is None else kept.answer
     return tuple(Result(result.point, best[result.point]) for result in results)

@@ -55,6 +55,8 @@ BLANKS = {
     ("validate portfolio", "timing"): "the bars are about the model's own timing",
     ("validate vela", "arena_cache_size"): "each network is searched along its whole frontier",
     ("validate vela", "timing"): "Vela's schedules are scored with the model's own timing",
+    ("validate portfolio", "within"): "the bars are about the fewest bytes and the fewest cycles",
+    ("validate vela", "within"): "the bars are about the fewest bytes and the fewest cycles",
 }
 """Options that a command which searches does not take, and why."""
 

@@ -14,6 +14,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
+from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -29,7 +30,8 @@ from cascader.ethosu.search.replays import (
 )
 from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, proven_bytes, search
-from cascader.ethosu.search.task import Choice, Price, Proof, Seen, Show, Task, silent, unseen
+from cascader.ethosu.search.task import Choice, Point, Price, Proof, Seen, Show, Size, Task, silent, unseen
+from cascader.ethosu.search.tolerance import EXACT, Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import SearchedError
 
@@ -48,7 +50,8 @@ class Aim(Struct, frozen=True):
     that fits is found there, those of a frontier are searched, too. Then, if the network is small, every schedule of a
     stated class is replayed, too. With a ``price`` every limit of a frontier is searched, and of what is replayed the
     cheapest is chosen: what was not expected to be fast or small in its bytes is not replayed, and blocks and copies are changed for
-    cycles alone. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes.
+    cycles alone. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes. With a ``tolerance`` the
+    smallest schedule is chosen that is nearly as fast as the fastest.
     """
 
     budget: int | None = None
@@ -56,6 +59,7 @@ class Aim(Struct, frozen=True):
     thorough: bool = False
     price: Price | None = None
     bounds: bool = True
+    tolerance: Tolerance = EXACT
 
 
 class _Chooser(Struct, frozen=True):
@@ -162,6 +166,16 @@ class _Chooser(Struct, frozen=True):
             found = self.changed_by_replays((found,))
         return found, replace(proof, least_cycles=found.cycles) if proof.complete else proof
 
+    def smallest_within(self, fastest: Point) -> tuple[Point, Point]:
+        """The smallest schedule that is nearly as fast as the fastest, and the fastest one; both fit the budget.
+
+        The whole frontier is searched, and more closely around the cycles that are tolerated.
+        """
+        found, tolerance = self._found(replace(EVERYTHING, smallest=False)), self.aim.tolerance
+        targets = (tolerance.cycles(fastest.cycles),)
+        points = frontier_of(self.best.task, found, self.executor, targets=targets, show=self.show).points
+        return smallest_within((fastest, *(one for one in points if one.memory <= self._room)), tolerance)
+
 
 ROOM = Fraction(11, 10)
 """Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
@@ -169,7 +183,7 @@ ROOM = Fraction(11, 10)
 
 def _counts_cycles(aim: Aim) -> bool:
     """Whether nothing but the cycles within the budget counts."""
-    return not (aim.smallest or aim.thorough or aim.price)
+    return not (aim.smallest or aim.thorough or aim.price or aim.tolerance.share)
 
 
 def _is_only_fast(aim: Aim) -> bool:
@@ -213,10 +227,16 @@ def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: 
     found = (*known, *replayed(missing, explored, task.replay, executor, show, best.take))
     if not aim.smallest:
         found = (*found, *chooser.in_less_room(found))
-    fastest, proof = chooser.proven(chooser.changed_by_replays((*found, *chooser.started_otherwise(found))))
+    found = (*found, *chooser.started_otherwise(found))
+    fastest, proof = chooser.proven(chooser.changed_by_replays(found))
     chosen = task.settled(fastest.point())
     check_schedule(chosen.schedule)
-    return Choice(chosen, best.least_cycles, proof, _proven_bytes(task, explored, aim, executor, show) if aim.bounds else None)
+    choice = Choice(chosen, best.least_cycles, proof, _proven_bytes(task, explored, aim, executor, show) if aim.bounds else None)
+    if aim.tolerance.share:
+        point, first = chooser.smallest_within(chosen)
+        return replace(choice, point=point, fastest=Size(first.memory, first.cycles))
+    is_fastest = not aim.smallest and aim.price is None and task.decides_by_replays
+    return replace(choice, smaller=worth_a_tolerance(chosen, found) if is_fastest else None)
 
 
 TELLING = 3

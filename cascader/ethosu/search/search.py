@@ -81,8 +81,8 @@ class Explored(Struct, frozen=True):
     """Floor of a budget: that of the form which needs least."""
 
     def least_cycles(self, arena: int | None) -> int:
-        """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number)."""
-        return min(bound.at(arena) for bound in self.bounds)
+        """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number); 0 without bounds."""
+        return min((bound.at(arena) for bound in self.bounds), default=0)
 
     def useful(self, arena: int | None) -> int | None:
         """As many bytes of an arena as serve any schedule: one that is far too large would be divided into coarse pieces."""

@@ -32,7 +32,7 @@ else:
     spilling = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
     staging = later("cascader.ethosu.spill.staged_ends")  # the same
 
-__all__ = ["Choice", "Origin", "Point", "Price", "Proof", "Replay", "Seen", "Show", "Task", "idle", "ignored", "silent", "unseen"]
+__all__ = ["Choice", "Origin", "Point", "Price", "Proof", "Replay", "Seen", "Show", "Size", "Task", "idle", "ignored", "silent", "unseen"]
 
 Show = Callable[[str], None]
 """Listener that is told what is being done now."""
@@ -78,17 +78,28 @@ class Proof(Struct, frozen=True):
     complete: bool
 
 
+class Size(Struct, frozen=True):
+    """Bytes of a schedule's arena, and its replayed cycles."""
+
+    memory: int
+    cycles: int
+
+
 class Choice(Struct, frozen=True):
     """A schedule, and the cycles that every schedule takes that the search can make (None: not known yet).
 
     ``least_bytes`` are the bytes of the arena that each of them takes (None: not known, or too few to say anything). ``proof`` says what
-    was proven of a class of schedules that was searched whole (None: there was no such search).
+    was proven of a class of schedules that was searched whole (None: there was no such search). ``fastest`` is the fastest schedule
+    where a slower one was asked for that needs fewer bytes. ``smaller`` is a little slower and needs far fewer bytes; it is named only if
+    the search came upon it.
     """
 
     point: Point
     least_cycles: int | None
     proof: Proof | None = None
     least_bytes: int | None = None
+    fastest: Size | None = None
+    smaller: Size | None = None
 
     @property
     def gap(self) -> float | None:
