@@ -2,5 +2,6 @@
 
 from npu_testbed.findings.find import findings
 from npu_testbed.findings.finding import Finding
+from npu_testbed.findings.waits import what_bounds
 
-__all__ = ["Finding", "findings"]
+__all__ = ["Finding", "findings", "what_bounds"]

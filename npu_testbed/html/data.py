@@ -16,6 +16,7 @@ from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.html.timeline import timeline_data
 from npu_testbed.measured import Beside
 from npu_testbed.reports.cpu_operators import cpu_reasons
+from npu_testbed.reports.findings import nothing_found
 from npu_testbed.reports.recurrent import recurrent_layers, steps_text
 from npu_testbed.reports.summary import summary_lines
 from npu_testbed.reports.tables import all_shortened, first_operator, short_layers, shown_rows
@@ -77,6 +78,7 @@ def replay_data(  # what a report shows
         "hazards": [printable(one.text, 1000) for one in simulation.hazards],
         "measured": None if beside is None else measured_data(beside),
         "findings": None if found is None else [one.text for one in found],
+        "bounds": nothing_found(simulation) if found is not None and not found else "",
         "map": map_data(arena, budget),
         "timeline": timeline_data(simulation, recorder),
         "graph": graph_data(simulation),

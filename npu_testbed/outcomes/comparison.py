@@ -87,7 +87,7 @@ class ComparisonOutcome(Outcome, frozen=True):
             return summary_table(self.comparisons).text()
         heading = f"Ours in {self.simulation.planned_bytes:,} bytes, layer by layer:"
         layers = f"{heading}\n\n{layers_text(self.simulation.replay, self.min_percent)}"
-        advice = [] if self.findings is None else [findings_text(self.findings)]
+        advice = [] if self.findings is None else [findings_text(self.findings, self.simulation)]
         inference = self.inference(self.comparisons[0])
         if inference.operators:
             layers += f"\n\n{filled(inference_sentence(inference))}"

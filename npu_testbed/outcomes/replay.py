@@ -108,7 +108,7 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
         if self.cpu_operations:
             yield cpu_operators_text(self.simulation.network, self.simulation.inference)
         if self.findings is not None:
-            yield findings_text(self.findings)
+            yield findings_text(self.findings, self.simulation)
         if self.trace:
             yield f"Trace: {self.trace}"
 

@@ -130,7 +130,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         if self.cpu_operations:
             sections.append(cpu_operators_text(self.simulation.network, self.simulation.inference))
         if self.findings is not None:
-            sections.append(findings_text(self.findings))
+            sections.append(findings_text(self.findings, self.simulation))
         return "\n\n".join(sections)
 
     def _said(self) -> list[str]:

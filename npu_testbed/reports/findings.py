@@ -6,18 +6,24 @@ from collections.abc import Sequence
 from textwrap import fill
 
 from npu_testbed.documents.inference import FindingEntry
-from npu_testbed.findings import Finding
+from npu_testbed.findings import Finding, what_bounds
 from npu_testbed.findings.finding import LEAST, percent
+from npu_testbed.simulation import Simulation
 from validation.layout import width
 
 HEADING = "What would make it faster or smaller, each from a replay with that one thing changed:"
 
 
-def findings_text(found: Sequence[Finding]) -> str:
-    """A numbered sentence for each, the largest first; that there are none if there are none."""
-    if not found:
-        return f"No single change that is tried saves {percent(LEAST)} of the cycles or of the bytes."
+def nothing_found(simulation: Simulation) -> str:
+    """That no single change helps, what the MACs wait for, and what a larger NPU or a faster memory would give."""
+    return f"No single change that is tried saves {percent(LEAST)} of the cycles or of the bytes. {what_bounds(simulation)}".rstrip()
+
+
+def findings_text(found: Sequence[Finding], simulation: Simulation) -> str:
+    """A numbered sentence for each, the largest first; without one, what bounds the replay."""
     limit = width()
+    if not found:
+        return fill(nothing_found(simulation), limit)
     lines = [fill(f"{number}. {one.text}", limit, subsequent_indent="   ") for number, one in enumerate(found, 1)]
     return "\n".join([fill(HEADING, limit), *lines])
 

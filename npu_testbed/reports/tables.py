@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from msgspec import to_builtins
 
@@ -112,6 +112,35 @@ def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]
     return (*(row for row in rows if 100 * row.share >= min_percent), together)
 
 
+def _together(name: str, rows: Sequence[LayerRow], offered: int) -> tuple[str, ...]:
+    """The cells of some layers that a table of sums shows: their number, cycles, share and use of the MACs."""
+    cycles = sum(row.cycles for row in rows)
+    used = sum(row.mac_utilisation * row.cycles for row in rows) / cycles if cycles else 0.0
+    return name, f"{len(rows)}", f"{cycles:,}", f"{100 * cycles / offered if offered else 0:.1f}", f"{100 * used:.1f}"
+
+
+def _sums(title: str, rows: Sequence[LayerRow], key: Callable[[LayerRow], str]) -> str:
+    """A table of the layers by what they share, the most cycles first."""
+    alike: dict[str, list[LayerRow]] = {}
+    for row in rows:
+        alike.setdefault(key(row), []).append(row)
+    ordered = sorted(alike.items(), key=lambda one: -sum(row.cycles for row in one[1]))
+    offered = sum(row.cycles for row in rows)
+    cells = [_together(name, some, offered) for name, some in ordered]
+    return grid((title, "layers", "cycles", "%", "MAC %"), cells, (True, False, False, False, False))
+
+
+def rolled_up(rows: Sequence[LayerRow]) -> str:
+    """The layers summed by what bounds them, and by operator: for networks whose layers are all small."""
+    return f"{_sums('bound by', rows, lambda row: row.binding)}\n\n{_sums('operator', rows, lambda row: first_operator(row.operator))}"
+
+
+def _mostly_folded(rows: Sequence[LayerRow], min_percent: float) -> bool:
+    """Whether the layers below ``min_percent`` take more than half of the cycles."""
+    small = sum(row.cycles for row in rows if 100 * row.share < min_percent)
+    return 2 * small > sum(row.cycles for row in rows)
+
+
 def notes(rows: Sequence[LayerRow]) -> tuple[str, ...]:
     """Sentences that stand below a table of some layers."""
     return (_COMMANDS, _AHEAD) if any(row.mac_utilisation > 1 for row in rows) else (_COMMANDS,)
@@ -120,7 +149,7 @@ def notes(rows: Sequence[LayerRow]) -> tuple[str, ...]:
 def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row, a recurrent layer one for each gate.
 
-    A column of what is written through AXI1 is there if anything is.
+    A column of what is written through AXI1 is there if anything is. If that one row has most of the cycles, sums of all layers follow.
     """
     rows = shown_rows(replay)
     shown = (*folded(rows, min_percent), total_row(rows, replay))
@@ -128,10 +157,11 @@ def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
     cells = [_cells(row, short.get(row.layer, row.layer)) for row in shown]
     columns = [column for column in range(len(_HEADERS)) if column != _AXI1_WRITE or any(row.axi1_write_bytes for row in shown)]
     headers = tuple(_HEADERS[column] for column in columns)
-    text = [header in {"layer", "operator", "bound by"} for header in headers]
-    table = grid(headers, [tuple(row[column] for column in columns) for row in cells], text)
+    left = [header in {"layer", "operator", "bound by"} for header in headers]
+    table = grid(headers, [tuple(row[column] for column in columns) for row in cells], left)
     steps = (steps_text(one, short[one.layer]) for one in recurrent_layers(replay))
-    return "\n".join([table, *map(filled, (*notes(shown), *steps))])
+    text = "\n".join([table, *map(filled, (*notes(shown), *steps))])
+    return f"{text}\n\n{rolled_up(rows)}" if _mostly_folded(rows, min_percent) else text
 
 
 def layers_json(replay: NetworkReplay) -> tuple[LayerEntry, ...]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
@@ -22,17 +23,23 @@ from npu_model.program import DmaOperation, DmaWait, KernelOperation, Layout, Pr
 from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.findings import Finding, find, findings
+from npu_testbed.findings import Finding, find, findings, what_bounds
 from npu_testbed.findings.bricks import bricks
 from npu_testbed.findings.edits import with_transfers, without, without_transfer
-from npu_testbed.findings.finding import LEAST, MOST, largest
-from npu_testbed.findings.memories import memories as faster_memories
+from npu_testbed.findings.finding import LEAST, MOST, largest, percent
+from npu_testbed.findings.memories import faster_memories
+from npu_testbed.findings.memories import memories as worthy_memories
 from npu_testbed.findings.moves import moves, only_moves
+from npu_testbed.findings.waits import next_accelerator, on_accelerator
 from npu_testbed.findings.weight_trials import staged
 from npu_testbed.findings.weights import weights
+from npu_testbed.reports.findings import nothing_found
+from npu_testbed.reports.tables import first_operator, layers_text
 from npu_testbed.simulation import Simulation, VelaOptions, simulate_vela
 from npu_testbed.verification import functional_outputs, seeded_inputs
-from sim import counted_network, footprint, quick_cycles
+from sim import Unit, counted_network, footprint, quick_cycles
+from sim.views.layers import layer_rows
+from sim.views.stalls import stall_report
 from validation.portfolio import build as portfolio
 from validation.portfolio.builder import PortfolioBuilder
 from validation.zoo import TensorHandle
@@ -247,8 +254,8 @@ def test_advice_that_fails_is_left_out_with_a_note(
 
 def test_a_slow_flash_is_worth_a_faster_one_and_an_ideal_one_is_not() -> None:
     simulation = flash_bound()
-    assert any(one.text.startswith("Twice the bandwidth") for one in faster_memories(simulation) if "AXI1" in one.text)
-    assert not list(faster_memories(simulated(simulation.network, load_timing_adapter("off"))))
+    assert any(one.text.startswith("Twice the bandwidth") for one in worthy_memories(simulation) if "AXI1" in one.text)
+    assert not list(worthy_memories(simulated(simulation.network, load_timing_adapter("off"))))
 
 
 def test_half_the_latency_saves_what_a_replay_with_it_saves() -> None:
@@ -258,7 +265,7 @@ def test_half_the_latency_saves_what_a_replay_with_it_saves() -> None:
         for reads in (500, 250)
     )
     network = flash_bound().network
-    (found,) = [one for one in faster_memories(simulated(network, late)) if one.text.startswith("Half the latency") and "AXI1" in one.text]
+    (found,) = [one for one in worthy_memories(simulated(network, late)) if one.text.startswith("Half the latency") and "AXI1" in one.text]
     assert found.cycles == quick_cycles(network, late) - quick_cycles(network, halved) > 0
 
 
@@ -308,3 +315,45 @@ def test_findings_do_not_change_what_they_are_about() -> None:
     simulation = simulated(network)
     assert findings(simulation) == findings(simulated(network))
     assert simulation.network == network
+
+
+def test_without_a_finding_the_waits_of_the_macs_are_said_and_what_the_next_configuration_gives() -> None:
+    simulation = simulate_vela("zoo:ds_cnn")
+    assert not findings(simulation)
+    (row,) = (row for row in stall_report(simulation.replay) if row.unit is Unit.MAC)
+    larger = quick_cycles(on_accelerator(simulation.network, accelerator("ethos-u55-256")), simulation.system, simulation.timing)
+    best = max(faster_memories(simulation), key=lambda one: one.share)
+    said = nothing_found(simulation)
+    assert f"The MAC array works in {percent(row.busy / simulation.replay.cycles)} of the cycles and waits for input in " in said
+    assert (
+        f"On the ethos-u55-256 the same operations take {larger:,} cycles, {percent(1 - larger / simulation.replay.cycles)} fewer." in said
+    )
+    assert f"{best.changed} saves most: {percent(best.share)} of the cycles." in said
+    # Compiled for that configuration the network takes about what its operations take there.
+    compiled = simulate_vela("zoo:ds_cnn", VelaOptions(accelerator="ethos-u55-256")).replay.cycles
+    assert abs(larger / compiled - 1) < 0.05
+
+
+@pytest.mark.parametrize(
+    ("device", "larger"),
+    [("ethos-u55-32", "ethos-u55-64"), ("ethos-u55-128", "ethos-u55-256"), ("ethos-u55-256", None), ("ethos-u65-256", None)],
+)
+def test_the_next_configuration_runs_the_same_streams(device: str, larger: str | None) -> None:
+    found = next_accelerator(accelerator(device))
+    assert (None if found is None else found.name) == larger
+    if larger is None:
+        assert f"is larger than the {device}" in what_bounds(simulate_vela("zoo:tiny_conv", VelaOptions(accelerator=device)))
+
+
+def test_layers_that_are_small_are_summed_by_what_bounds_them_and_by_operator() -> None:
+    replay = simulate_vela("zoo:ds_cnn").replay
+    rows = layer_rows(replay)
+    assert "\noperator" not in layers_text(replay, 1.0)
+    whole = layers_text(replay, 50.0)
+    for key in ("binding", "operator"):
+        sums: Counter[str] = Counter()
+        for row in rows:
+            sums[row.binding if key == "binding" else first_operator(row.operator)] += row.cycles
+        for name, cycles in sums.items():
+            (line,) = (line for line in whole.splitlines() if line.startswith(name) and f" {cycles:,} " in line and "below" not in line)
+            assert f"{100 * cycles / replay.cycles:.1f}" in line

@@ -13,7 +13,7 @@ function showFindings(replay) {
   }
   if (!replay.findings) return;
   const list = replay.findings.map((text) => element("li", {}, text));
-  section("Findings", list.length ? "Each from a replay with that one thing changed." : "No single change that is tried saves a per cent.", element("ol", { id: "findings" }, ...list));
+  section("Findings", list.length ? "Each from a replay with that one thing changed." : replay.bounds, element("ol", { id: "findings" }, ...list));
 }
 
 if (data.replay) showHeadline(data.replay);
