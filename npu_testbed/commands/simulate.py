@@ -14,6 +14,7 @@ from npu_testbed.asked.readers import cycle_count
 from npu_testbed.commands.layers import min_percent
 
 if TYPE_CHECKING:
+    from npu_testbed.findings import Finding
     from npu_testbed.measured import Measured
     from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes.replay import ReplayOutcome
@@ -233,6 +234,18 @@ def _vela_options(ask: SimulateVela) -> "VelaOptions":
     return VelaOptions(device, ask.optimise, budget, ask.separate_io_regions or None, chip)
 
 
+def _unmet(ask: "Replay", source: str, simulation: "Simulation", show: "Progress") -> "tuple[Finding, ...]":
+    """The finding on a limit that Vela exceeds with all tensors in the arena."""
+    limit = simulation.granted_bytes
+    elsewhere = getattr(ask, "home", ()) or getattr(ask, "separate_io_regions", False)
+    if limit is None or simulation.planned_bytes <= limit or elsewhere:
+        return ()
+    from npu_testbed.asked.request import memory_options
+    from npu_testbed.findings.unmet import unmet_limit
+
+    return unmet_limit(source, simulation, memory_options(ask), show)
+
+
 def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "Progress") -> "ReplayOutcome":
     from msgspec.structs import replace
 
@@ -280,6 +293,8 @@ def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "
     if ask.csv is not None:
         files[Path(ask.csv)] = layers_csv(simulation.replay)
     found = None if ask.no_advice else findings(simulation, show, getattr(ask, "arena_cache_size", None))
+    if found is not None and kind == "vela":
+        found = (*_unmet(ask, source, simulation, show), *found)
     if ask.report is not None:
         data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
         files[Path(ask.report)] = html_report(report_title(simulation), data)

@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shlex
 from pathlib import Path
 
 import pytest
 from command_line import call, refusal
+from msgspec.structs import replace
 
+from cascader.frontends.vela import compile_network
 from cascader.request import Run
 from npu_model.errors import InputError, SearchedError
 from npu_testbed import other_ways as module
 from npu_testbed.asked.request import requested
+from npu_testbed.findings.unmet import unmet_limit
+from npu_testbed.memory_options import NO_OPTIONS
 from npu_testbed.other_ways import with_other_ways
+from npu_testbed.progress import silent
+from npu_testbed.simulation import simulate_vela
 from npu_testbed.termination import TimeIsUp
+from validation.zoo import build
 
 WAYS = re.compile(r"(--(?:home|spill|recompute) [^(,]+?) \(([\d,]+) bytes, ([\d,]+) cycles\)")
 
@@ -81,3 +89,34 @@ def test_a_refusal_stays_as_it_is_where_time_is_up_or_nothing_helps(monkeypatch:
 def test_options_that_were_given_are_not_named() -> None:
     homed = requested("zoo:tiny_conv", "ethos-u55-128", budget=16, homes=("input=ext",), spill="ext")
     assert [option for option, _ in module._ways(homed)] == ["--recompute 2"]
+
+
+@pytest.mark.parametrize(
+    ("model", "limit", "option"), [("zoo:resnet8", 20000, "--arena-cache-size 20000"), ("zoo:tiny_residual", 3000, "--home")]
+)
+def test_the_first_finding_on_a_limit_that_vela_exceeds_names_options_that_meet_it(
+    model: str, limit: int, option: str, tmp_path: Path
+) -> None:
+    said = json.loads(call("simulate", "vela", model, "--arena-cache-size", limit, "--json").output)
+    first = said["findings"][0]
+    assert first["kind"] == "budget"
+    assert f"exceeds the limit of {limit:,} bytes by {said['summary']['planned_bytes'] - limit:,}; " in first["text"]
+    ways = re.findall(r"(--(?:home|spill|recompute|arena-cache-size) [^(,]+?) \(([\d,]+) bytes, ([\d,]+) cycles\)", first["text"])
+    assert option in ways[0][0]
+    for way, size, cycles in ways:
+        more = () if way.startswith("--arena-cache-size") else ("--arena-cache-size", limit)
+        made = json.loads(
+            call("schedule", model, "-o", tmp_path / "s.json", "--effort", "quick", *more, *shlex.split(way), "--json").output
+        )
+        assert (f"{made['arena_bytes']:,}", f"{made['cycles']:,}") == (size, cycles)
+        assert made["arena_bytes"] <= limit
+
+
+def test_a_limit_that_vela_meets_or_a_compiled_file_has_no_such_finding(tmp_path: Path) -> None:
+    met = json.loads(call("simulate", "vela", "zoo:tiny_conv", "--arena-cache-size", 20000, "--json").output)
+    assert "budget" not in {one["kind"] for one in met["findings"]}
+    compiled = tmp_path / "r_vela.tflite"
+    compiled.write_bytes(compile_network(build("tiny_residual")).compiled)
+    over = replace(simulate_vela(str(compiled)), granted_bytes=3000)
+    assert unmet_limit(str(compiled), over, NO_OPTIONS, silent) == ()
+    assert unmet_limit("zoo:tiny_residual", over, NO_OPTIONS, silent)

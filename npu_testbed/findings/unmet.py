@@ -1,0 +1,41 @@
+"""A limit of the arena that Vela exceeds, and the options with which `npu-testbed schedule` keeps to it."""
+
+from __future__ import annotations
+
+from cascader.ethosu.search.effort import QUICK
+from cascader.request import Request, Run
+from npu_model.errors import InputError, SearchedError
+from npu_testbed.asked.request import requested
+from npu_testbed.findings.finding import Finding, part
+from npu_testbed.legalise import load_task
+from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.other_ways import other_ways
+from npu_testbed.progress import Progress
+from npu_testbed.scheduling import choice_of
+from npu_testbed.simulation import Simulation
+
+KIND = "budget"
+
+
+def _reached(request: Request, run: Run) -> str:
+    """The options that meet the budget, with the bytes and cycles of each; nothing if none that is tried does."""
+    try:
+        point = choice_of(load_task(request, run.show), request, run).point
+    except SearchedError:
+        return ", or ".join(other_ways(request, run))
+    return f"--arena-cache-size {request.budget} ({point.memory:,} bytes, {point.cycles:,} cycles)"
+
+
+def unmet_limit(source: str, simulation: Simulation, memory: MemoryOptions, show: Progress) -> tuple[Finding, ...]:
+    """The finding on a limit that is exceeded; none if it is met, or if ``source`` is compiled already, so that no search can start."""
+    limit, size = simulation.granted_bytes, simulation.planned_bytes
+    if limit is None or size <= limit:
+        return ()
+    try:
+        request = requested(source, simulation.device.name, memory, budget=limit, effort=QUICK, timing=simulation.timing)
+        found = _reached(request, Run(1, show, bounds=False))
+    except InputError:
+        return ()
+    remedy = f"`npu-testbed schedule` meets it with {found}" if found else "no option of `npu-testbed schedule` that was tried meets it"
+    text = f"Vela exceeds the limit of {limit:,} bytes by {size - limit:,}; {remedy}."
+    return (Finding(KIND, text, "another schedule", 0, size - limit, part(size - limit, size), limit),)
