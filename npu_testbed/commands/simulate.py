@@ -236,9 +236,8 @@ def _vela_options(ask: SimulateVela) -> "VelaOptions":
 
 def _unmet(ask: "Replay", source: str, simulation: "Simulation", show: "Progress") -> "tuple[Finding, ...]":
     """The finding on a limit that Vela exceeds with all tensors in the arena."""
-    limit = simulation.granted_bytes
-    elsewhere = getattr(ask, "home", ()) or getattr(ask, "separate_io_regions", False)
-    if limit is None or simulation.planned_bytes <= limit or elsewhere:
+    limit, elsewhere = simulation.granted_bytes, getattr(ask, "home", ()) or getattr(ask, "separate_io_regions", False)
+    if not isinstance(ask, SimulateVelaOptions) or limit is None or simulation.planned_bytes <= limit or elsewhere:
         return ()
     from npu_testbed.asked.request import memory_options
     from npu_testbed.findings.unmet import unmet_limit
@@ -292,9 +291,11 @@ def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "
         files[Path(ask.node_data)] = node_data_json(simulation.replay).encode("ascii")
     if ask.csv is not None:
         files[Path(ask.csv)] = layers_csv(simulation.replay)
-    found = None if ask.no_advice else findings(simulation, show, getattr(ask, "arena_cache_size", None))
-    if found is not None and kind == "vela":
-        found = (*_unmet(ask, source, simulation, show), *found)
+    found = (
+        None
+        if ask.no_advice
+        else (*_unmet(ask, source, simulation, show), *findings(simulation, show, getattr(ask, "arena_cache_size", None)))
+    )
     if ask.report is not None:
         data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
         files[Path(ask.report)] = html_report(report_title(simulation), data)
