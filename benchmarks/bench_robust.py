@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from npu_testbed.asked.request import requested
+from npu_testbed.comparisons.answer import AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES
 from npu_testbed.comparisons.comparison import Comparison, Sides, compare
 from npu_testbed.comparisons.robust import RobustAnswer
 from npu_testbed.comparisons.robust_notes import robust_notes
@@ -30,9 +31,10 @@ def cells(ratio: float | None, found: RobustAnswer | None) -> list[str]:
 
 def row(comparison: Comparison) -> str:
     """The row of a comparison; dashes where it has no verdicts."""
-    size, *_, performance = comparison.answers
-    robust = comparison.robust or (None,)
-    found = [*cells(size.memory_ratio, robust[0]), *cells(performance.cycles_ratio, robust[-1])]
+    robust = comparison.robust or (None,) * len(comparison.answers)
+    judged = {answer.condition: (answer, verdict) for answer, verdict in zip(comparison.answers, robust, strict=True)}
+    (size, in_bytes), (performance, in_cycles) = judged[AT_SIZE_CYCLES], judged[IN_PERFORMANCE_BYTES]
+    found = [*cells(size.memory_ratio, in_bytes), *cells(performance.cycles_ratio, in_cycles)]
     return f"| {' | '.join([Path(comparison.frontier.model).stem, *found])} |"
 
 

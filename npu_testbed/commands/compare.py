@@ -121,8 +121,10 @@ def _layers(
     listeners = [events] if ask.report is not None else []
     replayed = simulate_schedule(comparisons[0].chosen.schedule, listeners=listeners, progress=show)  # type: ignore[arg-type]  # events listen
     simulation = replace(replayed, cpu=load_cpu_table(str(ask.cpu)))
+    performance = comparisons[0].performance
+    budget = None if performance is None else performance.memory
     no_advice = ask.no_advice or (ask.markdown and ask.report is None)
-    return simulation, None if no_advice else findings(simulation, show, comparisons[0].performance.memory)
+    return simulation, None if no_advice else findings(simulation, show, budget)
 
 
 def _check(ask: Compare) -> None:

@@ -7,6 +7,11 @@ from msgspec import Struct
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import FrontierPoint
 
+AT_SIZE_CYCLES = "at Vela Size's cycles or fewer"
+SMALLEST = "smallest"
+AT_PERFORMANCE_CYCLES = "at Vela Performance's cycles or fewer"
+IN_PERFORMANCE_BYTES = "at Vela Performance's bytes or fewer"
+
 SLOWEST = 1.01
 """Most cycles per cycle of Vela's that count as no slower."""
 

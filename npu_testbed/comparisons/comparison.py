@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from msgspec import Struct
@@ -15,10 +15,10 @@ from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.request import ModelSource, Request, Run
 from cascader.search.workers import processes_for, workers
-from npu_model.errors import InputError, LimitError
+from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_testbed.comparisons.answer import BestAnswer
+from npu_testbed.comparisons.answer import AT_PERFORMANCE_CYCLES, AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SMALLEST, BestAnswer
 from npu_testbed.comparisons.energies import EnergyRatios, energy_ratios
 from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.separate_regions import end_ports
@@ -53,13 +53,16 @@ class SweepRow(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Our frontier, all of Vela's points and what follows: ``size`` and ``performance`` are the better of its cores."""
+    """Our frontier, all of Vela's points and what follows.
+
+    ``size`` and ``performance`` are the better of Vela's cores; None where both fail.
+    """
 
     frontier: Frontier
     points: tuple[VelaPoint, ...]
     failures: tuple[VelaFailure, ...]
-    size: VelaPoint
-    performance: VelaPoint
+    size: VelaPoint | None
+    performance: VelaPoint | None
     answers: tuple[BestAnswer, ...]
     sweep: tuple[SweepRow, ...]
     separate_io_regions: bool = False
@@ -71,7 +74,9 @@ class Comparison(Struct, frozen=True):
 
     @property
     def chosen(self) -> FrontierPoint:
-        """Our point that a report looks into: at Vela Performance's bytes or fewer, else our smallest."""
+        """Our point that a report looks into: at Vela Performance's bytes or fewer, else our smallest; without that peer our fastest."""
+        if self.performance is None:
+            return self.frontier.points[-1]
         within = self.frontier.within(self.performance.memory)
         return self.frontier.points[0] if within is None else within
 
@@ -101,10 +106,10 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
     return tuple(sorted({low, high} | {size for size in inner if low < size < high}))
 
 
-def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint:
-    """The point of the core that did better by what was optimised for."""
+def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint | None:
+    """The point of the core that did better by what was optimised for; None if there is none."""
     chosen = [point for point in points if point.run.optimise == optimise and point.run.arena_cache_size is None]
-    return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory))
+    return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory), default=None)
 
 
 def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
@@ -116,40 +121,29 @@ def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
     return min(tried, key=lambda p: (p.memory, p.cycles), default=None)
 
 
-def answers(frontier: Frontier, size: VelaPoint, performance: VelaPoint) -> tuple[BestAnswer, ...]:
-    """The answers of the frontier to Vela's two strategies."""
-    return (
-        BestAnswer("at Vela Size's cycles or fewer", size, frontier.at_most(size.cycles)),
-        BestAnswer("smallest", size, frontier.points[0]),
-        BestAnswer("at Vela Performance's cycles or fewer", performance, frontier.at_most(performance.cycles)),
-        BestAnswer("at Vela Performance's bytes or fewer", performance, frontier.within(performance.memory)),
-    )
-
-
-class NoPeerError(InputError):
-    """Neither of Vela's cores makes a valid stream of the network: there is nothing to compare with."""
-
-
-def nothing_beside(failures: Sequence[VelaFailure], *, separate: bool = False) -> InputError:
-    """The error for a network of which no core of Vela makes a stream for Size, or for Performance; a limit of ours is said as such.
-
-    Each core is named with its first failure.
-    """
-    limit = next((failure for failure in failures if failure.limit), None)
-    if limit is not None:
-        return LimitError(limit.reason)
-    how = "with --separate-io-regions" if separate else "on both of its cores"
-    first: dict[str, str] = {}
-    for failure in failures:
-        first.setdefault(failure.run.core, failure.reason)
-    each = " ".join(f"{core} core: {reason}" for core, reason in first.items())
-    message = f"Vela fails {how}, so that there is nothing to compare with (`npu-testbed frontier` gives ours alone). {each}"
-    return NoPeerError(message) if all(failure.ended for failure in failures) else InputError(message)
+def answers(frontier: Frontier, size: VelaPoint | None, performance: VelaPoint | None) -> tuple[BestAnswer, ...]:
+    """The answers of the frontier to those of Vela's two strategies that there are."""
+    found = []
+    if size is not None:
+        found += [
+            BestAnswer(AT_SIZE_CYCLES, size, frontier.at_most(size.cycles)),
+            BestAnswer(SMALLEST, size, frontier.points[0]),
+        ]
+    if performance is not None:
+        found += [
+            BestAnswer(AT_PERFORMANCE_CYCLES, performance, frontier.at_most(performance.cycles)),
+            BestAnswer(IN_PERFORMANCE_BYTES, performance, frontier.within(performance.memory)),
+        ]
+    return tuple(found)
 
 
 def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
     """The largest arenas that are smaller than Vela's and reachable: a win in bytes that hangs on something may hold there."""
     return tuple(point.memory - ALIGNMENT for point in points if point.memory - ALIGNMENT > smallest)
+
+
+def _largest(performance: VelaPoint, bound: int | None) -> int:
+    return performance.memory if bound is None else min(performance.memory, bound)
 
 
 class Sides(Struct, frozen=True):
@@ -192,10 +186,11 @@ def _vela_task(request: Request, task: Task) -> VelaTask:
 def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders: Folders = _NOWHERE) -> Comparison:
     """Our frontier of a request beside Vela Size, Vela Performance and Vela at a sweep of arena sizes.
 
-    The sweep goes from our smallest arena to Vela Performance's; ours is also asked for the best at each of
-    its sizes and at Vela's own, and searched more closely around its cycles. InputError if the model or a name is wrong, or Vela fails
-    on both cores. Where an input or output has a home, Vela's are compiled with ``--separate-io-regions`` by the core that has it: all
-    of its inputs and outputs are outside its arena then, and in the memory where ours are.
+    The sweep goes from our smallest arena to Vela Performance's; ours is also asked for the best at each of its sizes and at Vela's own,
+    and searched more closely around its cycles. Where Vela fails on both cores, the comparison has our frontier and Vela's failures.
+
+    Where an input or output has a home, Vela's are compiled with ``--separate-io-regions`` by the core that has it: all of its inputs and
+    outputs are outside its arena then, and in the memory where ours are. InputError if the model or a name is wrong.
 
     Our arenas and those of the sweep keep to the budget of the request, which Vela takes as a wish.
     """
@@ -209,21 +204,17 @@ def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders:
         on_cpu = operators_on_cpu(task.network)
         both = (*on_cores(vela, "Size"), *on_cores(vela, "Performance"))
         plain, failures = vela_points(vela, both, executor, progress, many, on_cpu=on_cpu)
-        if {point.run.optimise for point in plain} != {"Size", "Performance"}:
-            raise nothing_beside(failures, separate=ends is not None)
         size, performance = _best(plain, "Size"), _best(plain, "Performance")
+        peers = tuple(point for point in (size, performance) if point is not None)
         everything = replace(EVERYTHING, thorough=request.thorough)
         found = search(explore(task, executor, progress), everything, executor, progress)
         smallest = min(draft.memory for draft in found.drafts)
-        most = performance.memory if bound is None else min(performance.memory, bound)
-        sizes = sweep_sizes(smallest, most, sweep) if sweep else ()
+        sizes = sweep_sizes(smallest, _largest(performance, bound), sweep) if sweep and performance is not None else ()
         at_sizes = [run for at in sizes for run in on_cores(vela, "Performance", at)]
         swept, more = vela_points(vela, at_sizes, executor, progress, many, on_cpu=on_cpu)
-        budgets = tuple(
-            sorted({*sizes, *(point.memory for point in plain), *(arenas_below((size, performance), smallest) if robust else ())})
-        )
+        budgets = tuple(sorted({*sizes, *(point.memory for point in plain), *(arenas_below(peers, smallest) if robust else ())}))
         budgets = budgets if bound is None else tuple(sorted({bound, *(budget for budget in budgets if budget < bound)}))
-        targets = (size.cycles, performance.cycles)
+        targets = tuple(point.cycles for point in peers)
         frontier = within_bound(replayed_frontier(task, found, executor, budgets, targets, progress), bound)
         answered, judged = answers(frontier, size, performance), None
         if robust:

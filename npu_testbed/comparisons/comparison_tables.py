@@ -89,26 +89,37 @@ def comparison_text(comparison: Comparison) -> str:
     plain = [point for point in comparison.points if point.run.arena_cache_size is None]
     sections = [
         printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400),
-        _table(("Vela's schedules", "bytes", "cycles"), [_vela_cells(point) for point in plain]),
-        _table(
-            ("ours", "bytes", "cycles", "MACs again", "bytes / Vela's", "cycles / Vela's", "faster"),
-            [_answer_cells(answer) for answer in comparison.answers],
-        ),
+        *([_table(("Vela's schedules", "bytes", "cycles"), [_vela_cells(point) for point in plain])] if plain else []),
+        *_answer_sections(comparison),
         *_energy_sections(comparison),
-        _table(
-            ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "MACs again", "ours / Vela", "faster"),
-            [_sweep_cells(row) for row in comparison.sweep],
-            left=0,
-        ),
+        *_sweep_sections(comparison),
         *_robust_sections(comparison),
         "\n".join(map(filled, _notes(comparison))),
     ]
     return "\n\n".join(sections)
 
 
+def _answer_sections(comparison: Comparison) -> list[str]:
+    """Our answers; where Vela has no schedule for Size or for Performance, the whole frontier beside them."""
+    headers = ("ours", "bytes", "cycles", "MACs again", "bytes / Vela's", "cycles / Vela's", "faster")
+    found = [_table(headers, [_answer_cells(answer) for answer in comparison.answers])] if comparison.answers else []
+    if comparison.size is None or comparison.performance is None:
+        points = comparison.frontier.points
+        rows: list[tuple[str, ...]] = [
+            (f"{point.memory:,}", f"{point.cycles:,}", share_again(point.macs, point.macs_again)) for point in points
+        ]
+        found.append(_table(("our frontier: bytes", "cycles", "MACs again"), rows, left=0))
+    return found
+
+
+def _sweep_sections(comparison: Comparison) -> list[str]:
+    headers = ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "MACs again", "ours / Vela", "faster")
+    return [_table(headers, [_sweep_cells(row) for row in comparison.sweep], left=0)] if comparison.sweep else []
+
+
 def _notes(comparison: Comparison) -> list[str]:
     bounds = bounds_text(comparison.frontier).splitlines()
-    return [CAVEAT, ends_line(comparison), *convention(comparison), *bounds, *_failures(comparison)]
+    return [CAVEAT, ends_line(comparison), *convention(comparison), *bounds, *failure_lines(comparison)]
 
 
 def convention(comparison: Comparison) -> list[str]:
@@ -182,6 +193,14 @@ def _failures(comparison: Comparison) -> list[str]:
     return [f"{failure.run.name}, {failure.run.core} core: {printable(failure.reason, 1000)}" for failure in comparison.failures]
 
 
+def failure_lines(comparison: Comparison) -> list[str]:
+    """One line for each core and reason: the runs that failed so."""
+    runs: dict[tuple[str, str], list[str]] = {}
+    for failure in comparison.failures:
+        runs.setdefault((failure.run.core, failure.reason), []).append(failure.run.name)
+    return [f"{', '.join(names)}, {core} core: {printable(reason, 1000)}" for (core, reason), names in runs.items()]
+
+
 def _vela(point: VelaPoint) -> VelaPointEntry:
     run = point.run
     return VelaPointEntry(run.core, run.optimise, run.arena_cache_size, point.memory, point.cycles, point.overflows)
@@ -221,8 +240,8 @@ def comparison_json(comparison: Comparison) -> ComparisonEntry:
         noise=NOISE,
         vela=tuple(map(_vela, comparison.points)),
         vela_failures=tuple(_failures(comparison)),
-        vela_size=_vela(comparison.size),
-        vela_performance=_vela(comparison.performance),
+        vela_size=None if comparison.size is None else _vela(comparison.size),
+        vela_performance=None if comparison.performance is None else _vela(comparison.performance),
         answers=tuple(AnswerEntry(one.condition, _ours(one.ours), one.memory_ratio, one.cycles_ratio) for one in comparison.answers),
         sweep=tuple(map(_arena_size, comparison.sweep)),
         verdicts=_verdicts(comparison),

@@ -15,7 +15,7 @@ from cascader.ethosu.search.frontier import NEAR
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
-from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
+from npu_testbed.comparisons.answer import SLOWEST, SMALLEST, BestAnswer
 from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.frontiers import Frontier, FrontierPoint
 from npu_testbed.progress import Progress, silent
@@ -80,7 +80,7 @@ def needed_ratio(answer: BestAnswer) -> float | None:
     In at most Vela's bytes the claim is that ours is faster. In at most Vela's cycles the claim is fewer bytes, which stands up to
     :data:`~npu_testbed.comparisons.answer.SLOWEST`. The smallest is claimed to be nothing but small.
     """
-    if answer.ours is None or answer.cycles_ratio is None or answer.condition == "smallest":
+    if answer.ours is None or answer.cycles_ratio is None or answer.condition == SMALLEST:
         return None
     if answer.condition.endswith("cycles or fewer"):
         return SLOWEST

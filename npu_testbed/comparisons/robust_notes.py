@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from npu_testbed.comparisons.answer import AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES
 from npu_testbed.comparisons.comparison import NOISE, Comparison
 from npu_testbed.comparisons.robust import RobustAnswer
 from validation.fvp.undecided import undecided
@@ -22,9 +23,14 @@ def robust_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     asked = [(one, one.robust) for one in comparisons if one.robust is not None]
     if not asked:
         return ()
-    names = [(one.frontier.model.removesuffix(".tflite"), one, robust) for one, robust in asked]
-    in_bytes = [(name, robust[0]) for name, one, robust in names if robust[0] is not None and (one.answers[0].memory_ratio or 1) < 1]
-    in_cycles = [(name, robust[3]) for name, _, robust in names if robust[3] is not None and robust[3].ratio <= 1 - NOISE]
+    both = [
+        (one.frontier.model.removesuffix(".tflite"), answer, judged)
+        for one, robust in asked
+        for answer, judged in zip(one.answers, robust, strict=True)
+        if judged is not None
+    ]
+    in_bytes = [(name, judged) for name, answer, judged in both if answer.condition == AT_SIZE_CYCLES and (answer.memory_ratio or 1) < 1]
+    in_cycles = [(name, judged) for name, answer, judged in both if answer.condition == IN_PERFORMANCE_BYTES and judged.ratio <= 1 - NOISE]
     return (
         f"Under {len(undecided())} changes of the timing model that public data cannot exclude:",
         _sentence("Wins in bytes at Vela Size's cycles", in_bytes),

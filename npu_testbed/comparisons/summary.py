@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import exp, fsum, log
+from operator import attrgetter
 
 from msgspec import Struct
 
-from npu_testbed.comparisons.answer import SLOWEST, BestAnswer
+from npu_testbed.comparisons.answer import (
+    AT_PERFORMANCE_CYCLES,
+    AT_SIZE_CYCLES,
+    IN_PERFORMANCE_BYTES,
+    SLOWEST,
+    BestAnswer,
+)
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
-from npu_testbed.comparisons.comparison_tables import comparison_json, convention, ends_line
+from npu_testbed.comparisons.comparison_tables import comparison_json, convention, ends_line, failure_lines
 from npu_testbed.comparisons.robust_notes import robust_notes
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import Shortfall, Verdicts, vela_fits, verdicts
@@ -48,26 +55,41 @@ def _pair(point: VelaPoint | FrontierPoint) -> str:
     return f"{point.memory:,} / {point.cycles:,}"
 
 
-def _bytes(answer: BestAnswer) -> str:
+def _answer(one: Comparison, condition: str) -> BestAnswer | None:
+    """The answer to a condition; None where Vela has no schedule that would ask for it."""
+    return next((answer for answer in one.answers if answer.condition == condition), None)
+
+
+def _bytes(answer: BestAnswer | None) -> str:
+    if answer is None:
+        return "-"
     if answer.ours is None or answer.memory_ratio is None:
         return "none found"
     return f"{answer.ours.memory:,} ({answer.memory_ratio:.3f})"
 
 
-def _cycles(answer: BestAnswer) -> str:
+def _cycles(answer: BestAnswer | None) -> str:
+    if answer is None:
+        return "-"
     if answer.ours is None or answer.cycles_ratio is None:
         return "none found"
     return f"{answer.ours.cycles:,} ({answer.cycles_ratio:.3f})"
 
 
 def _cells(one: Comparison) -> tuple[str, ...]:
-    at_size, smallest, at_cycles, at_bytes = one.answers
-    least = "-" if smallest.ours is None else _pair(smallest.ours)
-    return (network_name(one), _pair(one.size), _pair(one.performance), _bytes(at_size), least, _bytes(at_cycles), _cycles(at_bytes))
+    return (
+        network_name(one),
+        *("fails" if peer is None else _pair(peer) for peer in (one.size, one.performance)),
+        _bytes(_answer(one, AT_SIZE_CYCLES)),
+        _pair(one.frontier.points[0]),
+        _bytes(_answer(one, AT_PERFORMANCE_CYCLES)),
+        _cycles(_answer(one, IN_PERFORMANCE_BYTES)),
+    )
 
 
-def _mean(name: str, ratios: Sequence[float | None]) -> str:
-    """The mean ratios of the networks with an answer; those without are counted."""
+def _mean(name: str, answers: Sequence[BestAnswer | None], ratio: Callable[[BestAnswer], float | None]) -> str:
+    """The mean ratios of the networks with an answer; those without are counted, but for those of which Vela has no schedule."""
+    ratios = [ratio(answer) for answer in answers if answer is not None]
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
         return f"{name}: no network has a point that meets the condition."
@@ -77,14 +99,25 @@ def _mean(name: str, ratios: Sequence[float | None]) -> str:
 
 def summary_table(comparisons: Sequence[Comparison]) -> Table:
     """A row per network, in brackets the ratio to Vela's figure, and the geometric means."""
+    at_size, at_cycles, in_bytes = (
+        [_answer(one, condition) for one in comparisons] for condition in (AT_SIZE_CYCLES, AT_PERFORMANCE_CYCLES, IN_PERFORMANCE_BYTES)
+    )
+    memory, cycles = attrgetter("memory_ratio"), attrgetter("cycles_ratio")
     notes = (
-        _mean("Our bytes per byte of Vela Size at its cycles or fewer", [one.answers[0].memory_ratio for one in comparisons]),
-        _mean("Our bytes per byte of Vela Performance at its cycles or fewer", [one.answers[2].memory_ratio for one in comparisons]),
-        _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", [one.answers[3].cycles_ratio for one in comparisons]),
+        _mean("Our bytes per byte of Vela Size at its cycles or fewer", at_size, memory),
+        _mean("Our bytes per byte of Vela Performance at its cycles or fewer", at_cycles, memory),
+        _mean("Our cycles per cycle of Vela Performance at its bytes or fewer", in_bytes, cycles),
+        *_failed_notes(comparisons),
         *robust_notes(comparisons),
         *_ends_notes(comparisons),
     )
     return Table("Beside Vela", _HEADERS, tuple(_cells(one) for one in comparisons), notes)
+
+
+def _failed_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
+    """Of each network of which Vela has no schedule for Size or for Performance, which core failed and how."""
+    without = [one for one in comparisons if one.size is None or one.performance is None]
+    return tuple(f"{network_name(one)}: {line}" for one in without for line in failure_lines(one))
 
 
 def _ends_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:

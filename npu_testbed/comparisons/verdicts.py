@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec import Struct
 
 from cascader.plan.pareto import pareto
-from npu_testbed.comparisons.answer import SLOWEST
+from npu_testbed.comparisons.answer import AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SLOWEST
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
 from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.frontiers import FrontierPoint
@@ -73,12 +73,16 @@ def gaps(comparison: Comparison) -> tuple[Shortfall, ...]:
 
 
 def verdicts(comparison: Comparison) -> Verdicts:
-    """All verdicts on one comparison, the first two by its :func:`npu_testbed.comparisons.comparison.answers`."""
-    at_size, _, _, at_bytes = comparison.answers
+    """All verdicts on one comparison, the first two by its :func:`npu_testbed.comparisons.comparison.answers`.
+
+    Where both of Vela's cores fail, nothing of Vela's is ahead.
+    """
+    answered = {answer.condition: answer for answer in comparison.answers}
+    at_size, at_bytes = answered.get(AT_SIZE_CYCLES), answered.get(IN_PERFORMANCE_BYTES)
     slower = (row for row in comparison.sweep if vela_fits(row) and (row.cycles_ratio is None or row.cycles_ratio > SLOWEST))
     return Verdicts(
-        more_bytes=at_size.memory_ratio is None or at_size.memory_ratio > 1,
-        more_cycles=at_bytes.ours is None or not as_fast(at_bytes.ours, at_bytes.vela),
+        more_bytes=at_size is not None and (at_size.memory_ratio is None or at_size.memory_ratio > 1),
+        more_cycles=at_bytes is not None and (at_bytes.ours is None or not as_fast(at_bytes.ours, at_bytes.vela)),
         slower=tuple(slower),
         gaps=gaps(comparison),
     )

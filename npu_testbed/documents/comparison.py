@@ -82,8 +82,8 @@ class ComparisonEntry(Entry, frozen=True):
     noise: float
     vela: tuple[VelaPointEntry, ...]
     vela_failures: tuple[str, ...]
-    vela_size: VelaPointEntry
-    vela_performance: VelaPointEntry
+    vela_size: VelaPointEntry | None
+    vela_performance: VelaPointEntry | None
     answers: tuple[AnswerEntry, ...]
     sweep: tuple[ArenaSizeEntry, ...]
     verdicts: VerdictsEntry
@@ -139,7 +139,7 @@ class CompareDocument(Document, frozen=True):
     summary: tuple[str, ...]
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["compare"] = "compare"
-    schema: Annotated[Literal[10], STRUCTURE] = 10
+    schema: Annotated[Literal[11], STRUCTURE] = 11
     version: ProductVersion = VERSION
 
 
@@ -191,5 +191,5 @@ class ValidateVelaDocument(Document, frozen=True):
     comparisons: tuple[ComparisonSummaryEntry, ...] | UnsetType = UNSET
     failures: tuple[FailureEntry, ...] | UnsetType = UNSET
     command: Literal["validate vela"] = "validate vela"
-    schema: Annotated[Literal[4], STRUCTURE] = 4
+    schema: Annotated[Literal[5], STRUCTURE] = 5
     version: ProductVersion = VERSION

@@ -35,8 +35,9 @@ def comparison_page(comparison: Comparison, simulation: Simulation, events: Time
     """Our frontier and Vela's points, our answers to Vela, and in detail the replay of the schedule that the comparison looks into."""
     areas = arena_map(comparison.chosen.schedule, simulation.replay)
     vela = comparison.performance
-    rival = Rival(vela.run.name, vela.cycles, vela.memory)
-    replay = replay_data(simulation, areas, events, found, vela.memory, rival=rival)
+    budget = None if vela is None else vela.memory
+    rival = None if vela is None else Rival(vela.run.name, vela.cycles, vela.memory)
+    replay = replay_data(simulation, areas, events, found, budget, rival=rival)
     frontier = frontier_data(comparison.frontier, comparison.points)
-    data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": vela.memory}
+    data = {"frontier": frontier, "answers": answers_data(comparison), "replay": replay, "budget": budget}
     return html_report(_title(comparison.frontier), data)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,19 +10,18 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import home_bytes
-from cascader.ethosu.search.task import Choice
 from cascader.frontends.folders import own_folder
-from cascader.request import SIZE, Request, Run
-from npu_testbed.comparisons.comparison import Comparison, Folders, NoPeerError, Sides, compare
-from npu_testbed.comparisons.vela_runs import VelaPoint
+from cascader.request import Request, Run
+from npu_model.errors import InputError, LimitError
+from npu_testbed.comparisons.comparison import Comparison, Folders, Sides, compare
+from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint
 from npu_testbed.failures import Failure, attempt
 from npu_testbed.file_verification import verify
 from npu_testbed.frontiers import FrontierPoint
-from npu_testbed.legalise import load_task
 from npu_testbed.models import PORTFOLIO
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, VelaFigures
 from npu_testbed.progress import Progress
-from npu_testbed.scheduling import choice_of, write_schedule
+from npu_testbed.scheduling import write_schedule
 from npu_testbed.verification import LITERT, Verification
 from validation.portfolio import PortfolioNetwork, portfolio_network
 
@@ -37,19 +37,40 @@ def _best(point: FrontierPoint | None) -> BytesAndCycles | None:
     return None if point is None else _figures(point)
 
 
-def _peer(found: Comparison) -> VelaFigures:
+def _peer(found: Comparison) -> VelaFigures | None:
+    """Vela's figures; None if it has no schedule for Size or none for Performance."""
     failures = tuple(f"{failure.run.name} ({failure.run.core} core): {failure.reason}" for failure in found.failures)
     size, performance = found.size, found.performance
+    if size is None or performance is None:
+        return None
     return VelaFigures(_figures(size), size.run.core, _figures(performance), performance.run.core, failures)
 
 
-def _ours(found: Comparison) -> Ours:
+def _no_peer(failures: Sequence[VelaFailure], *, separate: bool) -> str:
+    """Why no core of Vela makes a stream for Size, or for Performance: each core with its first failure.
+
+    LimitError for a limit of ours; InputError if Vela was ended or not started, so that another time it may do better.
+    """
+    if limit := next((failure for failure in failures if failure.limit), None):
+        raise LimitError(limit.reason)
+    first: dict[str, str] = {}
+    for failure in failures:
+        first.setdefault(failure.run.core, failure.reason)
+    each = " ".join(f"{core} core: {reason}" for core, reason in first.items())
+    how = "with --separate-io-regions" if separate else "on both of its cores"
+    message = f"Vela fails {how}, so that there is nothing to compare with. {each}"
+    if not all(failure.ended for failure in failures):
+        raise InputError(message)
+    return message
+
+
+def _ours(found: Comparison, vela: VelaFigures | None) -> Ours:
     frontier = found.frontier
     return Ours(
         smallest=_figures(frontier.points[0]),
-        at_size_cycles=_best(frontier.at_most(found.size.cycles)),
-        in_size_bytes=_best(frontier.within(found.size.memory)),
-        in_performance_bytes=_best(frontier.within(found.performance.memory)),
+        at_size_cycles=None if vela is None else _best(frontier.at_most(vela.size.cycles)),
+        in_size_bytes=None if vela is None else _best(frontier.within(vela.size.memory)),
+        in_performance_bytes=None if vela is None else _best(frontier.within(vela.performance.memory)),
         outside_bytes=home_bytes(frontier.points[0].schedule.network),
         macs_again=frontier.points[0].macs_again,
     )
@@ -81,22 +102,6 @@ def _verified(network: PortfolioNetwork, plan: Schedule, show: Progress) -> tupl
     return judge(outcome, network.exception)
 
 
-def _alone(finding: Examined, request: Request, run: Run, *, verified: bool) -> Examined:
-    """The finding of a network of which Vela has no valid stream: our smallest schedule, verified."""
-
-    def smallest() -> Choice:
-        least = replace(request, optimise=SIZE)
-        return choice_of(load_task(least, run.show), least, run)
-
-    made = attempt(smallest, finding.network, finding.accelerator, "The schedule")
-    if isinstance(made, Failure):
-        return replace(finding, failure=made.reason)
-    plan = made.point.schedule
-    check, remark = _verified(portfolio_network(finding.network), plan, run.show) if verified else (Check.NOT_ASKED, "")
-    ours = Ours(BytesAndCycles(made.point.memory, made.point.cycles), None, None, None, home_bytes(plan.network), plan.network.macs_again)
-    return replace(finding, ours=ours, check=check, remark=remark)
-
-
 _ALONE, _NO_SWEEP = Run(), Sides(sweep=0)
 
 
@@ -111,9 +116,13 @@ def examine(request: Request, run: Run = _ALONE, *, verified: bool = True, resul
     request = request if request.homes else replace(request, homes=network.homes)
     finding = Examined(name, network.group, request.device, request.memory.name)
     found = attempt(partial(compare, request, run, _NO_SWEEP, Folders(results=results)), name, request.device, "The comparison")
-    if isinstance(found, Failure) and isinstance(found.error, NoPeerError):
-        return _alone(replace(finding, no_peer=found.reason), request, run, verified=verified)
     if isinstance(found, Failure):
         return replace(finding, failure=found.reason)
+    vela, no_peer = _peer(found), ""
+    if vela is None:
+        try:
+            no_peer = _no_peer(found.failures, separate=found.separate_io_regions)
+        except InputError as error:
+            return replace(finding, failure=str(error))
     check, remark = _verified(network, found.frontier.points[0].schedule, run.show) if verified else (Check.NOT_ASKED, "")
-    return replace(finding, vela=_peer(found), ours=_ours(found), check=check, remark=remark)
+    return replace(finding, vela=vela, no_peer=no_peer, ours=_ours(found, vela), check=check, remark=remark)

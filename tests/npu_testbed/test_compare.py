@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import re
 import xml.etree.ElementTree as ET
+from collections.abc import Callable, Sequence
 from functools import cache
 
 import pytest
@@ -19,7 +21,7 @@ from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.comparisons import comparison as module
 from npu_testbed.comparisons import vela_runs
-from npu_testbed.comparisons.comparison import Comparison, NoPeerError, SweepRow, cycles_verdict, nothing_beside, sweep_sizes
+from npu_testbed.comparisons.comparison import Comparison, SweepRow, cycles_verdict, sweep_sizes
 from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import ComparisonSummary, summary_table, sweep_table
 from npu_testbed.comparisons.vela_points import vela_points
@@ -184,20 +186,48 @@ def test_a_compilation_that_fails_is_named_and_not_counted() -> None:
     assert failures[0].reason.endswith(".")
 
 
-def test_nothing_to_compare_with_is_an_error_of_one_sentence(monkeypatch: pytest.MonkeyPatch) -> None:
-    failure = VelaFailure(VelaRun("C++", "Size"), "It crashed.")
-    monkeypatch.setattr(module, "vela_points", lambda *_, **__: ((), (failure,)))
-    with pytest.raises(InputError, match="It crashed"):
-        compare(MODEL, rungs=2, processes=1)
+CRASHES = tuple(VelaFailure(VelaRun(core, optimise), "It crashed.") for optimise in ("Size", "Performance") for core in ("C++", "Python"))
 
 
-@pytest.mark.parametrize("ended", [True, False])
-def test_vela_has_no_valid_stream_only_if_it_came_to_its_end_on_both_cores(ended: bool) -> None:  # noqa: FBT001
-    failures = [VelaFailure(VelaRun("C++", "Size"), "It crashed."), VelaFailure(VelaRun("Python", "Size"), "It is slow.", ended)]
-    failures.append(VelaFailure(VelaRun("C++", "Performance"), "It crashed again."))
-    error = nothing_beside(failures)
-    assert isinstance(error, NoPeerError) is ended
-    assert str(error).endswith("(`npu-testbed frontier` gives ours alone). C++ core: It crashed. Python core: It is slow.")
+def peers(*points: VelaPoint) -> Callable[..., tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]]:
+    """Vela's points as far as they were asked for; all else of Vela's crashes."""
+
+    def answer(_: object, runs: Sequence[VelaRun], *__: object, **___: object) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
+        there = {point.run: point for point in points}
+        return tuple(there[run] for run in runs if run in there), tuple(VelaFailure(run, "It crashed.") for run in runs if run not in there)
+
+    return answer
+
+
+def test_where_both_cores_fail_the_comparison_is_our_frontier_with_one_line_for_each_core(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "vela_points", peers())
+    found = compare(MODEL, rungs=2, processes=1)
+    assert (found.size, found.performance, found.answers, found.sweep) == (None, None, (), ())
+    assert found.failures == CRASHES
+    assert found.chosen == found.frontier.points[-1]
+    text = comparison_text(found)
+    assert all(f"{point.memory:,}  {point.cycles:,}" in re.sub("  +", "  ", text) for point in found.frontier.points)
+    assert [line for line in text.splitlines() if "crashed" in line] == [
+        f"Vela Size, Vela Performance, {core} core: It crashed." for core in ("C++", "Python")
+    ]
+    document = comparison_json(found)
+    assert (document.vela_size, document.vela_performance, document.answers, document.sweep) == (None, None, (), ())
+    assert verdicts(found).passed
+
+
+@pytest.mark.parametrize("robust", [False, True])
+def test_where_one_strategy_fails_ours_is_compared_with_the_other(monkeypatch: pytest.MonkeyPatch, robust: bool) -> None:  # noqa: FBT001
+    real = next(point for point in comparison().points if point.run == VelaRun("C++", "Size"))
+    monkeypatch.setattr(module, "vela_points", peers(real))
+    found = compare(MODEL, rungs=2, processes=1, robust=robust)
+    assert (found.size, found.performance) == (real, None)
+    assert [answer.condition for answer in found.answers] == ["at Vela Size's cycles or fewer", "smallest"]
+    assert found.robust is None if not robust else len(found.robust or ()) == 2
+    both = summary_table([found, comparison()])
+    assert (both.rows[0][2], both.rows[0][5:]) == ("fails", ("-", "-"))
+    assert both.rows[0][1] == f"{real.memory:,} / {real.cycles:,}"
+    assert both.notes[4] == "zoo:tiny_residual: Vela Performance, C++ core: It crashed."
+    assert "over 1," in both.notes[2]
 
 
 def test_the_tables_say_what_is_noise_and_what_overflows() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from fractions import Fraction
 from pathlib import Path
 from typing import Any
@@ -13,13 +13,14 @@ from asked_for import examine, examine_all
 from command_line import call, refusal
 from msgspec.structs import replace
 
+import npu_testbed.comparisons.comparison
 import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run
 from cascader.request import Request
 from npu_model.errors import InputError
 from npu_testbed.answers import Answers
 from npu_testbed.asked.request import requested
-from npu_testbed.comparisons.comparison import NoPeerError
+from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.portfolio.examination import judge
 from npu_testbed.portfolio.results import Results
@@ -266,17 +267,40 @@ def test_a_comparison_that_cannot_be_made_is_a_finding_with_the_reason(monkeypat
     assert (finding.vela, finding.failure) == (None, "Vela does not like it: change it.")
 
 
-NO_STREAM = "Vela fails on both of its cores, so that there is nothing to compare with: it crashed."
+NO_STREAM = "Vela fails on both of its cores, so that there is nothing to compare with. C++ core: It crashed. Python core: It is slow."
+
+
+def fail_everywhere(monkeypatch: pytest.MonkeyPatch, **how: bool) -> list[VelaRun]:
+    """Vela's cores fail whatever they are asked; ``how`` says how the Python core does. The runs that were asked for are gathered."""
+    asked: list[VelaRun] = []
+
+    def fail(_: object, runs: Sequence[VelaRun], *__: object, **___: object) -> tuple[tuple[()], tuple[VelaFailure, ...]]:
+        asked.extend(runs)
+        failed = {
+            "C++": VelaFailure(VelaRun("C++", "Size"), "It crashed."),
+            "Python": VelaFailure(VelaRun("Python", "Size"), "It is slow.", **how),
+        }
+        return (), tuple(replace(failed[run.core], run=run) for run in runs)
+
+    monkeypatch.setattr(npu_testbed.comparisons.comparison, "vela_points", fail)
+    return asked
+
+
+@pytest.mark.parametrize(("how", "said"), [({"ended": False}, NO_STREAM), ({"limit": True}, "It is slow.")])
+def test_a_core_that_was_ended_and_a_limit_of_ours_are_failures_and_no_peers_that_fail(
+    monkeypatch: pytest.MonkeyPatch, how: dict[str, bool], said: str
+) -> None:
+    fail_everywhere(monkeypatch, **how)
+    finding = examine("crop_rows", DEVICE)
+    assert (finding.vela, finding.no_peer, finding.failure) == (None, "", said)
 
 
 def test_what_neither_core_of_vela_makes_rightly_is_scheduled_and_verified_alone(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert", reason="LiteRT (ai-edge-litert) is not installed")
 
-    def fail(*_arguments: object, **_options: object) -> None:
-        raise NoPeerError(NO_STREAM)
-
-    monkeypatch.setattr(npu_testbed.portfolio.examination, "compare", fail)
+    crashes = fail_everywhere(monkeypatch)
     finding = examine("crop_rows", DEVICE)
+    assert crashes
     assert (finding.vela, finding.failure, finding.no_peer) == (None, "", NO_STREAM)
     assert finding.ours is not None
     assert finding.ours.in_size_bytes is None
@@ -287,8 +311,9 @@ def test_what_neither_core_of_vela_makes_rightly_is_scheduled_and_verified_alone
     assert results.find(requested("portfolio:crop_rows")) == finding
     (table,) = tables(Report((finding,)))
     assert table.rows == (("crop_rows", "none valid", "none valid", f"{finding.ours.smallest.memory:,}", "-", "-", "exact"),)
-    assert "Of 1 of them neither of Vela's cores makes a valid stream." in table.text()
-    assert f"crop_rows: no valid stream of Vela's. {NO_STREAM}" in table.text()
+    text = " ".join(table.text().split())
+    assert "Of 1 of them neither of Vela's cores makes a valid stream." in text
+    assert f"crop_rows: no valid stream of Vela's. {NO_STREAM}" in text
 
 
 @pytest.mark.parametrize(
