@@ -16,7 +16,7 @@ HEADERS = sorted(str(path.relative_to(ROOT)) for folder in FOLDERS for path in f
 # `tox -e sanitize` builds cores that end at the first access or arithmetic that C does not define.
 SANITIZE = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-fno-omit-frame-pointer", "-g", "-O1"]
 SANITIZED = SANITIZE if os.environ.get("NPU_TESTBED_SANITIZE") else []
-# What a core calls of another package's is built into both.
+# Functions that a core calls in another package are built into both.
 BORROWED = {"cascader/ethosu": ("npu_model/native/block_work.c", "npu_model/native/shram.c")}
 
 

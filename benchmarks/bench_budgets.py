@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""Cycles of `schedule` in many arenas, recorded by one checkout and set beside those of another one.
+"""Cycles of `schedule` in many arenas, recorded by one checkout and compared with another checkout's.
 
     python benchmarks/bench_budgets.py record BEFORE.json MODEL ... [--count 24]
     python benchmarks/bench_budgets.py record AFTER.json --like BEFORE.json
@@ -7,8 +7,8 @@
 
 ``record`` schedules each network in that many arenas, in equal ratios from the smallest to the one that the fastest schedule takes, or in
 those of another file. ``compare`` divides the cycles of each by those of the earlier file's fastest schedule that fits. To record what an
-older commit finds, set PYTHONPATH to a checkout of it with compiled cores, and run this script as it stands here; its timing of the NPU
-must be today's, or the cycles are not comparable.
+older commit finds, set PYTHONPATH to a checkout of it with compiled cores, and run this script as it stands here. The older commit must
+have today's timing of the NPU, or the cycles are not comparable.
 """
 
 from __future__ import annotations

@@ -4,10 +4,10 @@
     python benchmarks/bench_commands.py MODEL[:BYTES] [MODEL[:BYTES] ...] [--runs 3] [--long] [--jobs 2]
 
 MODEL is a path or zoo:NAME, BYTES the budget of its schedule (default: none). A row per command: the median of the seconds by the clock,
-the median of the CPU seconds of all of its processes, and the ratio of the clock's seconds to Vela's. With ``--long`` also a frontier, a
-comparison and a verification of each network; the comparison a second time with what Vela wrote kept from a run before, which leaves out
-all of Vela's compilations, and Vela's share of its CPU seconds. The last line is the load of the machine: on a busy one CPU seconds say
-more than the clock.
+the median of the CPU seconds of all of its processes, and the ratio of the clock's seconds to Vela's. ``--long`` adds a frontier, a
+comparison and a verification of each network. The comparison runs a second time with Vela's files of the first run, so that Vela compiles
+nothing. Vela's share of its CPU seconds is printed too. The last line is the load of the machine: on a busy one CPU seconds say more than
+the clock.
 """
 
 from __future__ import annotations

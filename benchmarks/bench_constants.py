@@ -3,9 +3,10 @@
 
     python benchmarks/bench_constants.py [MODEL:BYTES | MODEL:least ...] [--only NAME ...]
 
-A row per constant: the score with it turned to the neutral value relative to that with its own (above 1: the constant is worth something),
-as geometric mean, best and worst over all cases, and the CPU seconds of the searches likewise. A case is a network in a budget, scored by
-replayed cycles, or ``least`` for its smallest schedule, scored by bytes. Every constant has a process of its own, so that nothing is kept.
+A row per constant: the score with its neutral value, divided by the score with its own value. Above 1 the constant is worth something. The
+row has the geometric mean, the best and the worst over all cases, and the CPU seconds of the searches likewise. A case is a network in a
+budget, scored by replayed cycles, or ``least`` for its smallest schedule, scored by bytes. Every constant has a process of its own, so that
+nothing is kept.
 """
 
 from __future__ import annotations
@@ -100,7 +101,8 @@ TURNS = (
     Turn("cascader.ethosu.forms.wide_copies", "_WORTHWHILE", 1),
     Turn("cascader.ethosu.search.origins", "QUICKER", 0),
 )
-"""Constants that steer the search. Those of the device, of file formats and of compiled code are none, nor limits of time and memory."""
+"""Constants that steer the search. Constants of the device, of file formats and of compiled code do not count, and limits of time and
+memory do not either."""
 
 Scores = list[tuple[int, float]]
 """The score and the CPU seconds of each case."""

@@ -1,5 +1,5 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""Quality against effort: the replayed cycles of each named effort beside those of the highest, and what they took.
+"""Quality against effort: the replayed cycles of each named effort relative to the highest effort, and what they took.
 
     python benchmarks/bench_effort.py MODEL:BYTES[,BYTES...] [MODEL:BYTES ...]
 

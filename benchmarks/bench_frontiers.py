@@ -5,9 +5,9 @@
     python benchmarks/bench_frontiers.py compare BEFORE.json AFTER.json [--tolerance 0.005]
 
 ``record`` writes the points (bytes, cycles, digest of the schedule) that a frontier of few memory limits has for each network (all of the
-zoo by default), each network's CPU seconds beside them. ``compare`` prints a line per network: how much worse its worst point has
-become, how much better its best one, how many schedules are the same, and both times. A point has become worse by the least factor
-on bytes and cycles at once within which the other recording has a point. Exit status 1 if a network is worse by more than the tolerance.
+zoo by default), and each network's CPU seconds. ``compare`` prints a line per network: how much worse its worst point has become, how much
+better its best one, how many schedules are the same, and both times. A point has become worse by the least factor on bytes and cycles at
+once within which the other recording has a point. Exit status 1 if a network is worse by more than the tolerance.
 """
 
 from __future__ import annotations

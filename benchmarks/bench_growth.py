@@ -3,8 +3,9 @@
 
     python benchmarks/bench_growth.py [--operators 12,50,100,200,400] [--kind chain|residual] [--frontier]
 
-A row per network: its parts, the CPU seconds of this process for its legalised kernels, for its forms and their plans, for a schedule in
-the bytes that layer by layer takes (or with ``--frontier`` for all memory limits), and the most memory that the process had so far.
+A row per network has its parts, CPU seconds of this process, and the most memory that the process had so far. The seconds are those for its
+legalised kernels, for its forms and their plans, and for a schedule in the bytes that layer by layer takes. With ``--frontier`` the
+schedules are those of all memory limits.
 """
 
 from __future__ import annotations

@@ -3,12 +3,12 @@
 
     python benchmarks/bench_homes.py KEPT MODEL.tflite... [--memory ext] [--effort standard] [--jobs N] [--verify] [--known] [--plot F.svg]
 
-For each network it prints the smallest arena that a search reaches, with its cycles: in the arena, with the input off it, with both
-ends off it, and each of these with tiles and skips made again (the default bound, 1.1 times the multiply-accumulates). Beside them stand
-Vela Size in one arena (the better of its cores) and with ``--separate-io-regions``. ``--memory`` is where the ends are, by the name of a
-memory of the default timing adapter. ``KEPT`` is a folder that keeps each figure as soon as it is known; it answers for one commit, so
-give another one after a change. With ``--verify`` each schedule is also run bit by bit beside LiteRT. ``--known`` prints what is kept
-and finds nothing out; ``--plot`` draws the bytes of each network.
+For each network it prints the smallest arena that a search reaches, with its cycles: in the arena, with the input outside, and with inputs
+and outputs outside. Each of the three is also searched with tiles and recomputed skips (the default bound, 1.1 times the
+multiply-accumulates). Beside them stand Vela Size in one arena (the better of its cores) and with ``--separate-io-regions``. ``--memory``
+is where the ends are, by the name of a memory of the default timing adapter. ``KEPT`` is a folder that keeps each figure as soon as it is
+known; it answers for one commit, so give another one after a change. ``--verify`` also runs each schedule bit by bit and compares it with
+LiteRT. ``--known`` prints what is kept and finds nothing out; ``--plot`` draws the bytes of each network.
 """
 
 from __future__ import annotations

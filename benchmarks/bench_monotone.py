@@ -7,8 +7,8 @@
 
 ``budgets`` schedules each network in that many arenas, in equal ratios from the smallest to the largest, and prints those whose answer
 takes more cycles than a smaller one's. ``memories`` draws pairs: a network, an arena, a memory system, and the same with one parameter of
-one memory better. Of each it prints the cycles with the one and with the other; between them stands the first schedule replayed with the
-better memory, which says what the search missed and what the device loses by itself. ``replays`` looks at the device alone: schedules in
+one memory better. It prints the cycles of each pair with the one and with the other. A column between them replays the first schedule with
+the better memory: it tells what the search missed from what the device loses by itself. ``replays`` looks at the device alone: schedules in
 five arenas of each network, made for the usual memory, are replayed with that many pairs each.
 """
 

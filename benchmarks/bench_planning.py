@@ -4,9 +4,9 @@
     python benchmarks/bench_planning.py [MODEL.tflite | zoo:NAME] [--at-least 3]
 
 A line per variant of the network (zoo:mobilenet_v2 by default) that is searched. "Costs" are the seconds in which the costs of stripes
-are counted, each once, beside the first planning; "Python" is a second planning, which knows them, by the Python form, "compiled" one
-by the compiled core. They must be the same plans. Seconds are CPU seconds of this process. Exit status 1 if the plans differ or a ratio
-of Python to compiled is below ``--at-least``.
+are counted, each once, as part of the first planning; "Python" is a second planning, which knows them, by the Python form, "compiled" one
+by the compiled core. They must be the same plans. Seconds are CPU seconds of this process. Exit status 1 if the plans differ or a ratio of
+Python to compiled is below ``--at-least``.
 """
 
 from __future__ import annotations

@@ -4,11 +4,11 @@
     python benchmarks/bench_recurrence.py [MODEL.tflite | zoo:NAME] [--rungs 3] [--at-least 8]
 
 The model (zoo:resnet8 by default) is compiled by Vela in its two ways and scheduled by us at some memory limits. Every schedule is
-replayed by the engine and by the recurrence, which must give the same cycles. "First" is the first replay of each schedule, one after
-the other as a search does it, so that each finds in the caches what the ones before have left; "again" is a second replay. What the
-weight decoder has to do for the network is known to both from the start, as that is worked out once for all its schedules. Seconds are
-CPU seconds of this process: other processes disturb them less than they disturb the clock, and a ratio less again. Exit status 1 if the
-cycles differ or a ratio of the totals is below ``--at-least``.
+replayed by the engine and by the recurrence, which must give the same cycles. "First" is the first replay of each schedule, one after the
+other as a search does it. Each finds in the caches what earlier replays left. "Again" is a second replay. Both know the work of the weight
+decoder from the start, because it is worked out once for all schedules of a network. Seconds are CPU seconds of this process: other
+processes disturb them less than they disturb the clock, and a ratio less again. Exit status 1 if the cycles differ or a ratio of the totals
+is below ``--at-least``.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 # ruff: noqa: INP001  # a script of its own, no package
 """Wins over Vela under other timings: the table of docs/memory.md and the sentences that count it.
 
-``python benchmarks/bench_robust.py MODEL ...`` prints a Markdown row for each model as soon as it is known: ours at Vela Size's cycles, and
-in Vela Performance's bytes, each with the range of the ratio of cycles and the verdict.
+``python benchmarks/bench_robust.py MODEL ...`` prints a Markdown row for each model as soon as it is known. The row has our schedules at
+Vela Size's cycles and in Vela Performance's bytes, each with the range of the ratio of cycles and the verdict.
 """
 
 from __future__ import annotations

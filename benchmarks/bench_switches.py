@@ -4,10 +4,10 @@
     python benchmarks/bench_switches.py [MODEL ...] [--every 9] [--only NAME ...]
 
 A network is searched for the fewest cycles, for the fewest bytes, and for the fewest cycles in the geometric mean of both arenas.
-``--every N`` adds each Nth network of the zoo and the portfolio. Where a switch leaves all forms of a network as they are, so are its
-answers, and nothing is searched again. Moves of the search (other rows, groups, copies, blocks) leave the forms, so that each is searched
-without them. A row a switch: of how many networks it changes the forms; the answers (cycles or bytes) without
-it in multiples of those with it (above 1: it is worth something), as geometric mean over all networks, and the most lost and won.
+``--every N`` adds each Nth network of the zoo and the portfolio. If a switch changes no form of a network, its answers stay the same, and
+nothing is searched again. Moves of the search (other rows, groups, copies, blocks) leave the forms, so that each is searched without them.
+A row per switch: the number of networks whose forms it changes, and the answers (cycles or bytes) without it in multiples of the answers
+with it. Above 1 the switch is worth something. The row has the geometric mean over all networks, and the most lost and won.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a Keras model to the .tflite that npu-testbed takes: a keyword spotter, quantised to 8 bits; nothing is trained.
 
-``python -m examples.from_keras OUT.tflite`` writes it; it needs TensorFlow, which no other part of the project does. The one that lies
-beside this file, ``keyword_spotter.tflite``, was written so with TensorFlow 2.21: its weights are random, as its cycles do not depend on
-what it has learnt. For a network of your own, keep the model you have trained and write the samples that it is fed with.
+``python -m examples.from_keras OUT.tflite`` writes it; it needs TensorFlow, which no other part of the project does. TensorFlow 2.21 wrote
+``keyword_spotter.tflite`` next to this file in this way. Its weights are random, because cycles do not depend on what a network has learnt.
+For a network of your own, keep the model you have trained and write the samples that it is fed with.
 """
 
 from __future__ import annotations

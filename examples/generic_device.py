@@ -1,7 +1,7 @@
 """A device that is no Ethos-U: an audio filter bank of float32 for a vector DSP with 8 KiB of local memory.
 
-The whole way of RFC 0037 for a device of one's own: Tensor Expressions, a Part matcher with the device's cost, the plans
-of stripes and buffers, the fastest proposal within the memory, its TensorIR, and a run of it beside numpy.
+The whole way of RFC 0037 for a device of one's own: Tensor Expressions, a Part matcher with the device's cost, the plans of stripes and
+buffers, the fastest proposal within the memory, its TensorIR, and a run that is compared with numpy.
 
     python -m examples.generic_device
 """

@@ -1,7 +1,7 @@
 """The convolution of examples.tiled_convolution once more: no ring is built, the cascader finds one.
 
 The network is that one convolution, at once, with its image and its result at home in the external memory. The search has forms of it in
-which the DMA brings rows and takes rows away beside the kernels, some rows ahead. Rows of a job, rows ahead and buffers are its own choice.
+which the DMA brings and takes rows away while kernels run, some rows ahead. Rows of a job, rows ahead and buffers are its own choice.
 
     python -m examples.searched_ring --side 2048
 """

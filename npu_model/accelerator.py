@@ -62,12 +62,12 @@ class OutputRates(Struct, frozen=True):
 class PortRates(Struct, frozen=True):
     """The units' way to memory, as the U65's published runs show it; the U55 has none of these rules.
 
-    ``weight_bursts`` are the transactions of its weight stream that a core has under way, for all slots of the weight buffer and, as they
-    are compressed still, for one step more; 0: a slot is asked for when the one before is there. ``ifm_ahead`` says that a slot of the
-    input buffer is an IFM block, which the sub-kernels of an IFM depth share, and that every free one is asked for, not one when the one
-    before is there. ``ifm_bytes_per_cycle`` bounds what the input buffer takes of a port's words; 0: no bound. ``kernel_start_cycles`` pass
-    between a kernel's dependencies and its first fetch. ``own_channels`` says that each core takes its own channels alone: of the IFM where
-    an output channel needs no other one, and of the OFM in the output unit.
+    ``weight_bursts`` are the transactions of its weight stream that a core has under way. They serve all slots of the weight buffer and one
+    step more, because they are still compressed. With 0 a slot is requested when the previous slot is filled. ``ifm_ahead`` says that a
+    slot of the input buffer is an IFM block, which the sub-kernels of an IFM depth share, and that every free one is asked for, not one
+    when the one before is there. ``ifm_bytes_per_cycle`` bounds what the input buffer takes of a port's words; 0: no bound.
+    ``kernel_start_cycles`` pass between a kernel's dependencies and its first fetch. ``own_channels`` says that each core takes its own
+    channels alone: of the IFM where an output channel needs no other one, and of the OFM in the output unit.
     """
 
     weight_bursts: int

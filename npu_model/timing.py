@@ -132,7 +132,7 @@ class TimingParameters(Struct, frozen=True):
     """Whether the reads and the writes of a port count together under the timing adapter's cap."""
 
     sliding_cap: bool = True
-    """Whether the cap holds in any cycles as many as a period has, not only in those of each period."""
+    """Whether the cap holds in any window as long as a period, not only in each period."""
 
     def __post_init__(self) -> None:
         for key, (low, high) in _LIMITS.items():

@@ -99,11 +99,11 @@ def export(
     ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
     .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
     constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
-    payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. With ``fast_scratch`` the arena is region 2 and
-    what lives outside it region 1, as runtimes of the memory mode Dedicated_Sram have them; None means so in format tflite if a schedule
-    was made for such a memory mode. ``stream`` names an input that arrives row by
-    row, in a ring of as few rows as the jobs need, or with NAME=CYCLES_PER_ROW of as many as a source of that pace needs that never waits:
-    the C sources of a schedule then have a job for every few rows, each with the rows that it waits for and those that it frees.
+    payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. ``fast_scratch`` makes the arena region 2 and tensors
+    outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. None means True in format tflite if a schedule was made
+    for such a memory mode. ``stream`` names an input that arrives row by row, in a ring of as few rows as the jobs need.
+    NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C sources of a schedule then have a job
+    for every few rows, each with the rows that it waits for and the rows that it frees.
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """

@@ -59,7 +59,7 @@ else:
 
 
 def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
-    """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit on seeded inputs, beside its references.
+    """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit on seeded inputs, and compare it with its references.
 
     These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
     same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
@@ -86,7 +86,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         if counts and kernels is not None:
             inputs = _detecting(network, inputs, counts, kernels, seed)
         ours = Once(lambda: functional_outputs(network, inputs, kernels))
-        # Where nothing is scheduled for the NPU, the legalised stream is that of the default one: the network's bytes are the same.
+        # If nothing is scheduled for the NPU, the stream is legalised for the default NPU: the network's bytes are the same.
         legaliser = device if device in accelerator_names() else DEFAULT_ACCELERATOR
         vela = legalised(original.data, legaliser, meanwhile=ours.run)
         mended, expected = vela.mended, vela.stream

@@ -69,7 +69,7 @@ class MemoryOptions(Struct, frozen=True):
     def arena_bound(self, given: int | None = None) -> int | None:
         """Most bytes of the arena: those ``given`` by an option, else the ``arena_cache_size`` of the memory mode; None if neither says.
 
-        Where the mode parts a fast scratch from the arena, they are those of the fast scratch.
+        If the mode separates a fast scratch from the arena, the bytes are the fast scratch's.
         """
         if given is not None or not self.from_vela:
             return given

@@ -19,8 +19,8 @@ from sim import Footprint, footprint
 def arena_bytes(network: CompiledNetwork) -> int:
     """The bytes that a user sets aside for the arena of a compiled network, from its base to its end, rounded up to 16.
 
-    It is what the file asks for as its scratch tensor, and reaches at least to the end of every tensor that lies in it: those of the
-    NPU's programs, of the operators on the CPU, and the network's own. The highest byte that a replay touches may lie below.
+    The file asks for these bytes as its scratch tensor. They reach at least to the end of every tensor in the arena: tensors of the NPU's
+    programs, of operators on the CPU, and of the network itself. The highest byte that a replay touches may lie below.
     """
     bindings = [*network.inputs, *network.outputs, *(b for step in network.steps for b in (*step.inputs, *step.outputs))]
     ends = (binding.byte_range.end for binding in bindings if binding.region == ARENA)

@@ -89,7 +89,7 @@ class Output(io.TextIOBase):
 
 
 def _coloured(text: str, spans: Sequence[Span], stream: TextIO) -> str:
-    """The text with the codes of its colours, as many of them as the terminal behind a stream has; none under ``NO_COLOR``."""
+    """The text with codes of colours that the stream's terminal knows; without codes under ``NO_COLOR``."""
     console = consoles.Console(file=stream)
     if console.no_color or console.color_system is None or console.legacy_windows:
         return text

@@ -85,7 +85,7 @@ def _changed(memory: Memory, key: str, parameter: str, value: str) -> Memory:
 
 
 EXTERNAL = "ext"
-"""The memory behind AXI1, whatever a configuration calls it; a timing adapter calls it nothing else."""
+"""The memory at AXI1, by any name that a configuration gives it. A timing adapter gives it no other name."""
 
 _EXTERNAL = (EXTERNAL, "dram", "onchipflash", "offchipflash")
 

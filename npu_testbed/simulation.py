@@ -111,9 +111,9 @@ NO_VELA_OPTIONS = VelaOptions()
 class Simulation(Brief, frozen=True):
     """A replayed network: what ran, on what, and what was planned for it.
 
-    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint what is
-    touched of it: of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch alone. The memory mode
-    grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are what the waits, BLOCKDEP and the partition
+    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint is the part that
+    it touches. That is a part of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch. The memory
+    mode grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are what the waits, BLOCKDEP and the partition
     of the shared buffer do not guarantee. ``cpu`` is the table of what operators take there (None: the default).
     """
 
@@ -217,7 +217,7 @@ def simulate_vela(
 ) -> Simulation:
     """Replay Vela's own schedule of a model.
 
-    A ``*_vela.tflite``, a ``.pte`` or a C array of one is replayed as it is. Any other model is compiled first.
+    A ``*_vela.tflite``, a ``.pte`` or a C array with either is replayed as it is. Any other model is compiled first.
 
     ``homes`` say in which memory the inputs and outputs are that have regions of their own, as pairs WHAT=MEMORY; they are in the arena's
     where nothing is said.

@@ -125,7 +125,7 @@ def _litert(models: Sequence[str], progress: Progress) -> Promise:
 def validate_all(models: Sequence[str] = (), progress: Progress = silent) -> Suite:
     """Every peer over ``models`` (paths or ``zoo:NAME``; the whole zoo if none), on the ethos-u55-128.
 
-    The FVP's counters are those of the measured streams, whatever the models. InputError if a model cannot be read or compiled.
+    The FVP's counters belong to the measured streams and do not depend on the models. InputError if a model cannot be read or compiled.
     """
     sources = tuple(models) or zoo_models()
     vela = validate_vela(sources, progress=progress)

@@ -29,7 +29,7 @@ else:
     host = later("cascader.frontends.te.host")
 
 _AT_HAND = "tensor_expressions:"
-"""Beginning of the source of a graph that is at hand, of which there is no file; its number follows."""
+"""Beginning of the source of a graph in memory, which has no file; its number follows."""
 
 _PYTHON = ".py"
 

@@ -33,10 +33,10 @@ class TensorirProof(Struct, frozen=True):
     """The run of a schedule's compiled TensorIR, beside what was planned; all memory in bytes.
 
     ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
-    ``claimed`` and ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` the most that whole buffers
-    take at once and ``placed`` TVM's own arena of them: both are more than ``arena`` where buffers share bytes row by row.
-    ``damaged`` bytes lie beside the arena, ``stale`` ones are staged weights; both must be 0. Work is in multiply-accumulates of one
-    inference, and ``unequal_parts`` are those that did not do what was planned.
+    ``claimed`` and ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` is the most that whole buffers take
+    at once, and ``placed`` is TVM's own arena for these buffers. Both exceed ``arena`` if buffers share bytes row by row. ``damaged`` bytes
+    lie beside the arena, ``stale`` ones are staged weights; both must be 0. Work is in multiply-accumulates of one inference, and
+    ``unequal_parts`` are those that did not do what was planned.
     """
 
     tvm: str

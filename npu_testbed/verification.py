@@ -199,7 +199,7 @@ OLD_SUFFIX = "_cpu"
 def compare(
     reference: str, found: Sequence[Arrays], expected: Sequence[Arrays], counts: Mapping[str, str] | None = None
 ) -> tuple[OutputComparison, ...]:
-    """The outputs of ``found`` beside those of the same name in ``expected``; InputError if the names are others.
+    """Pairs of outputs with the same name in ``found`` and in ``expected``; InputError if the names differ.
 
     ``counts`` names the output that says how much of another one is defined: no more of it is compared.
     """

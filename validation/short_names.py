@@ -93,7 +93,7 @@ def short_names(names: Sequence[str], size: int) -> list[str]:
     alike: dict[str, set[str]] = {}
     for name, cut in zip(whole, short, strict=True):
         alike.setdefault(cut, set()).add(name)
-    # Where each begins to differ from the most similar of the others, which stand beside it in the order of the alphabet.
+    # The place at which each name begins to differ from the most similar other name, its neighbour in alphabetical order.
     places: dict[str, int] = {}
     for one, other in chain.from_iterable(pairwise(sorted(names_alike)) for names_alike in alike.values()):
         shared = _shared(one, other)

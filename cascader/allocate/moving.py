@@ -41,7 +41,7 @@ def placements(
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
     """Every (peak, addresses) of at most ``limit`` bytes that first fit gives some order, without repeats.
 
-    Of the orders the first ``most`` are tried: all of them of up to six buffers.
+    The first ``most`` orders are tried: all orders if there are at most six buffers.
     """
     found = Extents.of(extents)
     if _NATIVE is None:

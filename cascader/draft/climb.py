@@ -1,4 +1,4 @@
-"""The climb: one change after the other as long as that saves cycles, whatever is changed and whoever says what it takes.
+"""The climb: one change after the other as long as that saves cycles, for any kind of change and any judge of cycles.
 
 The search climbs by what is expected of drafts, and then by what a replay says of schedules: of other groups, other blocks, and copies that
 are left out or issued later.

@@ -34,9 +34,9 @@ class Draft(Struct, frozen=True):
     - ``groups``: a line for each part group, with the fields of :class:`~cascader.plan.depth_first.Group`.
     - ``jobs``: a line for each job in order: part, first and last (exclusive) row or twice :data:`WHOLE`, and height, width and depth of
       its block, 0 as long as none is chosen.
-    - ``places``: a line for each tensor: its address, rows and bytes of a row of a buffer that rolls (0 of another one), bytes of its
-      buffer, first and last (exclusive) job that this is held for, the buffer's number in the order of birth, and the tensor's rank there.
-      Of a tensor :data:`OUTSIDE` the arena only the address counts.
+    - ``places``: a line for each tensor: its address, rows and bytes of a row of a rolling buffer (else 0), bytes of its buffer, first and
+      last (exclusive) job of the buffer, the buffer's number in the order of birth, and the tensor's rank there. Of a tensor
+      :data:`OUTSIDE` the arena only the address counts.
     - ``copies``: in the order of issue, a line for each part that reads a copy: the job before which it is issued, its address, the part
       whose constants it has, and the reader. That part's own line comes first.
 
@@ -54,7 +54,7 @@ class Draft(Struct, frozen=True):
 
     @property
     def runs(self) -> tuple[int, bytes, bytes, bytes]:
-        """All that a replay depends on: drafts for which it is equal run alike, whatever their groups and what is expected of them."""
+        """The values that a replay depends on. Drafts with equal values run alike, even if their groups and estimates differ."""
         return self.form, self.jobs, self.places, self.copies
 
     @property

@@ -1,8 +1,8 @@
 """Drafts: the fastest ways found to run a row graph in an arena of a given size, with addresses for tensors and copies.
 
-The search goes from the proposals of the dynamic program, which know of copies only whether they are staged, to drafts in
-which every copy has its time and place: groups are packed, what they leave free is filled with copies, and then groups and
-copies are changed one at a time as long as that saves cycles.
+The search starts from the proposals of the dynamic program, which only know whether a copy is staged. In a draft every copy has its time
+and address. Groups are packed, and copies fill the free bytes. Then groups and copies are changed one at a time as long as that saves
+cycles.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ class DraftOptions(Struct, frozen=True):
 def regroupings(
     begun: Groups, neighbours: Callable[[Groups], Iterable[Groups]], made: Callable[[Groups, Draft], Draft | None]
 ) -> Moves[Draft, tuple[Groups, ...]]:
-    """The moves of a draft of the groups ``begun``: other groups, of which a draft is ``made`` beside it (None if they do not fit).
+    """The moves of a draft of the groups ``begun``: other groups, each with the draft that is ``made`` from them (None if they do not fit).
 
     A change is known by its groups and those before it that were no good. No groups are judged twice, but those that were drawn too early.
     """
@@ -140,7 +140,7 @@ class Drafter:
             changes, at = list(self._neighbourhood.of(best.part_groups)), judged[-1] + 1 if judged else 0
             copied = best.copied
             for number in range(at, at + len(changes)):
-                # What is no faster is as good as no change.
+                # A change that saves no cycles counts as none.
                 yield number, self.trials.faster(changes[number % len(changes)], copied, budget, best.cycles) or best
 
         def costs(made: Iterable[Draft]) -> Iterator[int]:
@@ -239,8 +239,8 @@ class Drafter:
     def drafts(self, budget: int) -> tuple[Draft, ...]:
         """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.
 
-        Where there is room for it the network layer by layer is one of them, whatever is expected of it: the order that another compiler
-        has is never slower than that compiler's.
+        If it fits, the network layer by layer is one draft, even with a poor estimate: another compiler's order is then never slower than
+        that compiler.
         """
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         drafts: dict[bytes, Draft] = {}

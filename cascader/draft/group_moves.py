@@ -16,13 +16,13 @@ _NO_BOUND = 1 << 40
 
 
 def _choices(graph: RowGraph, last: int, rows: Sequence[int]) -> list[int]:
-    """The numbers of rows that a group's last part can be asked for; those of an atomic one are asked of the parts behind it."""
+    """The numbers of rows that a group's last part can be asked for; for an atomic part the later parts are asked."""
     part = graph.parts[last]
     return sorted(set(rows)) if part.atomic else sorted({min(choice, part.rows) for choice in (*rows, part.rows)})
 
 
 def _beside(choices: Sequence[int], choice: int) -> Sequence[int]:
-    """A choice between the next lower and the next higher one; that alone if it is none of them."""
+    """The next lower and the next higher choice; a value that is not a choice stands alone."""
     here = choices.index(choice) if choice in choices else -1
     return choices[max(0, here - 1) : here + 2] if here >= 0 else (choice,)
 

@@ -1,6 +1,7 @@
 """Packing: other groups than those of the fewest live bytes, whose buffers leave fewer gaps between them.
 
-Plans know live bytes alone. Where addresses need more, groups that are a change or two away may need less, though as many bytes are live.
+Plans know live bytes alone. If addresses need more bytes, groups that are a change or two away may need fewer, with equally many live
+bytes.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ def packed_closer(start: Packed, least: int, placement: Placement, changes: Call
     """The groups that pack into the fewest bytes, of some that ``changes`` make of others, from a ``start`` on; ``least`` are enough.
 
     Round by round all changes of the groups of the round before are placed with so many ``moves``, but for those of as many live bytes
-    as the best reaches. Of several that need as few bytes the first is taken, the start before all.
+    as the best reaches. Among groups that need equally few bytes, the first wins, and the start comes first.
     """
     best, known = start, {start.groups}
 

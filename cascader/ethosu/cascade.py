@@ -145,8 +145,8 @@ class Cascader:
     def drafts_at(self, limit: int) -> tuple[Draft, ...]:
         """Drafts whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found.
 
-        The network layer by layer in the blocks that it came with is one of them where it fits: what a search expects is never so exact
-        that another compiler's order of kernels could be left out.
+        If it fits, the network layer by layer in its given blocks is one of them: estimates are never exact enough to leave out another
+        compiler's order of kernels.
         """
         found = [self.in_blocks(draft) for draft in self.drafter.drafts(limit)]
         found += [self._plain] if self._plain.memory <= limit else []

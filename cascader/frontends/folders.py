@@ -1,4 +1,4 @@
-"""Temporary folders that no ending leaves behind: those of processes that were killed are removed at the next start.
+"""Temporary folders that are removed at every ending. Folders of killed processes are removed at the next start.
 
 A folder is locked as long as its process lives, so that no number of a process, which another one may have by now, is asked after.
 Where the system has no such locks folders go with their process, as ever, unless it is killed.

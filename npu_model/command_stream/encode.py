@@ -1,8 +1,7 @@
 """From operations to register command-stream words: the inverse of the decoder.
 
 Every operation is written as SETs followed by the waits before it and its NPU_OP. Registers are sticky, so a SET whose value the register
-already holds is left out; the first SET of a register is always written, because nothing is known of the values that an
-earlier job left behind.
+already holds is left out. The first SET of a register is always written, because the values that an earlier job left are unknown.
 
 Each operation is decoded again from the registers just written. What the registers cannot say is therefore an InputError
 here and never a different operation in the stream.
@@ -82,9 +81,9 @@ def encode_operations(
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """Register command-stream words of ``operations``, and the words from the end of one operation to the end of the next.
 
-    ``family`` is the accelerator's ``commands``. ``decode_words(words, family)`` gives the operations and counts back. InputError names
-    the operation and the register where a value does not fit, where the operation contradicts itself (an IFM that is not what kernel,
-    stride and padding imply, a kernel in an elementwise operation) or where operations follow NPU_OP_STOP. Without ``checked`` nothing is
+    ``family`` is the accelerator's ``commands``. ``decode_words(words, family)`` gives the operations and counts back. InputError names the
+    operation and the register if a value does not fit. It also names operations after NPU_OP_STOP, and operations that contradict
+    themselves: an IFM that kernel, stride and padding do not imply, or a kernel in an elementwise operation. Without ``checked`` nothing is
     decoded again, which takes half of the time: for words that are only counted.
     """
     groups = _Groups(command_set(family), checked=checked)

@@ -1,8 +1,8 @@
 """The driver payload ("COP1" or "COP2") around a register command stream, parsed and built.
 
-Layout of COP1 (core driver, Vela 5.2.0): the word "COP1", then driver actions ``id | reserved << 8 | parameter << 16``:
-1 = configuration (the configuration word and the id word follow), 5 = NOP, 2 = command stream (length in words,
-bits 16-23 in the reserved byte; the words follow).
+Layout of COP1 (core driver, Vela 5.2.0): the word "COP1", then driver actions ``id | reserved << 8 | parameter << 16``. Action 1 is the
+configuration: the configuration word and the id word follow. Action 5 is NOP. Action 2 is the command stream: its length in words has bits
+16-23 in the reserved byte, and the words follow.
 
 Layout of COP2, as Vela 5.2.0 writes it with ``--cop-format COP2`` (read off its files): the word "COP2", 1, the bytes that follow this
 header of 16, 0; then 1 and the bytes that follow; then the bytes of a description, which begins with "VEUM" and 1, and holds 20 bytes of

@@ -75,7 +75,7 @@ class OperatorState(Struct, frozen=True):
 class OperatorModel(Struct, frozen=True):
     """One operator as a .tflite model: its operands that are no constants are the inputs, each tensor once, but for state.
 
-    ``operands`` are the tensors of the operands that are no constants, ``results`` those of the outputs, in the operator's order.
+    ``operands`` are the tensors of operands that are not constant, ``results`` the tensors of the outputs, in the operator's order.
     ``states`` has one entry per operand: None unless it keeps its content between inferences.
     """
 

@@ -22,7 +22,7 @@ _INTEGERS = {"INT8": np.int8, "UINT8": np.uint8, "INT16": np.int16}
 def constants(reader: RecordReader, inputs: Sequence[int], given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
     """Each of an operator's inputs that is constant, None in place of the others, of which a compiled network has those ``given`` by name.
 
-    What operators make of constants and shapes is one of them only where the network has fewer operands than the model.
+    A result that operators make from constants and shapes counts only if the network has fewer operands than the model.
     """
     tensors = reader.model.tensors
     wanted = [index for index in inputs if index >= 0 and not (tensors[index].data or tensors[index].is_variable)]

@@ -74,9 +74,9 @@ STATE_TYPES = ("RESOURCE", "VARIANT")
 class CpuOperator(Noted, frozen=True):
     """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
 
-    A state that the compiler has not placed in the arena is none of them: the runtime keeps it elsewhere. ``reason`` says why it is
-    there, where a compiler was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads
-    or assigns, "" if it is no such operator. ``macs`` are its multiply-accumulates, which no binding tells.
+    A state that the compiler has not placed in the arena does not count: the runtime keeps it elsewhere. ``reason`` says why it is there,
+    where a compiler was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads or
+    assigns, "" if it is no such operator. ``macs`` are its multiply-accumulates, which no binding tells.
     """
 
     notes = ("reason",)
@@ -132,8 +132,8 @@ _Places = dict[int, tuple[int, int]]
 def _placed_by_runtime(model: TfliteModel, offsets: dict[int, int], end: int) -> dict[int, int]:
     """Offsets behind the arena's ``end`` for arrays that operators on the CPU share and the file leaves to the runtime.
 
-    TFLite Micro places what has the offset -1 beside what is planned; Vela 5.2's C++ core leaves scalars to it. There it lies beside the
-    arena that the NPU's operators hold meanwhile, so that it is more of it here.
+    TFLite Micro places what has the offset -1 beside what is planned; Vela 5.2's C++ core leaves scalars to it. There it lies next to the
+    arena that the NPU's operators hold meanwhile, so that it adds to the arena here.
     """
     if not offsets:
         return {}

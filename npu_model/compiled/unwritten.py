@@ -160,9 +160,9 @@ def _cpu_operator(arena: _Arena, operator: CpuOperator) -> Iterator[UnwrittenRea
 def unwritten_reads(network: CompiledNetwork) -> Iterator[UnwrittenRead]:
     """The reads of unwritten bytes in the order of execution, at the end those of the network's outputs.
 
-    What a Program is handed (an input of the network, a CPU operator's tensor, a state that is kept between inferences) counts
-    as written, and so does what a CPU operator writes. Tensors outside the arena are left to the functional run.
-    The programs must have passed :func:`~npu_model.program.check.check_program`.
+    Bytes that a Program receives count as written: an input of the network, a CPU operator's tensor, or a state between inferences. Bytes
+    that a CPU operator writes count too. Tensors outside the arena are left to the functional run. The programs must have passed
+    :func:`~npu_model.program.check.check_program`.
     """
     ends = [b.byte_range.end for step in network.steps for b in (*step.inputs, *step.outputs)]
     ends += [b.byte_range.end for b in (*network.inputs, *network.outputs)]

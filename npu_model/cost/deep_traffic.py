@@ -1,9 +1,9 @@
 """Traffic of an Ethos-U85's kernels: the runs of 16-byte beats that each OFM block reads and writes.
 
-Rules found from the beat counters of the published inferences, which they reproduce exactly: writes as on the U55; weights and scales
-once for each place of OFM blocks; a window in strips of 8 columns over its full height; elementwise operands in NHWC cut at 16
-channels; a resize two rows of the IFM for each of the OFM. The input buffer keeps up to four IFM blocks for the next OFM block at a place,
-which takes them in the opposite order. Which kernels these points say nothing of is told by :func:`unmet`.
+Rules found from the beat counters of the published inferences, which they reproduce exactly: Writes are as on the U55. Weights and scales
+are read once for each place of OFM blocks. A window is read in strips of 8 columns over its full height. Elementwise operands in NHWC are
+cut at 16 channels. A resize reads two rows of the IFM for each row of the OFM. The input buffer keeps up to four IFM blocks for the next
+OFM block at a place, which takes them in the opposite order. Which kernels these points say nothing of is told by :func:`unmet`.
 """
 
 from __future__ import annotations

@@ -157,7 +157,7 @@ def _accumulator_granule(query: BlockQuery, accelerator: Accelerator) -> int:
 
 
 def _has_flat_accumulators(query: BlockQuery, accelerator: Accelerator) -> bool:
-    """With ublocks of two rows, one row of OFM under a kernel of one row needs accumulators for that row alone."""
+    """If ublocks have two rows, an OFM of one row under a kernel of one row needs accumulators for that row only."""
     return query.ofm.height == 1 and query.kernel.height == 1 and accelerator.ofm_ublock.height == 2
 
 

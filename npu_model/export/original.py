@@ -161,7 +161,7 @@ class Original(NoOriginal):
         return {name: (self._reader.operator(made[index]), self._reader.tensor(index)) for index, name in names.items()}
 
     def others(self, network: CompiledNetwork) -> tuple[SubgraphRecord, ...]:
-        """The model's subgraphs beside the first, as they are; InputError if the network has another number of them."""
+        """The model's other subgraphs, unchanged; InputError if the network has another number of subgraphs."""
         found = self._model.others
         if len(found) != network.others:
             raise InputError(

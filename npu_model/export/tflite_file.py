@@ -1,7 +1,7 @@
 """The compiled .tflite file: custom operators ``ethos-u`` with their payloads, memory plan and the network's CPU operators.
 
-Laid out as Vela 5.2.0's C++ core does, for TFLite Micro's Ethos-U kernel and the Linux driver stack: inputs 0 to 3 of a custom
-operator are command stream, read-only data, scratch (the arena) and fast scratch (the arena again), then the IFMs.
+The layout is that of Vela 5.2.0's C++ core, for TFLite Micro's Ethos-U kernel and the Linux driver stack. Inputs 0 to 3 of a custom
+operator are command stream, read-only data, scratch (the arena) and fast scratch (the arena again). The IFMs follow.
 """
 
 from __future__ import annotations
@@ -186,8 +186,8 @@ def _allocation(layout: _Layout, others: tuple[SubgraphRecord, ...]) -> bytes:
 def export_tflite(network: CompiledNetwork, model: bytes | None = None, cop_format: str = COP_FORMATS[0]) -> bytes:
     """A .tflite file that runs ``network``, with the names, shapes and quantisation of its inputs and outputs.
 
-    ``model`` is the .tflite file that the network was compiled from (or any compilation of it): it gives the CPU operators their
-    options and constants, and the file its metadata, signatures and other subgraphs. It may be left out if everything runs on the NPU.
+    ``model`` is the .tflite file that the network was compiled from (or any compilation of it): It gives the CPU operators their options
+    and constants, and the file its metadata, signatures and other subgraphs. It may be left out if everything runs on the NPU.
     ``cop_format`` is that of the driver payloads. A tensor outside the arena has no place in the file's plan: the runtime gives it one.
 
     Re-reading the file gives the same Programs, with region 2 added if they had none. InputError if the network breaks a rule of

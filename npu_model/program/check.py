@@ -193,9 +193,9 @@ def violations(program: Program, device: Accelerator) -> Iterator[str]:
 def check_program(program: Program, device: Accelerator) -> None:
     """InputError, naming the operation, the value and the bound, at the first rule that ``program`` breaks on ``device``.
 
-    Rules: every access lies in its region and below 4 GiB; a feature map has at most ``MOST_ELEMENTS``; bases, strides and streams
-    are aligned; the OFM block and the SHRAM areas fit the accelerator; waits name what their command can hold; arrays of inputs and
-    outputs have their bytes; NPU_OP_STOP is last.
+    Every access lies in its region and below 4 GiB. A feature map has at most ``MOST_ELEMENTS``. Bases, strides and streams are aligned.
+    The OFM block and the SHRAM areas fit the accelerator. Waits name numbers that their command can hold. Arrays of inputs and outputs have
+    their bytes. NPU_OP_STOP is last.
     """
     for violation in violations(program, device):
         raise InputError(f"{violation}: the program is damaged or for another accelerator than {device.name}.")

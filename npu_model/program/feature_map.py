@@ -138,7 +138,7 @@ class FeatureMap(Struct, frozen=True):
         return self.at(self.address(rows[0], columns[0], 0), shape)
 
     def at(self, base: int, shape: Shape3D | None = None) -> FeatureMap:
-        """The elements of one tile from ``base`` on, with the strides of this map; as many as it has, or ``shape``."""
+        """The elements of a single tile from ``base`` on, with the strides of this map; all its elements, or ``shape``."""
         shape = shape or self.shape
         return replace(self, shape=shape, tiles=Tiles.single(shape, base))
 

@@ -304,8 +304,8 @@ INDEX_BYTES = 4
 class DmaOperation(Struct, frozen=True):
     """NPU_OP_DMA_START: ``source`` is copied to address ``destination`` of ``destination_region``.
 
-    With ``to_shram`` the destination is an offset into the shared buffer (a LUT) and the region is unused. With ``rows`` source and
-    destination are those of the first of many rows.
+    With ``to_shram`` the destination is an offset into the shared buffer (a LUT) and the region is unused. If ``rows`` are given, source
+    and destination belong to the first row.
     """
 
     source: ByteRange

@@ -128,7 +128,7 @@ _SUMS: dict[str, _Kernel] = {
 
 
 _GROWING = ("FILL", "TILE", "BROADCAST_TO", "RANGE")
-"""Operators whose result has as many elements as the values of their operands say, whatever the model says of it."""
+"""Operators whose number of results follows from the values of their operands, even if the model states another number."""
 
 
 def _elements(code: str, operands: Sequence[Array]) -> int:

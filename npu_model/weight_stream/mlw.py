@@ -117,10 +117,9 @@ def places(header: Header, runs: Int64 | None) -> Int64:
 def decode(stream: bytes, limit: int | None = None) -> Int16:
     """Symbols of a stream in hardware order: weights of -255 to 255, zero point subtracted, padding zeros included.
 
-    Memory and time are bounded by the stream: a weight takes a bit or more and a slice holds up to 32768 of them; a zero
-    run takes a bit for at most 8 zeros, so that a byte holds no more than 64 symbols. ``limit`` is the number of symbols wanted.
-    InputError if the stream has no end mark, a header that the hardware does not know, a weight of more than 9 bits, or
-    more symbols than ``limit``.
+    Memory and time are bounded by the stream: a weight takes a bit or more, and a slice holds up to 32768 weights. A zero run takes a bit
+    for at most 8 zeros, so that a byte holds no more than 64 symbols. ``limit`` is the number of symbols wanted. InputError if the stream
+    has no end mark, a header that the hardware does not know, a weight of more than 9 bits, or more symbols than ``limit``.
     """
     if _NATIVE is not None:
         symbols: bytes | None = _NATIVE.decode_weights(stream, -1 if limit is None else limit)

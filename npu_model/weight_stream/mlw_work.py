@@ -32,7 +32,7 @@ class DecoderWork(Struct, frozen=True):
 
 
 def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
-    """Bits and cycles behind the first n symbols of one kind, for each n of ``counts``; 0 for none."""
+    """Bits and cycles after the first n symbols of a kind, for each n in ``counts``; 0 for 0 symbols."""
     sizes = np.array(chunks.counts, np.int64)
     ends = np.array(chunks.remainders, np.int64) + sizes * remainder
     turns = np.array(chunks.turns, np.int64) + 1
@@ -65,8 +65,8 @@ def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
     """The work up to the end of each part of a stream that ends with the n-th symbol, for each n of ``counts``, ascending.
 
     The last part has all bits that are left, the end mark and what fills the stream up. Headers and palettes take no time: how long they
-    take is unknown. Errors are those of :func:`npu_model.weight_stream.mlw.decode`, and InputError unless the stream holds as many
-    symbols as the last n.
+    take is unknown. The errors of :func:`npu_model.weight_stream.mlw.decode`, and InputError if the stream does not hold the last n
+    symbols.
     """
     if _NATIVE is not None:
         found = array("q", bytes(16 * len(counts)))

@@ -57,7 +57,7 @@ def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accel
 
 
 def keep_weights(stream: bytes, weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> None:
-    """Keep what a stream of one core was coded from, so that whoever asks for its weights need not have it decoded."""
+    """Keep the weights from which a core's stream was coded, so that a later request need not decode the stream."""
     plain = np.ascontiguousarray(weights, np.int16)
     _WEIGHTS.of(stream, (plain.shape, layout, accelerator.name), lambda: plain)
 
@@ -172,8 +172,8 @@ def core_format(op: KernelOperation, core: int) -> tuple[tuple[int, int, int, in
 def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Accelerator, core: int = 0) -> Int16:
     """Weights (OHWI, zero point subtracted) of a convolution or depthwise operation, from the bytes of its weight range.
 
-    Where several cores have a range each, those of the channels that ``core`` takes. InputError if the stream is damaged or does
-    not fit the operation.
+    If several cores have a range each, the weights of the channels that ``core`` takes. InputError if the stream is damaged or does not fit
+    the operation.
     """
     shape, layout = core_format(op, core)
     check_format(shape, layout, accelerator)

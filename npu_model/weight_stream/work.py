@@ -93,7 +93,7 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
     """
     bits = op.ifm.dtype.bits
     if accelerator.weight_streams:
-        # Streams of a family of which nobody knows how the decoder works: that they hold the weights is all that is asked.
+        # Streams of a family whose decoder is unknown: the only requirement is that they hold the weights.
         kernel_weights(op, streams, accelerator)
         return ()
     if bits not in STREAM_BITS:

@@ -159,7 +159,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
             ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
             _write_stopped(ending, output)
             raise Terminated.by_status(ending.status) from None
-    # What fails late leaves no file: all of them are written at the end.
+    # A late failure leaves no file: all files are written at the end.
     if output is not None:
         files[Path(output)] = packed.result()
     if files:

@@ -279,7 +279,7 @@ def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "
     simulation = replace(_explained(simulation, ask, source), cpu=cpu)
     beside = None if measured is None else beside_measured(simulation.replay, measured, ask.measured_cycles)
     drawing = "" if ask.timeline is None else _drawn(timeline, ask.timeline)  # type: ignore[arg-type]  # the reader has made a window of it
-    # What fails late leaves no file: all of them are written at the end.
+    # A late failure leaves no file: all files are written at the end.
     files: dict[Path, bytes] = {}
     if ask.sram_map is not None:
         show(f"Drawing {ask.sram_map}")

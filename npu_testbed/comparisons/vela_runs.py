@@ -161,7 +161,7 @@ def _figures(task: VelaTask, result: VelaResult | InputError) -> _Figures:
 
 
 def _outcome(task: VelaTask, run: VelaRun, result: VelaResult | InputError) -> VelaOutcome | VelaFailure:
-    """The point of one compilation, or why there is none."""
+    """The point of one compilation, or the reason of its failure."""
     try:
         memory, cycles, on_cpu = _figures(task, result)
     except InputError as error:

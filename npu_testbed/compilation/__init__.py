@@ -1,1 +1,1 @@
-"""From a network to the compiled file in one step, with the reports that Vela writes beside it."""
+"""From a network to the compiled file in one step, with the reports that Vela writes."""

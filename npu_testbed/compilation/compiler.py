@@ -1,4 +1,4 @@
-"""From a network to the compiled file: scheduled, replayed beside Vela's, encoded, with the reports beside it."""
+"""From a network to the compiled file: scheduled, replayed and compared with Vela's, encoded, with Vela's reports."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ def _table(name: str, columns: Sequence[str], rows: Iterable[_Row]) -> str:
     text = io.StringIO(newline="")
     cells = ([plain_text(cell) if isinstance(cell, str) else cell for cell in row] for row in (columns, *rows))
     csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_NONNUMERIC).writerows(cells)
-    # Names are any text, and the end of a CDATA section is no part of one.
+    # A name is any text, but the end of a CDATA section may not stand inside such a section.
     body = text.getvalue().replace("]]>", "]]]]><![CDATA[>")
     return f'<table name="{name}">\n<![CDATA[\n{body}]]>\n</table>\n'
 

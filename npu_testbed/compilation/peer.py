@@ -45,7 +45,7 @@ def simulation_of(
 def vela_peer(source: ModelSource, request: Request, target: Target, ends: EndPorts | None = None, progress: Progress = silent) -> Peer:
     """Compile a model with Vela as a request and its target say, on the core that these ask for, and replay what it made.
 
-    With ``ends`` its inputs and outputs are outside the arena, too, behind these ports.
+    ``ends`` are the ports of inputs and outputs outside the arena.
 
     InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
     """

@@ -12,7 +12,7 @@ from npu_testbed.documents.units import Bytes, DifferingBytes, Seed
 
 
 class OutputEntry(Entry, frozen=True):
-    """An output beside that of a reference."""
+    """An output and the reference's output."""
 
     reference: str
     output: str
@@ -32,7 +32,7 @@ class DivergenceEntry(Entry, frozen=True):
 
 
 class VerifyDocument(Document, frozen=True):
-    """Outputs beside those of references."""
+    """Outputs and the references' outputs."""
 
     model: str
     inferences: int

@@ -55,7 +55,7 @@ def replay_data(  # what a report shows
 ) -> dict[str, Any]:
     """A replay's headline, summary, layers, findings (None if they were not looked for), map, timeline and network.
 
-    ``beside`` is a measurement of it, and ``rival`` Vela's schedule, if there is one.
+    ``beside`` is a measurement, and ``rival`` is Vela's schedule; None if unknown.
     """
     short = short_layers(simulation.replay)
 

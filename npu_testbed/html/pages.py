@@ -1,4 +1,4 @@
-"""Reports on several schedules: a frontier, alone or beside Vela's points, and all of one of its schedules."""
+"""Reports on several schedules: a frontier, alone or with Vela's points, and one of its schedules in detail."""
 
 from __future__ import annotations
 

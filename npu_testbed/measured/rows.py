@@ -1,4 +1,4 @@
-"""The rows of a measurement beside those of the replay, layer by layer.
+"""The rows of a measurement and of the replay, layer by layer.
 
 A trace and samples say how far the NPU had read its command stream, not when a kernel was finished. So both sides are cut alike
 (:mod:`validation.fvp.live.operations`): a kernel lasts from the issue of its command to the issue of the next one's, and what comes

@@ -155,7 +155,7 @@ class VelaEstimateOutcome(Outcome, frozen=True):
 
 
 class LitertOutcome(Outcome, frozen=True):
-    """Outputs of Vela's schedules beside those of LiteRT."""
+    """Outputs of Vela's schedules and of LiteRT."""
 
     scores: tuple[LitertScore, ...]
 

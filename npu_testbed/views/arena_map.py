@@ -100,7 +100,7 @@ def _clock(schedule: Schedule, replay: NetworkReplay) -> _Clock:
     operations, places, steps, copies = iter(left), places_of(schedule), [0], list[int]()
     for step, job in enumerate(schedule.jobs):
         for copy in (copy for copy in schedule.copies if copy.step == step):
-            # One of several ranges is as many transfers, of which the first counts.
+            # A copy of several ranges is several transfers; the first transfer counts.
             begun, *_ = [origin + one.issued for origin, one in islice(operations, len(weight_ranges(_operation(schedule, copy.part))))]
             copies.append(begun)
         ends = [origin + one.finished for origin, one in islice(operations, _operations(schedule, job, places))]

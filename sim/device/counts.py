@@ -1,7 +1,7 @@
 """PMU events over the time of one run: how often each has happened by a cycle, and all of them at the end of the replay.
 
-The replay counts work and waits by operation. Here those of an operation come evenly between its issue and its end, what belongs to no
-one operation (the command fetch, transactions) evenly over the run; the last cycle has the replay's own counts.
+The replay counts work and waits by operation. Here the counts of an operation come evenly between its issue and its end. Counts that belong
+to no single operation (the command fetch, transactions) come evenly over the run. The last cycle has the replay's own counts.
 """
 
 from __future__ import annotations

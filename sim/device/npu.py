@@ -38,7 +38,7 @@ class Device:
 
     ``memory_system`` says what the two AXI ports reach: the map of regions to ports is REGIONCFG's and QCONFIG's, and what AXI_LIMIT
     allows bounds bursts and outstanding transactions. ``cycle`` counts the NPU's clock since the device was made. ``complaint`` is the
-    sentence behind the last parse error or bus abort, "" if there was none since the last reset. ``finished`` are its runs.
+    sentence for the last parse error or bus abort since the last reset; "" without one. ``finished`` are its runs.
     """
 
     def __init__(self, accelerator_name: str, memory_system: MemorySystem, bus: Bus, timing: TimingParameters = DEFAULT_TIMING) -> None:

@@ -16,8 +16,8 @@ from sim.events import Cause, Unit
 class Loads:
     """Loads that are asked for and not handed on yet, oldest first.
 
-    A port answers the reads of one channel in the order in which they were asked for: a load is there once either port has answered as
-    many as had been asked of it by then.
+    A port answers the reads of one channel in the order of the requests. A load is complete once each port has answered all reads that were
+    requested up to then.
     """
 
     def __init__(self, machine: Machine) -> None:

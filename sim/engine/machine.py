@@ -144,7 +144,7 @@ class KernelRun:
 
 
 class Work(Struct, frozen=True):
-    """One step of one block of one kernel, as it is handed from unit to unit."""
+    """One step of a kernel's block, as it passes from unit to unit."""
 
     run: KernelRun
     block: int

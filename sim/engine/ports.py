@@ -40,8 +40,8 @@ class Completion(simpy.Event):
 class PulseGate:
     """The timing adapter's gate, shared by the reads and writes of a port.
 
-    A transaction passes while fewer words than the cap have been let pass in the cycles of a period before it, those of the other direction
-    included that were let pass ahead of it. No cycles as many as a period has hold more than the cap and the transaction that crosses it.
+    A transaction passes while fewer words than the cap have passed in the cycles of one period before it. Words of the other direction that
+    passed earlier count too. No cycles as many as a period has hold more than the cap and the transaction that crosses it.
     """
 
     def __init__(self, memory: Memory, timing: TimingParameters) -> None:

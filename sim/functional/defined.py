@@ -102,8 +102,8 @@ def require_defined(network: CompiledNetwork) -> None:
 
     An output that nothing wrote is such a read, too.
 
-    This is what :func:`sim.functional.run` finds, without its arithmetic, and what operators on the CPU write counts as written. What it
-    cannot find is a wrong value, such as that of a schedule that overwrites what is still needed with what is also defined.
+    This is what :func:`sim.functional.run` finds, without its arithmetic, and what operators on the CPU write counts as written. It cannot
+    find a wrong value: a schedule may overwrite a value that is still needed with another defined value.
     """
     arena = _arena(network)
     homes = home_stores(network.programs)

@@ -1,8 +1,8 @@
 """The NPU's own SIGMOID and TANH: 256 values of the sigmoid, interpolated linearly.
 
-The hardware's table is not public. What stands here is the arithmetic of LiteRT's 16-bit LOGISTIC and TANH kernels, which scale
-their input by 3 * 2**12 as Vela scales what it hands to the NPU's functions. With it Vela's streams of these operators equal the
-kernels for every one of the 65,536 inputs and for every input scale that was tried (docs/exactness.md).
+The hardware's table is not public. This is the arithmetic of LiteRT's 16-bit LOGISTIC and TANH kernels. They scale their input by 3 *
+2**12, as Vela scales the input of the NPU's functions. Vela's streams of these operators then equal the kernels for all 65,536 inputs and
+all input scales that were tried (docs/exactness.md).
 """
 
 from __future__ import annotations

@@ -22,7 +22,8 @@ Array = NDArray[Any]
 OnCpu = Callable[[int, CpuOperator, tuple[Array, ...]], Sequence[Array]]
 """Executes a CPU operator, the network's step of that index.
 
-From the arrays of its inputs, in order, to those of its outputs and then of the inputs that are variables, as they are afterwards.
+A run takes the arrays of the inputs, in order. It returns the arrays of the outputs, and then the final arrays of inputs that are
+variables.
 """
 
 OnProgram = Callable[[int, Regions], None]

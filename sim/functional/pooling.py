@@ -64,9 +64,9 @@ _DIVIDES_BY_ONE = ("u85",)
 def _average(op: KernelOperation, values: Integers, device: Accelerator, user: str) -> Integers:
     """With padding the NPU divides by the number of elements inside the IFM, on the U85 wherever OFM_SCALE is one; else OFM_SCALE divides.
 
-    Vela's two cores say so (per-channel mode without a scale in the one, a global scale of one in the other), and LiteRT
-    agrees with the result of both, with either of the rounding modes that they choose. Velas up to 3.0 make a bilinear resize
-    of such pools and ask them to truncate: TensorFlow Lite 2.2, which they were made for, truncates there too.
+    Vela's two cores say so: one has per-channel mode without a scale, the other a global scale of one. LiteRT agrees with the result of
+    both, with either rounding mode that they choose. Velas up to 3.0 make a bilinear resize of such pools and ask them to truncate:
+    TensorFlow Lite 2.2, which they were made for, truncates there too.
     """
     sums = _reduce(op, covered(op, values, 0), np.add)
     is_one = op.ofm_scale.scale == 1 << op.ofm_scale.shift

@@ -130,8 +130,8 @@ def first_jobs(op: KernelOperation, most: int, step: int) -> list[list[Read]]:
 
     A job is an OFM block, or each of its IFM depth blocks where channels are summed.
 
-    A job reads all of its window. Windows of more than 8x8 are fetched in parts, sub-kernels, which are no jobs of their own: "jobs are
-    invisibly decomposed into subkernels" (Vela 5.2.0 ``get_first_job_input_volume``), and Vela's C++ core takes the whole window.
+    A job reads all of its window. Windows of more than 8x8 are fetched in sub-kernels, which are not jobs: "jobs are invisibly decomposed
+    into subkernels" (Vela 5.2.0 ``get_first_job_input_volume``). Vela's C++ core takes the whole window.
     """
     blocks = (block(op, number) for number in range(min(block_count(op), most)))
     return list(islice((job for part in blocks for job in _block_jobs(op, part, step)), most))

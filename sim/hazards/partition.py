@@ -1,8 +1,8 @@
 """The partition of the shared buffer that a kernel's registers name, against what its block needs.
 
-From the bottom: the output buffer; the IFM buffer up to IFM_IB_END, of a binary elementwise operation the second operand's from
-IFM2_IB_START on; from AB_START on the accumulators; at the top the banks of tables. Every buffer is double. Written for this
-check alone, from Vela 5.2.0's rules (``shared_buffer_allocation.py``); the partition that schedules are given comes from elsewhere.
+The output buffer is at the bottom. The IFM buffer follows, up to IFM_IB_END; the second operand of a binary elementwise operation begins at
+IFM2_IB_START. Accumulators begin at AB_START. The banks of tables are at the top. Every buffer is double. Written for this check alone,
+from Vela 5.2.0's rules (``shared_buffer_allocation.py``); the partition that schedules are given comes from elsewhere.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ class Spans(Struct, frozen=True, eq=False):
         return joined(np.array([one.start for one in ranges], np.int64), np.array([one.end for one in ranges], np.int64))
 
     def shared(self, other: Spans) -> tuple[int, ByteRange | None]:
-        """The number of bytes that both have, and the first run of them (of region 0); None if there is none."""
+        """The number of shared bytes, and their first run (in region 0); None if nothing is shared."""
         first = np.searchsorted(other.ends, self.starts, side="right")
         last = np.searchsorted(other.starts, self.ends, side="left")
         hits = np.flatnonzero(last > first)

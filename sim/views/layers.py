@@ -22,9 +22,9 @@ class LayerRow(Struct, frozen=True):
     """One layer: the operations of one name, or one operation where names are unknown ("#12 CONV_2D").
 
     ``operator`` holds the mnemonics of its kernels, "DMA" if it has none. ``cycles`` is the time by which its kernels
-    delayed the completion of the Program: each kernel's completion less the previous kernel's; transfers that run
-    beside kernels cost nothing of their own, and what is left at the end goes to the Program's last layer. So the column
-    sums to NPU ACTIVE. ``share`` is the part of that.
+    delayed the completion of the Program: each kernel's completion less the previous kernel's. Transfers that run while kernels do cost
+    nothing extra. Cycles that remain at the end go to the Program's last layer. So the column sums to NPU ACTIVE. ``share`` is the part of
+    that.
 
     ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the
     first of MAC array, output unit, input load, weights, write-back). If that unit was busy for less than half of

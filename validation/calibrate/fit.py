@@ -114,7 +114,7 @@ def _neighbours(problem: Problem, notches: Notches, held: int | None) -> list[No
 
 
 def _improved(problem: Problem, notches: Notches, held: int | None = None) -> Notches | None:
-    """A better point in the direction of the linear problem's solution, or beside; None if there is none."""
+    """A better point in the direction of the linear problem's solution, or near it; None if neither is better."""
     cost = problem.cost(notches)
     lower, upper = problem.room(notches)
     if held is not None:
@@ -180,7 +180,7 @@ def _equals(problem: Problem, notches: Notches) -> Iterator[Notches]:
 
 
 def _ends(points: Sequence[Notches]) -> list[Notches]:
-    """Those of equal points with the least and the most of each parameter, which tell how far any of them goes."""
+    """Among equal points, the points with the least and the most of each parameter, which show the parameter's range."""
     found = []
     for axis in range(len(points[0]) if points else 0):
         ordered = sorted(points, key=itemgetter(axis))

@@ -1,7 +1,7 @@
 """Errors on networks that took no part in the choice of the model's rules: each is left out, and the rules are chosen anew by the others.
 
-A choice is among the rules as they are and those with one of them changed: the rows of the ablation tables. Run as
-``python -m validation.fvp.left_out > validation/fvp/left_out.csv``; some 20 seconds.
+The candidates are the rules as they are, and the rules with one changed: the rows of the ablation tables. Run as ``python -m
+validation.fvp.left_out > validation/fvp/left_out.csv``; some 20 seconds.
 """
 
 from __future__ import annotations

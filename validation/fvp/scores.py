@@ -62,7 +62,7 @@ class PointScore(Struct, frozen=True):
 
 
 class WholeRunScore(Struct, frozen=True):
-    """One replay beside a run of which the whole time was published: ``cycles`` is ours for NPU ACTIVE."""
+    """One replay, and a run whose whole time was published: ``cycles`` is ours for NPU ACTIVE."""
 
     run: WholeRun
     cycles: int

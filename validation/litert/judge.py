@@ -1,7 +1,7 @@
 """LiteRT as the judge of numerics, run in a process of its own.
 
-Its reference kernels are asked. Where they lack an operator, the operators are executed one by one, that one by a built-in kernel; where
-that cannot be done, the whole model by built-in kernels, which are no reference: they round otherwise.
+Its reference kernels are asked. If the reference kernels lack an operator, operators are executed one by one, and a built-in kernel runs
+that operator. If that is impossible, built-in kernels run the whole model. They are not a reference, because they round differently.
 
 The interpreter is native code: a damaged model can crash it, which here ends as one InputError.
 """

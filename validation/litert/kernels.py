@@ -28,7 +28,7 @@ def _ready(model: Path, kernels: OpResolverType, *, keep_tensors: bool) -> Any:
 
 
 def operator_interpreter(model: Path) -> tuple[Any, bool]:
-    """An interpreter of a model of one operator, and whether its kernel is a built-in one, as there is no reference kernel."""
+    """An interpreter for a model of one operator, and whether its kernel is built in because a reference kernel does not exist."""
     try:
         return reference_interpreter(model), False
     except (RuntimeError, ValueError) as error:

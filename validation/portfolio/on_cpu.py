@@ -1,4 +1,4 @@
-"""Networks of which Vela leaves operators on the CPU: before, in the middle, behind and beside what the NPU runs."""
+"""Networks whose operators Vela leaves partly on the CPU: before, between, after and next to those that the NPU runs."""
 
 from __future__ import annotations
 

@@ -24,7 +24,7 @@ of transactions, whose counts decide for this order."""
 
 
 def input_address(inputs: int, outputs: int) -> int:
-    """Where the input lies, modulo 64 bytes: as many bytes as there are inputs and outputs.
+    """Address of the input, modulo 64 bytes: the number of inputs and outputs together.
 
     Not published. Whether a read of 32 bytes lies across a multiple of 64 decides the count of transactions, and all 627 counts follow
     this sum.

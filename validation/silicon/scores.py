@@ -99,8 +99,8 @@ def is_high(inputs: int, outputs: int) -> bool:
 def jitter() -> float:
     """Standard deviation of one count of cycles, in cycles, without any model of the NPU.
 
-    Four runs at the corners of 32 input and 32 output channels cancel all but the work of these, which is the same wherever they
-    are, and four jitters. The median of what is left over takes the place of a root mean square, as there are steps among the counts.
+    Four runs at the corners of 32 input and 32 output channels cancel everything but the work of these channels, which is the same
+    anywhere, and four jitters. The median of what is left over takes the place of a root mean square, as there are steps among the counts.
     """
     counted = {(run.inputs, run.outputs): run.cycles for run in runs()}
     corners = [

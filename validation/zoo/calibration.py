@@ -172,8 +172,8 @@ def quantise(real: Array, scale: float, zero_point: int, lowest: int, highest: i
 def calibration_input(key: str, shape: tuple[int, ...], lowest: int, highest: int) -> Array:
     """Seeded integers of ``shape``: two times the batch of a network input.
 
-    The first half is white noise. Where they are images (rank 4), the second half is noise of three grain sizes, which has
-    structure at any depth, so that the statistics hold for more than one kind of picture.
+    The first half is white noise. For images (rank 4), the second half is noise of three grain sizes. It has structure at any depth, so
+    that the statistics hold for more than one kind of picture.
     """
     noise = uniform(key, math.prod(shape), lowest, highest).reshape(shape).astype(np.float64)
     if len(shape) != 4:

@@ -17,7 +17,7 @@ Pair = tuple[int, int]
 
 
 def same_padding(size: int, kernel: int, stride: int, dilation: int) -> Pair:
-    """Padding (before, after) of one axis for TFLite's SAME: the odd one goes behind.
+    """Padding (before, after) of one axis for TFLite's SAME: the odd one goes after.
 
     >>> same_padding(224, 3, 2, 1)
     (0, 1)

@@ -52,7 +52,7 @@ class _Lowering:
     early_tables: bool
 
     def program(self, segment: Segment, first: int, last: int, *, more: bool = False) -> Program:
-        """The Program of jobs ``first`` to ``last`` (exclusive), which are those of an NPU segment, or with ``more`` behind them of it."""
+        """The Program of jobs ``first`` to ``last`` (exclusive) of an NPU segment; with ``more``, others follow in it."""
         stream = Stream(self.accelerator)
         early = self._early_tables(first, last)
         for step in range(first, last):
@@ -132,7 +132,7 @@ def places_of(schedule: Schedule) -> dict[str, BufferPlace]:
 
 
 def _home_regions(network: Network, segment: Segment, rings: Mapping[str, BufferPlace]) -> Iterator[Region]:
-    """The regions beside the arena in which tensors of a segment live, in ascending order, as large as these need."""
+    """The regions outside the arena that hold tensors of a segment, in ascending order, with the sizes that the tensors need."""
     parts = [network.graph.parts[network.graph.index(name)] for name in segment.parts] if network.homes else []
     own = {tensor for part in parts for tensor in (*part.inputs, *part.outputs)}
     own |= {port.tensor for port in segment.ports}
@@ -171,9 +171,9 @@ def lower(
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
     kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
     copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. A further Program
-    begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. Inputs outside the arena
-    may lie in ``rings`` of rows, of which whoever fills them writes one over another. InputError
-    if a block config does not fit or, where that is ``checked``, an operation breaks a rule of the accelerator.
+    begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. Inputs outside the arena may lie
+    in ``rings`` of rows, in which the source overwrites old rows. InputError if a block config does not fit or, where that is ``checked``,
+    an operation breaks a rule of the accelerator.
     """
     lowered = _lowered(schedule, rings or {}, early_tables=early_tables, cuts=cuts)
     for program in lowered.programs if checked else ():

@@ -1,4 +1,4 @@
-"""The operations of one Program as they are issued: tables, staged weights and kernels, each behind the waits that it needs."""
+"""The operations of one Program as they are issued: tables, staged weights and kernels, each after the waits that it needs."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, 
 
 @dataclass(slots=True)
 class Stream:
-    """Operations issued so far, with the kernels, transfers and tables that the NPU may hold behind the last of them."""
+    """Operations issued so far, and the kernels, transfers and tables that the NPU may hold after the last operation."""
 
     accelerator: Accelerator
     operations: list[Operation] = field(default_factory=list)

@@ -16,8 +16,8 @@ _Options = Sequence[BlockOption]
 class JobKernels:
     """The kernels of some jobs, None for a transfer and for a job on the CPU; ``made`` makes that of a job when it is first asked for.
 
-    ``pairs`` has a number for each job and the one before it, which is all that couples the two, -1 where one of them is no kernel; None
-    if nothing is known of pairs.
+    ``pairs`` has a number for each job and its predecessor, which is all that couples the two; -1 if either is not a kernel. None if pairs
+    are unknown.
     """
 
     def __init__(self, made: Callable[[int], KernelOperation | None], pairs: Sequence[int] | None) -> None:

@@ -86,8 +86,8 @@ class Ranking:
     def listed(self, count: int, *, partitions: bool = False) -> list[tuple[float, Shape3D, Shram]]:
         """The ``count`` fastest blocks that fit and beat the operation's own, the fastest first, with their estimates.
 
-        With ``partitions`` they are the fastest ones of as many partitions of the shared buffer, and may be slower than the own one by
-        as much as neighbours of one partition may save.
+        ``partitions`` asks for the fastest block of each of ``count`` partitions of the shared buffer. A block may be slower than the
+        kernel's own by as much as neighbours of one partition may save.
         """
         promising = bisect_left(self._cycles, self.own_cycles * (WORTHWHILE if partitions else PROMISING))
         found = self._query.fitting(self._blocks[: 3 * promising], count, distinct=partitions)

@@ -61,7 +61,7 @@ class _Block(Struct, frozen=True):
     single: bool = False
 
     def before(self, following: Cycles) -> Cycles:
-        """Cycles of these blocks if those of the first step behind them take so long to be brought."""
+        """Cycles of these blocks if the constants of the next step take so long to arrive."""
         if self.single:
             return self.inner + self.last + following + self.least
         cycles: Cycles = np.maximum(self.least, self.inner + np.maximum(self.last, following))
@@ -200,7 +200,7 @@ class Estimator:
     def _ready(self, brought: Cycles, latency: int, read: Cycles, mac: Cycles) -> Cycles:
         """Cycles in which a step's fetches and constants come, the latency of both among them; ``mac`` are those of its work.
 
-        Where all slots are asked for, the latency of one passes while the others work.
+        If all slots are requested, the latency of one slot passes while the others work.
         """
         sources = self._sources
         waited = np.maximum(brought, (brought + latency + mac) / 2) if sources.access.ifm_ahead else brought + latency

@@ -1,7 +1,7 @@
 """Estimates of kernels, known by what decides them.
 
-Stripes of many layers, and of one layer in several forms of a network, are equal in all that their cycles depend on: where their
-tensors are and what they compute changes nothing. Such kernels have one estimate, for as long as the process lives.
+Stripes of many layers, and of a layer in several forms of a network, share all that their cycles depend on. The addresses of their tensors
+and their results change nothing. Such kernels have one estimate, for as long as the process lives.
 """
 
 from __future__ import annotations

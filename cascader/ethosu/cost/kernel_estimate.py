@@ -97,8 +97,8 @@ class KernelEstimate:
 def kernel_estimates(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...]) -> bytes:
     """The estimates of a kernel, as the compiled core writes them (``kernel_estimates`` of ``cascader/ethosu/native/kernel.c``).
 
-    Facts and options with its constants in the arena, the same with them at home, and the loads that the options refer to, behind a
-    number that says where these begin. ``work`` is the decoder's for its weight streams.
+    Facts and options with its constants in the arena, the same with the constants at home, and the loads that the options refer to. A
+    number before them says where the loads begin. ``work`` is the decoder's for its weight streams.
     """
     found, loads = array("q", (0,)), array("q")
     for staged in (True, False):

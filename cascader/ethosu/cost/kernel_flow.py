@@ -27,8 +27,8 @@ class Flow(Struct, frozen=True):
 class _Step(NamedTuple):
     """Cycles of a step: its fetches on their port (None where there are none) and into the input buffer, its constants and its MACs.
 
-    Constants have their cycles on their port (None where there are none) and at their sustained rate: a step ends and begins within a
-    burst, so that while one of the two parts counts under the cap, half a burst is lost there. ``goes_on`` in the slot of the step before.
+    Constants have their cycles on their port (None without constants) and at their sustained rate. A step ends and begins within a burst,
+    so that half a burst is lost while one of the two parts counts under the cap. ``goes_on`` in the slot of the step before.
     """
 
     fetch: float | None
@@ -198,12 +198,12 @@ _IDLE = array("d", [0.0] * _STATE)
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
-    Each unit takes its work in order and needs a free one of two slots (or of one) behind it: IFM load and weight decoder run at most
-    two steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and
-    constants share a port they pass it in the order of the steps. ``latency`` are the cycles until a stored block may be read.
+    Each unit takes its work in order and needs a free slot after it, out of two slots or one: IFM load and weight decoder run at most two
+    steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and constants
+    share a port they pass it in the order of the steps. ``latency`` are the cycles until a stored block may be read.
 
-    Where the device asks ahead (its :class:`PortRates`), a fetch is asked for once a slot is free, which steps that go on share, and
-    constants once one of three slots is: the latency of one transfer passes while others move.
+    If the device asks ahead (its :class:`PortRates`), a fetch is requested once a slot is free, which continuing steps share. Constants are
+    requested once one of three slots is free. The latency of one transfer passes while others move.
     """
 
     def __init__(self, latency: int = 0) -> None:

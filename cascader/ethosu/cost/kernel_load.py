@@ -24,8 +24,8 @@ _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")
 BlockLoad = Sequence[int]
 """The load of an OFM block on the units: output cycles, stored words, the number of its steps, and six numbers for each of these.
 
-They are words and transactions of its fetches, those of its constants (the scales are among the first step's), MAC cycles, and whether it
-goes on in the slot of the step before.
+They are words and transactions of its fetches, words and transactions of its constants (the first step includes the scales), MAC cycles,
+and whether it goes on in the slot of the previous step.
 """
 
 _HEAD, _BLOCK, STEP = 4, 3, 6

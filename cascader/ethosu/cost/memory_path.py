@@ -40,7 +40,7 @@ class Source(Struct, frozen=True):
         return cls(float(memory.cycles_per_word), memory.read_latency, memory.max_reads, burst, sustained(memory, word_bytes), word_bytes)
 
     def cycles(self, words: int, transactions: int) -> float:
-        """Cycles of one transfer behind its latency: the data path's, or those of the transactions that wait for each other.
+        """Cycles of a transfer after its latency: the data path's, or the cycles of transactions that wait for each other.
 
         >>> Source(1.0, 32, reads=8, burst=4).cycles(40, 10)  # a transaction of 4 words takes 36 cycles, 8 are on their way
         45.0

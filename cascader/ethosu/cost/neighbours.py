@@ -45,7 +45,7 @@ class Neighbours:
         return sorted(starts, key=lambda start: (abs(start - middle), start))
 
     def _apart(self, before: StripeJob, after: StripeJob) -> int | None:
-        """Rows by which a job begins behind the first row from which on the next one reads of it; None if that reads nothing of it."""
+        """Rows from the first row that the next job reads to the start of this job; None if it reads nothing of this one."""
         first = first_read(self._graph, before.part, after)
         return None if first is None else before.start - first
 

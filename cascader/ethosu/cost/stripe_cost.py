@@ -1,8 +1,8 @@
 """The cost model of the cascader for the Ethos-U: cycles of a stripe of a part, from the work of its blocks.
 
 A stripe begins with its first fetch and ends with its last store, as the shared buffer is repartitioned between parts; its
-units overlap as :mod:`cascader.ethosu.cost.kernel_flow` says. What stripes overlap is said apart (lead and tail), for a timeline to
-count: that is within 4 % of the simulator's cycles in the cases of its tests, the mere sum up to a sixth too high.
+units overlap as :mod:`cascader.ethosu.cost.kernel_flow` says. The overlap of stripes is a separate value (lead and tail), which a timeline
+counts. The timeline is within 4 % of the simulator's cycles in its tests; the plain sum is up to a sixth too high.
 """
 
 from __future__ import annotations

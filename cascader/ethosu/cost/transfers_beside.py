@@ -27,8 +27,8 @@ class _Transfer(Struct, frozen=True):
 class TransfersBeside:
     """The transfers of one network. One that is ahead by its own rows runs beside the kernel that makes, or reads, the rows next to these.
 
-    Where one transfer brings what a kernel reads and another one takes what it makes, the second runs beside what the first leaves of
-    the kernel. So the three together take what the kernel takes, or both transfers if that is more.
+    If one transfer brings a kernel's input and another takes its output, the second runs during the part of the kernel that the first
+    leaves free. So the three together take what the kernel takes, or both transfers if that is more.
     """
 
     def __init__(self, network: Network, graph: RowGraph, times: Times) -> None:
@@ -67,7 +67,7 @@ class TransfersBeside:
         return max(0, cycles)
 
     def hidden(self, part: int, height: int) -> int:
-        """Cycles of a stripe of a part in which kernels run beside it, as plans count; 0 of all but transfers that run ahead by as much."""
+        """Cycles of a part's stripe in which kernels run too, as plans count; 0 except for transfers that run ahead by a stripe."""
         transfer = self._transfers.get(part)
         if transfer is None or transfer.ahead < height:
             return 0
@@ -79,8 +79,8 @@ class TransfersBeside:
     def shared(self, before: StripeJob, after: StripeJob, stages: Sequence[bool]) -> int | None:
         """Cycles that a transfer and a kernel in a row share, of which the ``stages`` say whether each is staged; None of two kernels.
 
-        A transfer runs beside a kernel that uses nothing of it, and if it runs ahead by its own rows, beside one that does. Two transfers
-        share nothing.
+        A transfer runs at the same time as a kernel that does not use its rows. If it runs ahead by its own rows, the kernel may use them.
+        Two transfers share nothing.
         """
         pair = (before, stages[0]), (after, stages[1])
         transfers = [job for job, _ in pair if job.part in self._transfers]

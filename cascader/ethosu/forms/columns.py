@@ -16,7 +16,7 @@ from npu_model.shapes import ceil_div, round_up
 def _is_flat(kernel: EthosuPart) -> bool:
     """Whether all of the kernel's feature maps in the arena are one row high, and some more than a column wide.
 
-    So is an operand whose columns follow each other with all of their rows: the windows, side by side, of a tensor of one row.
+    An operand whose columns follow each other with all their rows is one, too: the windows, side by side, of a tensor with one row.
     """
     maps = [feature_map for _, feature_map in kernel.maps if feature_map.region == ARENA]
     one_row = kernel.operation.ofm.shape.height == 1 and all(m.shape.height == 1 or _is_column_by_column(m) for m in maps)

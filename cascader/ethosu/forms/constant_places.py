@@ -32,7 +32,7 @@ def _without_streams(payload: EthosuPart) -> EthosuPart:
 
 
 def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> Network:
-    """``network`` with each kernel's streams one behind the other, the last of them so many bytes behind a multiple of ``burst``."""
+    """``network`` with each kernel's streams one after the other. The last stream begins so many bytes after a multiple of ``burst``."""
     kernels = network.kernels
     packing = Packing.of(span for kernel in kernels.values() for span in constant_ranges(_without_streams(kernel)))
     content = bytearray(packing.content(network.constants))

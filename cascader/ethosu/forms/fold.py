@@ -1,9 +1,9 @@
 """Folding: convolutions that step over every other column of an image read pairs of columns as one.
 
 An image of few channels leaves most of the MAC array idle, which takes 8 or 32 channels at a time. Two columns of C
-channels lie in memory as one of 2 C channels does (NHWC). So a convolution with a stride of 2 in x is one with a stride of 1 on
-half as many columns, with half as many taps: the same bytes, the same mathematics, fewer steps. A window that begins or ends
-between two pairs gets a column of zeros. Vela's Python core does so, too; the networks come from its other core.
+channels lie in memory as one of 2 C channels does (NHWC). A convolution with a stride of 2 in x becomes a convolution with a stride of 1 on
+half the columns, with half the taps: the same bytes, the same mathematics, fewer steps. A window that begins or ends between two pairs gets
+a column of zeros. Vela's Python core does so, too; the networks come from its other core.
 """
 
 from __future__ import annotations

@@ -6,8 +6,8 @@
 - A maximum over windows that lie side by side is a maximum of maxima: of 8 x 8 in steps of 8, three of 2 x 2 in steps of 2.
 - Any other one is a kernel a column, of all its rows.
 
-Rows that step further than 3 stay as they are: such a kernel is run row by row, each of which steps nowhere
-(``RowPart.most_rows``). The same elements are summed, or compared, with the same factors, and the same bytes are written.
+Rows with larger steps than 3 stay as they are. Such a kernel runs row by row, and a single row has no step (``RowPart.most_rows``). The
+same elements are summed, or compared, with the same factors, and the same bytes are written.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: K
 
 
 def _factors(step: int) -> list[int] | None:
-    """Steps of at most 3 that come to ``step``, the longest first; None if there are none."""
+    """Steps of at most 3 whose product is ``step``, the longest first; None if no such steps exist."""
     found = []
     for factor in range(LONGEST_STRIDE, 1, -1):
         while step % factor == 0:

@@ -67,9 +67,10 @@ def _in_fine_pieces(number: int) -> Pass:
 
 
 def made_again(network: Network, terms: PassTerms) -> list[Network]:
-    """The forms in tiles and with skips made again, that of fewest bytes first; pools stream in them where that holds fewer bytes."""
+    """The forms in tiles and with recomputed skips, the form with the fewest bytes first. Their pools stream if that holds fewer bytes."""
     streamed, homes = PASSES["streamed pools"](network, terms), terms.homes
-    # Of equals the streamed one: behind tiles it may be the pool that holds most. Streamed it may hold more, until a skip is made again.
+    # If two are equal, the streamed form wins: after tiles the pool may hold the most bytes. Streamed it may hold more, until a skip is
+    # made again.
     bases = (network,) if streamed is network else (streamed, network)
     found = [recomputed(base, terms.options.recompute, terms.device, terms.staged, homes) for base in bases]
     least = min(planned_bytes(base, homes) for base in bases)

@@ -2,8 +2,8 @@
 
 Behind an upscaler that inserts zeros three of four products are with zeros. An even row or column of the result needs other taps of the
 window than an odd one. Each combination of the two is a convolution with fewer taps and without zeros. It writes every other pixel of
-every other row (NHWC). Where pixels lie side by side an even and an odd column may be made together, as the channels of one pixel: a
-result of few channels fills the MAC array better so. The same products are summed, and the same bytes are written.
+every other row (NHWC). If pixels lie side by side, an even and an odd column may be computed together, as the channels of one pixel. A
+result with few channels then fills the MAC array better. The same products are summed, and the same bytes are written.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ so that each weight is read once; a deep one is cut in the plane, and every piec
 the feature maps are read anew. Which of the two counts depends on where the weights are read from: that is decided later, so that
 the depth has to do for both.
 
-Blocks of unlike depths wait for each other: there are accumulators for two, so that a block begins when the output of the second one
-before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see
-that, so that such kernels are followed block by block, with what the decoder does for their weights.
+Blocks of unlike depths wait for each other: accumulators exist for two blocks, so that a block begins when the output of the second block
+before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see that,
+so that such kernels are followed block by block, with what the decoder does for their weights.
 """
 
 from __future__ import annotations
@@ -157,7 +157,7 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
 def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
     """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here.
 
-    Streams of more than ``most`` bytes stay as they are: those of layers that are cut are coded in pieces later.
+    Streams of more than ``most`` bytes stay as they are, because the layers that are cut are coded in channel slices later.
     """
     bench = Workbench(network, accelerator)
 

@@ -1,8 +1,8 @@
 """Recomputed forms: the few ways to cut a network into tiles, or to make its skips again, that hold fewest bytes.
 
-Which segment and how many tiles is asked of plans, by their bytes alone: a plan of the whole network takes some hundredths of a second
-if nobody asks for cycles. Segments begin at the network's first part. Two are tried for each size of what they leave behind, of which none
-before leaves as little: the first one, which does least again, and the last one, which leaves fewest parts to hold whole rows.
+Plans decide on the segment and the number of tiles, by their bytes alone. A plan of the whole network without cycles takes some hundredths
+of a second. Segments begin at the network's first part. Two segments are tried for each new smallest size of their remainder: the first,
+which recomputes least, and the last, which leaves the fewest parts to hold whole rows.
 """
 
 from __future__ import annotations
@@ -162,7 +162,7 @@ def _in_tiles(tiler: _Tiler, least: int) -> list[_Found]:
 
 
 def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[_Found]:
-    """The network with one skip made again, and one more as long as that holds fewer bytes; ``least`` are those of the network."""
+    """The network with one recomputed skip, and one more as long as that holds fewer bytes; ``least`` are the bytes of the network."""
     for _ in range(_SKIPS):
         made = (one for one in skips_again(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
         best = next(iter(_smallest(_Found(planned_bytes(one, homes), one.macs, one) for one in made)), None)
@@ -175,8 +175,8 @@ def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], leas
 def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources, homes: Sequence[Wanted] = ()) -> list[Network]:
     """The forms that do at most ``most`` times the multiply-accumulates of a network and hold less than it: three at most.
 
-    The skips that save most made again, the network or that in two tiles, and in more; none that holds as much as another one and does
-    no less. The network lies in the arena; its forms are chosen for tensors that live where ``homes`` want them.
+    The network with the skips recomputed that save most, whole, in two tiles and in more. A variant is left out if another holds no more
+    bytes and computes no more. The network lies in the arena; its forms are chosen for tensors that live where ``homes`` want them.
     """
     bound, least = int(network.macs * most), planned_bytes(network, homes)
     skip = list(_with_skips_again(network, bound, homes, least))[-1:]

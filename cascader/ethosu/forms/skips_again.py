@@ -16,7 +16,7 @@ from cascader.ethosu.network.network import EthosuPart, Network, part_of
 from cascader.graph.cascader_graph import Part, TensorKind
 
 _FAR = 4
-"""Parts between two readers of a tensor, at least, for the later one to get it made again: a shorter way holds few rows of it."""
+"""The fewest parts between two readers of a tensor for which the later reader gets it recomputed: a shorter way holds few rows."""
 _SMALLER = 2
 """Factor by which what a tensor is made again from is smaller than it, where that is not the network's inputs."""
 
@@ -141,7 +141,7 @@ def _from_inputs(network: Network, makers: _Makers) -> bool:
 
 
 def skips_again(network: Network, least: int = 0) -> Iterator[Network]:
-    """The network with each tensor of ``least`` bytes or more of which a reader is far from the others made again, one at a time."""
+    """The network with one recomputed tensor at a time: each tensor of ``least`` bytes or more with a reader far from the others."""
     for tensor in network.graph.tensors:
         if tensor.kind is TensorKind.INTERMEDIATE and tensor.size >= least:
             yield from with_skip_again(network, tensor.name)

@@ -87,8 +87,8 @@ def sliced(
     """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
 
     Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
-    parts of their own that write the same tensor; each reads the whole input. With ``early`` the first 16 channels of each NPU job's
-    first part are a piece of their own: nothing runs while its weights are copied, so that they had better be few.
+    parts of their own that write the same tensor; each reads the whole input. ``early`` makes the first 16 channels of each NPU job's first
+    part a slice of their own. Nothing runs while its weights are copied, so a small slice is better.
     """
     leads = {segment.parts[0]: BRICK for segment in network.segments if segment.parts} if early else {}
     bench = Workbench(network, accelerator)

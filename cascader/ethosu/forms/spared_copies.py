@@ -1,12 +1,12 @@
 """Spared copies: a tensor and its copy become one tensor where nobody needs both, or the DMA copies in place of a kernel.
 
 A compiler copies a tensor that is an output in another shape, too: the same bytes. The kernel before can write them where the output is,
-and whoever reads on can read them there. That takes no more bytes: the one tensor is no larger than either of the two, and lives while
-one of them did.
+and whoever reads on can read them there. That takes no more bytes: the shared tensor is no larger than either tensor, and lives while
+either did.
 
-Where both must be there, as of an output that is another output in another shape, a transfer within the arena copies beside the kernels:
-eight bytes a cycle, as Vela's Python core has it. Kernels that read the copy of an output read the output itself, so that they need not
-wait for the transfer.
+If both must exist, as for an output that is another output in another shape, a transfer within the arena copies while kernels run: eight
+bytes a cycle, as in Vela's Python core. Kernels that read the copy of an output read the output itself, so that they need not wait for the
+transfer.
 """
 
 from __future__ import annotations

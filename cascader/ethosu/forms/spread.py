@@ -13,7 +13,7 @@ T = TypeVar("T")
 class Thunk(Struct, Generic[T], frozen=True):
     """Something that is still to be made, as a form is; it can be pickled.
 
-    What waits for nothing else is made ``beside`` what others wait for.
+    A thunk with ``beside`` is made at the same time as those that others wait for.
     """
 
     make: Callable[[], T]

@@ -214,7 +214,7 @@ def _maxima(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) -> _M
 
 
 def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker) -> _Made | None:
-    """The kernels of a pool over all of an axis, which read little at a time; None if it is none, or they are not known to be exact."""
+    """The kernels of a pool over a whole axis, which read little at a time; None if it is another part or exactness is unknown."""
     operation = kernel.operation
     axis = whole_axis(operation)
     if axis is None or operation.ifm.shape.elements * operation.ifm.dtype.bytes < _SMALLEST:

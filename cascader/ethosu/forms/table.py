@@ -60,9 +60,9 @@ def _always(_: FormFacts) -> bool:
 class Recipe(Struct, frozen=True):
     """A form: the ``passes`` that make it, one after the other, behind those that it ``begins`` with.
 
-    There is none where ``when`` says no, or where the pass that it ``needs`` finds nothing to do: where it stands, or else in the plain
-    network. One that is ``smaller`` is there for its bytes: it is searched if it holds fewer than all others. One made ``beside`` the
-    others takes long, and nothing waits for it. Where few forms are asked for, these are those that are ``common``.
+    The form is left out if ``when`` says no, or if the pass that it ``needs`` finds nothing to do, here or in the plain network. One that
+    is ``smaller`` is there for its bytes: it is searched if it holds fewer than all others. One made ``beside`` the others takes long, and
+    nothing waits for it. Where few forms are asked for, these are those that are ``common``.
     """
 
     name: str

@@ -1,8 +1,8 @@
 """Tiles: a segment of a network unrolled into columns of tiles along the width, the columns at their borders made again for each.
 
-A tile makes all rows of some columns of the segment's results. Its rows are run as a cascade, like those of any network, of tensors that
-are as narrow as the tile with the columns around it that its kernels need. So a segment holds the bytes of a tile, and of its results
-and what it reads, which stay whole. The columns around a tile are multiplied and added again: the same factors, and the same bytes.
+A tile makes all rows of some columns of the segment's results. Its rows run as a cascade, as in any network. The tensors are as narrow as
+the tile with the surrounding columns that its kernels need. So a segment holds the bytes of a tile, and of its results and what it reads,
+which stay whole. The columns around a tile are multiplied and added again: the same factors, and the same bytes.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: Ker
     for name, span in held.items():
         tensor = network.graph.tensor(name)
         size = cut.grids[name].size(tensor.size, span[1] - span[0])
-        # What the columns of a shape are is known for an image alone; a tensor of another shape is a row of bytes.
+        # Only an image has known columns; a tensor of another shape is a row of bytes.
         tensors.append(replace(tensor, name=names[name], size=size, shape=(size // tensor.element_size,)))
     for part in network.graph.parts[cut.first : cut.last + 1]:
         kernel = part.payload

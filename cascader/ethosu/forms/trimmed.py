@@ -1,7 +1,7 @@
 """Trimmed kernels: first and last rows that later kernels write again, before any kernel reads them, are left out.
 
-A compiler may fill the border of a padded tensor by four kernels whose strips overlap at the corners. The order of overlapping writers must
-be kept, so that a strip that goes through all rows would be finished before the next one begins, and nothing behind it could be cut.
+A compiler may fill the border of a padded tensor by four kernels whose strips overlap at the corners. Overlapping writers must keep their
+order. A strip through all rows would therefore end before the next strip begins, and no later part could be cut.
 """
 
 from __future__ import annotations

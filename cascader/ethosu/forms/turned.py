@@ -1,9 +1,9 @@
 """Turning: kernels on feature maps whose height and width have changed places.
 
-The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2). So 25 x 5 elements cost as much as 25 x 6, and 5 x 25
-of them as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too. Tensors inside
-the network are stored in the new order. Those that others see keep theirs, and are addressed with the strides of the two axes exchanged
-(NHWC).
+The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2). Therefore 25 x 5 elements cost the same as 25 x 6, and 5 x
+25 elements the same as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too.
+Tensors inside the network are stored in the new order. Those that others see keep theirs, and are addressed with the strides of the two
+axes exchanged (NHWC).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Wide copies: kernels that only copy bytes take two or four of them as one element, without the MAC array, where that is faster.
 
 A compiler copies a tensor by an average over single elements, which goes through the MAC array: an element of 8 bits a cycle on 128
-MACs. The minimum of an element of 16 bits and the largest one is that element, and so is an element of 32 bits shifted by 0: the
-elementwise units copy the same bytes so, four a cycle on 128 MACs.
+MACs. The minimum of a 16-bit element and the largest value is the element itself. A 32-bit element shifted by 0 stays the same, too. The
+elementwise units thus copy bytes, four a cycle on 128 MACs.
 """
 
 from __future__ import annotations

@@ -36,7 +36,7 @@ def channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
 
 
 def dense_map(like: FeatureMap, shape: Shape3D, start: int = 0) -> FeatureMap:
-    """``shape`` elements as those of ``like``, stored pixel by pixel from byte ``start`` of their tensor on."""
+    """A map of ``shape`` with elements like those in ``like``, stored pixel by pixel from byte ``start`` of its tensor on."""
     element = like.dtype.bytes
     strides = Strides(shape.width * shape.depth * element, shape.depth * element, element)
     return replace(like, shape=shape, layout=Layout.NHWC, strides=strides, tiles=Tiles.single(shape, start))

@@ -29,9 +29,9 @@ UNKNOWN = Provenance()
 class Schedule(Struct, frozen=True):
     """Self-contained: lowering it needs nothing else.
 
-    Jobs run in order, one per step; every tensor of the arena is in one buffer; ``copies`` stage weights and scales, in
-    the order in which they are issued; ``arena_size`` is the bytes that buffers and copies together span, a multiple
-    of 16. :func:`~cascader.ethosu.verify.check.check_schedule` says what must hold.
+    Jobs run in order, one per step. Every tensor of the arena is in one buffer. ``copies`` stage weights and scales, in the order of their
+    issue. ``arena_size`` is the bytes that buffers and copies together span, a multiple of 16. The rules are in
+    :func:`~cascader.ethosu.verify.check.check_schedule`.
     """
 
     accelerator: str

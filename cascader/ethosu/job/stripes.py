@@ -20,7 +20,7 @@ from npu_model.shapes import Shape3D, ceil_div
 
 
 class BufferPlace(NamedTuple):
-    """Where a tensor lies: byte b of it at ``address + b mod (rows * row_bytes)``.
+    """Address of a tensor: its byte b lies at ``address + b mod (rows * row_bytes)``.
 
     A tensor that is whole has all of its bytes there; a rolling buffer has fewer rows.
     """
@@ -44,7 +44,7 @@ _HOME = BufferPlace(0, 1, 1 << 62)
 
 
 def _slot(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[int, int]:
-    """Where rows ``first`` to ``last`` (exclusive) of a map of one tile begin in ``place``, and how many of them come before they wrap."""
+    """The address in ``place`` of rows ``first`` to ``last`` (exclusive) of a map with one tile, and the rows before they wrap."""
     count, step = last - first, axis.step(feature_map)
     slot = (feature_map.tiles.bases[0] + (first * step if first else 0)) % place.size
     # The stride of a single row may be anything.
@@ -113,7 +113,7 @@ def form(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlac
         return StripeForm(None, (0, 0, 0))
     names = [name for name in (part.ifm, part.ofm, part.ifm2) if name is not None]
     if len(set(names)) < len(names):
-        # Of two maps of one tensor both would lie at its offset.
+        # Two maps of a tensor would both lie at its offset.
         return StripeForm((start, end, *(size for one in (source, target, source2) for size in one[1:])), (0, 0, 0))
     low, high, *padding = part.axis.read(part.operation, first, start, end)
     read, at = _map_form(first, low, high, source, part.axis)

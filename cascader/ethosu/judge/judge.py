@@ -12,13 +12,13 @@ from npu_model.accelerator import accelerator as find_accelerator
 
 
 class Judge:
-    """Says what drafts of one network take in a ``replay``: the compiled one as they are, any other one by what they are lowered to.
+    """Says what drafts of a network take in a ``replay``: the compiled one takes drafts, any other one the lowered Programs.
 
     If the replay does not decide (:func:`cascader.ethosu.judge.replay.decides`), the judge repeats the estimate of each draft.
     """
 
     def __init__(self, network: Network, accelerator: str, replay: Replay, tables: Tables | None = None) -> None:
-        """``tables`` are those of the network on the device, where somebody else fills them, too."""
+        """``tables`` are the tables of the network on the device, if they are shared."""
         self.replay = replay
         device, flat = find_accelerator(accelerator), flat_replay(replay, accelerator)
         self._works = None if flat is None or not HAS_CORE else Works(network, device, flat)

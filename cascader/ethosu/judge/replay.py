@@ -20,10 +20,10 @@ Replay = Callable[[CompiledNetwork], int]
 class FlatReplay(Protocol):
     """A replay of rows of integers: each is an operation of a Program, or of kernels apart from their rows the work.
 
-    A row has seven integers, of which the second one counts the words of the command stream up to the operation's end. The first one is 0
-    for a kernel, which goes on with BLOCKDEP, whether the SHRAM partition is another one than the kernel's before, and the port that it
-    writes to; 1 for a transfer, with the port of its source, the word there, the port of its target (-1: SHRAM), the word there, and its
-    length in words; 2 and 3 for a wait, with the kernels or transfers that may be outstanding; 4 for any other operation.
+    A row has seven integers, of which the second one counts the words of the command stream up to the operation's end. The first number is
+    0 for a kernel. BLOCKDEP follows, then whether the SHRAM partition differs from the previous kernel's, and the port that it writes to.
+    It is 1 for a transfer, with the port of its source, the word there, the port of its target (-1: SHRAM), the word there, and its length
+    in words; 2 and 3 for a wait, with the kernels or transfers that may be outstanding; 4 for any other operation.
     """
 
     ports: Sequence[int]

@@ -123,7 +123,7 @@ class Tables:
         return made
 
     def pairs(self, draft: Draft) -> Sequence[int]:
-        """A number of each job's kernel and the one before it, -1 where one of them is none; equal pairs have one number.
+        """A number for each job's kernel and its predecessor, -1 if either is missing; equal pairs have the same number.
 
         It is of the two kernels, and of how far apart what the first one writes and what the second one reads lie.
         """

@@ -58,7 +58,7 @@ def _maps(operation: KernelOperation) -> Iterator[tuple[int, FeatureMap]]:
 
 
 def _movers(operation: KernelOperation) -> dict[int, int]:
-    """The cause of a move of each register of an address, but for those of addresses that stay, such as those of weights at home."""
+    """The cause of a move for each address register, except for addresses that stay, such as weights at home."""
     found = {Cmd0.BLOCKDEP.value: BLOCKDEP}
     for number, one in _maps(operation):
         if one.region != CONSTANTS:

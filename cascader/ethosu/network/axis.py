@@ -1,7 +1,7 @@
 """Axis: along which of a feature map's two axes a part is cut into stripes, and what that axis is of maps and kernels.
 
-What the cascader calls a row of a tensor is a step along this axis: a row of the image, or a column of one that is a single
-row high, as sequences of sound are, or whose kernels are turned in place.
+A row of a tensor, as the cascader calls it, is a step along this axis. It is a row of the image, or a column if the image is a single row
+high, as sequences of sound are, or if its kernels are transposed in place.
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ class Axis(Enum):
     def read(self, operation: KernelOperation, operand: FeatureMap, start: int, end: int) -> tuple[int, int, int, int]:
         """First and last (exclusive) element of an operand that OFM elements ``start`` to ``end`` need, and the padding before and after.
 
-        An elementwise operand that is repeated along the axis is needed whole. Where the upscaler makes two elements of one, padding or the
-        first copy of an element may come first.
+        An elementwise operand that is repeated along the axis is needed whole. If the upscaler doubles elements, padding or the first copy
+        of an element may come first.
         """
         size = self.extent(operand.shape)
         if operation.kind is OperationKind.ELEMENTWISE:

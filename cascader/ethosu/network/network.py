@@ -79,12 +79,12 @@ class LutLoad(Struct, frozen=True):
 class EthosuPart(Struct, frozen=True, tag="npu"):
     """Payload of a Part that is one kernel operation.
 
-    Feature maps of ``operation`` are relative: the bases of their tiles count from the start of the tensors ``ifm``,
-    ``ifm2`` and ``ofm`` (in their home region, mostly the arena), or of the network's constants (region 0), as do weights and scales.
-    Its BLOCKDEP is 0:
-    only the lowering knows what runs before. ``layer`` is the network's layer, which may have several kernels. Stripes are cut along
-    ``axis``. A ``transfer`` only copies bytes, within the arena or between it and a home, and the DMA does that wherever they lie together.
-    It runs so many rows ``ahead`` of the parts that read what it brings, or behind those that make what it takes away.
+    Feature maps of ``operation`` are relative. The bases of their tiles count from the start of the tensors ``ifm``, ``ifm2`` and ``ofm``
+    in their home region, mostly the arena. Bases of constants (region 0), weights and scales count from the start of the network's
+    constants. Its BLOCKDEP is 0: only the lowering knows what runs before. ``layer`` is the network's layer, which may have several
+    kernels. Stripes are cut along ``axis``. A ``transfer`` only copies bytes, within the arena or between it and a home, and the DMA does
+    that wherever they lie together. It runs so many rows ``ahead`` of the parts that read what it brings, or behind those that make what it
+    takes away.
     """
 
     operation: KernelOperation

@@ -22,9 +22,9 @@ def overwritable_operands(part: Part) -> tuple[str, ...]:
     """Names of the tensors that the part's output may be stored over, in operand order; empty if there is none.
 
     An elementwise kernel reads a block before it writes it, and no other element of the block's place. So does a pool over one
-    element, which a lone activation is. So an operand with the output's shape, layout, strides, element size and offset
-    qualifies, if the other operand does not read the same tensor differently. (Vela 5.2 reuses the storage of the inputs of
-    elementwise kernels and of pools over one element by the same argument.)
+    element, which a lone activation is. An operand qualifies if it has the output's shape, layout, strides, element size and offset, and if
+    the other operand does not read the same tensor differently. (Vela 5.2 reuses the storage of the inputs of elementwise kernels and of
+    pools over one element by the same argument.)
     """
     payload = ethosu_part(part)
     if payload is None or not _is_element_by_element(payload.operation):

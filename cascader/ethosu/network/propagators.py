@@ -1,4 +1,4 @@
-"""A network's graph with a Propagator for each input: from a stripe of a tensor as it is stored to those of what it is made from.
+"""A network's graph with a Propagator for each input: from a stripe of a stored tensor to the stripes of its operands.
 
 To the views of the kernels it adds their constants, and the work that they do.
 """

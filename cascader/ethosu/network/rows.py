@@ -35,8 +35,8 @@ def _may_be_overwritten(graph: RowGraph, writers: Writers, lasts: LastReaders, p
 def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
     """The graph with the operands that results are stored over.
 
-    Of two it is the one that more parts read: that is there before, so that the result need not find room beside it. The other one's
-    rows are made when the sum asks for them.
+    If there are two, it is the operand that more parts read. That operand exists anyway, so that the result needs no room of its own. The
+    other one's rows are made when the sum asks for them.
     """
     parts, writers, readers, lasts = [], graph.writers(), graph.readers(), LastReaders(graph)
     index = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
@@ -51,9 +51,9 @@ def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
 def _written_together(graph: RowGraph) -> RowGraph:
     """The graph in which the parts that share the rows of a result are run side by side.
 
-    Columns of an upscaled image, say, are written by a part each. Where another part reads the tensor, that one asks all of them for its
-    rows; where none does, the last of them asks the others, as if it read what they write. So it does where they run row by row: there a
-    reader that needs all rows asks that one first (``RowGraph.is_asked_last``).
+    Columns of an upscaled image, say, are written by a part each. A part that reads the tensor asks all its writers for rows. Without a
+    reader, the last writer asks the others, as if it read what they write. So it does where they run row by row: there a reader that needs
+    all rows asks that one first (``RowGraph.is_asked_last``).
     """
     parts = list(graph.parts)
     for tensor, (writers, readers) in enumerate(zip(graph.writers(), graph.readers(), strict=True)):

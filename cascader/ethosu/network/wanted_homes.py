@@ -11,7 +11,7 @@ from npu_model.program.region_numbers import ARENA
 
 
 class Wanted(Struct, frozen=True):
-    """A home that is asked for: the memory, behind a port, of ``what``: all inputs, all outputs, one of these, or a tensor."""
+    """A requested home: the memory at a port for ``what``: all inputs, all outputs, one input or output, or a tensor."""
 
     what: str
     memory: str

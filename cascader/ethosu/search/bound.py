@@ -1,8 +1,8 @@
 """Lower bounds of cycles: what no schedule of a network undercuts, whatever its stripes, blocks, copies and arena.
 
-Each unit of the NPU works on one thing at a time. What all kernels together ask of one unit at least is therefore a bound, and the
-largest of these is the network's. Every row that is needed is made once or more, in blocks that are cut as they may be. Before any unit
-begins the first command and the first words that it works on must be there, and behind the last one there is a response.
+Each unit of the NPU works on one thing at a time. The least work of all kernels on a unit is therefore a bound, and the largest such bound
+is the network's. Every row that is needed is made once or more, in blocks that are cut as they may be. Before any unit begins the first
+command and the first words that it works on must be there, and behind the last one there is a response.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 class Demand(Struct, frozen=True):
     """Least demand on the units: cycles of the MACs and of the output unit, bytes of feature maps that are read and written.
 
-    The bytes have their regions beside them; those of constants are not among them.
+    Each number of bytes has its region; constants are not included.
     """
 
     macs: Fraction = Fraction(0)

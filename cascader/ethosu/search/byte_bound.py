@@ -1,7 +1,7 @@
 """The lower bound of bytes: what no schedule of a form undercuts, whatever its groups, stripes and addresses.
 
-A job finds the rows that it reads in the arena and puts those that it makes beside them, or over the rows of one operand. The network's
-inputs are whole before the first job and its outputs whole after the last one.
+A job finds its input rows in the arena. It puts its output rows next to them, or over the rows of an operand. The network's inputs are
+whole before the first job and its outputs whole after the last one.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ def _read(scheduler: DepthFirstScheduler, part: RowPart, start: int, end: int) -
 def job_bytes(scheduler: DepthFirstScheduler, number: int) -> int:
     """Bytes that one job of a part reads and makes at least, the job that makes its last needed row, however many it makes before that.
 
-    A part that may store over an operand makes nothing beside it. Neither is known of one whose rows lie apart in its outputs.
+    A part that may store over an operand makes nothing beside it. Neither is known for a part whose rows lie apart in its outputs.
     """
     part, needed = scheduler.graph.parts[number], scheduler.needed[number]
     start = 0 if part.atomic else part.border_until(needed - 1)

@@ -45,13 +45,12 @@ Other blocks saved up to a tenth of a small network's cycles. How many are chang
 class Aim(Struct, frozen=True):
     """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
 
-    Of equally fast ones the smallest is chosen, of equally small ones the fastest. With ``thorough`` the search is that of a frontier,
-    every limit searched to its end, with the budget as one more limit. Without it only the budget is searched; if nothing
-    that fits is found there, those of a frontier are searched, too. Then, if the network is small, every schedule of a
-    stated class is replayed, too. With a ``price`` every limit of a frontier is searched, and of what is replayed the
-    cheapest is chosen: what was not expected to be fast or small in its bytes is not replayed, and blocks and copies are changed for
-    cycles alone. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes. With a ``tolerance`` the
-    smallest schedule is chosen that is nearly as fast as the fastest.
+    Of equally fast ones the smallest is chosen, of equally small ones the fastest. ``thorough`` searches like a frontier, every limit to
+    its end, with the budget as an extra limit. Otherwise only the budget is searched, and the limits of a frontier only if nothing fits.
+    Then, if the network is small, every schedule of a stated class is replayed, too. With a ``price`` every limit of a frontier is
+    searched, and the cheapest replayed schedule is chosen. Schedules that are expected to be neither fast nor small are not replayed.
+    Blocks and copies are changed for cycles only. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes.
+    With a ``tolerance`` the smallest schedule is chosen that is nearly as fast as the fastest.
     """
 
     budget: int | None = None
@@ -194,7 +193,7 @@ def _is_only_fast(aim: Aim) -> bool:
 def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
     """The forms of a task: few, if it asks for that and they fit, or all of them.
 
-    Where bytes do not count none of the forms that are there for their bytes is made: none of them is faster but in few bytes.
+    If bytes do not count, forms that only save bytes are left out: they are faster only in few bytes.
     """
     room = aim.budget if _counts_cycles(aim) else None
     wanted = replace(task, options=replace(task.options, small_forms=False)) if _is_only_fast(aim) else task

@@ -3,18 +3,19 @@
 A cut parts a row graph's parts, in their order, into those before it and those behind it. Let the first job of a part behind it be handed
 to the NPU at cycle t. Four facts hold for every schedule of the graph, whatever its groups, stripes, blocks, copies and addresses:
 
-- Rows that this job needs, and those that they need in turn, have been made. Kernels are queued ``max_outstanding_kernels`` at a time, so
-  that all but so many less one of the jobs before are done: of each unit's work before the cut all is done but that of the largest parts.
-- No unit has worked for a part behind the cut. Of these parts' constants those are read that lie in the arena as copies, which have no
-  more room than the arena less the rows that the job reads.
+- Rows that this job needs, and those that they need in turn, have been made. At most ``max_outstanding_kernels`` kernels are queued, so
+  that at most one fewer of the earlier jobs are unfinished. Each unit has therefore done its work before the cut, except for the work of
+  the largest parts.
+- No unit has worked for a part behind the cut. The constants of these parts may have been read into the arena as copies. Copies have at
+  most the room of the arena less the rows that the job reads.
 - So from one cut to the next each unit has its work for what lies between, and the constants' port the bytes that had no room.
-- What is behind the last cut is all left, but for as many bytes of constants.
+- All work after the last cut remains, except for that many bytes of constants.
 
 Times from cut to cut add up; the longest way over any cuts is the bound. It falls as the arena grows.
 
-Beside these the constants that cannot stay: a job reads all weights of its part, from their home unless a copy of them is in the arena
-while it runs, beside the rows that the job reads and makes. A part whose weights have no room beside a single row is read from home by
-every job, and there are as many jobs as its rows take in that arena. All of that passes the constants' port.
+Further bounds come from constants that cannot stay. A job reads all weights of its part. It reads them from home unless a copy is in the
+arena while it runs, next to its input and output rows. If a part's weights do not fit next to a single row, every job reads them from home.
+The number of jobs follows from the rows that fit into that arena. All of that passes the constants' port.
 """
 
 from __future__ import annotations
@@ -77,11 +78,11 @@ class Repeated(Struct, frozen=True):
 class CycleBound(Struct, frozen=True):
     """Lower bound of the cycles of all schedules of a form, for any arena.
 
-    Row i and column j of ``work`` (cycles of the busiest unit) and ``weights`` (bytes of constants) are of what lies between cuts i and j
-    and is done at cut j; the first cut is before all parts, and the last column is behind them. ``held`` are the bytes that the first job
-    behind a cut reads. ``anyhow`` are the cycles that no arena saves, ``pace`` is that of the constants' memory, whose gate may cut off a
-    part of the first period of a span unless it ``slides``. ``once`` are the bytes of all constants, ``repeated`` the parts that may read
-    theirs again.
+    Row i and column j of ``work`` (cycles of the busiest unit) and ``weights`` (bytes of constants) count what lies between cuts i and j
+    and is done at cut j. The first cut is before all parts, and the last column is after all parts. ``held`` are the bytes that the first
+    job behind a cut reads. ``anyhow`` are the cycles that no arena saves. ``pace`` is the pace of the constants' memory. Its gate may cut
+    off a part of the first period of a span unless it ``slides``. ``once`` are the bytes of all constants, ``repeated`` the parts that may
+    read theirs again.
     """
 
     work: tuple[tuple[int, ...], ...]
@@ -130,7 +131,7 @@ class _Cuts:
         self.places = range(0, len(self._rows), -(-len(self._rows) // CUTS) or 1)
 
     def _firsts(self, cut: int) -> list[int]:
-        """The parts of which the first job behind a cut may be: those that read nothing of what is made there."""
+        """The parts that may have the first job after a cut: parts that read nothing that is made there."""
         return [part for part in range(cut, len(self._rows)) if self._first[part] < cut]
 
     def _asks(self, part: int, rows: int) -> dict[int, int]:

@@ -15,8 +15,8 @@ class Divisions:
     """The groups of one form, and the divisions of its parts into groups.
 
     A group of several parts is asked for each number of rows that the search's plans or its changes know, or that any part has, with each
-    bound for the rows of its inner parts and without one. Of groups that come to the same jobs the first counts, and none that comes to the
-    jobs of smaller groups one after the other.
+    bound for the rows of its inner parts and without one. Among groups with the same jobs the first counts. A group does not count if its
+    jobs are the jobs of smaller groups one after the other.
     """
 
     def __init__(self, plans: Cascader) -> None:
@@ -77,7 +77,7 @@ class Divisions:
         return stripe_jobs(self._plans.scheduler.table(group))
 
     def _least_bytes(self, group: Group) -> int:
-        """Bytes that are live at one job of a group at least, whatever the groups beside it are."""
+        """The least bytes that are live at some job of a group, for any neighbouring groups."""
         return group_bytes(self._plans.scheduler, group, in_place=self._plans.options.plans.in_place)
 
     def _count(self, first: int) -> int:

@@ -41,7 +41,7 @@ def _subsets(parts: list[int]) -> Iterator[Staged]:
 
 
 def every_draft(plans: Cascader, budget: int | None) -> Iterator[Draft | None]:
-    """The drafts of all divisions with all sets of copies in ``budget`` bytes (None: any number), and None behind those of each.
+    """The drafts of all divisions with all sets of copies in ``budget`` bytes (None: any number), and None after the drafts of each.
 
     A division with a set of copies has several drafts if the copies find room in several ways, and none if they find no room.
     """

@@ -1,7 +1,7 @@
 """Near misses: schedules that take next to no more cycles than are asked for, and what makes up for these.
 
-A search knows cycles to some tenths of a per cent. Where less decides whether a schedule meets a number of cycles, its copies are issued
-later, and its groups are changed, by what a replay says of each change.
+A search knows cycles to some tenths of a per cent. If less decides whether a schedule meets a number of cycles, its copies are issued later
+and its groups are changed. A replay judges each change.
 """
 
 from __future__ import annotations

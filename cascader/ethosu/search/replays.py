@@ -31,9 +31,9 @@ all of its schedules are. Of a large network replays take most of the time. On o
 REACH = 1.04
 """Largest multiple of the fewest expected cycles, in as many bytes, at which a schedule may still be a point of a frontier.
 
-The search errs by about the same factor for all schedules of one network: on the frontiers of ten networks no point was expected to take
-more than 1.022 times the fewest cycles. Tiny networks and a thorough search have no such limit. Neither has a network layer by
-layer with its constants at home: what is expected of it is a mere sum, up to a sixth too much.
+The search errs by about the same factor for all schedules of a network. On the frontiers of ten networks the estimate of each point was at
+most 1.022 times the lowest estimate. Tiny networks and a thorough search have no such limit. The same holds for a network layer by layer
+with its constants at home: its estimate is a plain sum, up to a sixth too high.
 """
 
 
@@ -66,7 +66,7 @@ def promising(drafts: Sequence[Draft], gain: float = GAIN, effort: int = EFFORT,
 
 
 def within_reach(some: Sequence[Draft], found: Sequence[Draft], reach: float = REACH) -> tuple[Draft, ...]:
-    """Those of ``some`` that take at most ``reach`` times the fewest expected cycles of all that were ``found`` in as many bytes."""
+    """The schedules in ``some`` that take at most ``reach`` times the fewest estimated cycles that were ``found`` in the same bytes."""
     fewest = [min(other.cycles for other in (one, *found) if other.memory <= one.memory) for one in some]
     return tuple(one for one, cycles in zip(some, fewest, strict=True) if _may_be_best(one, one.cycles / max(cycles, 1), reach))
 
@@ -74,7 +74,7 @@ def within_reach(some: Sequence[Draft], found: Sequence[Draft], reach: float = R
 CLOSE = 1.03
 """Largest multiple of the fewest expected cycles at which a schedule is replayed for a budget in any case."""
 FEW = 3
-"""Schedules that are replayed for a budget whatever is expected of them."""
+"""Schedules that are replayed for a budget regardless of their estimates."""
 
 
 def close(drafts: Sequence[Draft], effort: int = EFFORT // 10) -> tuple[Draft, ...]:
@@ -164,7 +164,7 @@ USUAL_REPLAYS = 100
 
 
 class Effort(Struct, frozen=True):
-    """Effort of changes by replays: the cycles that those of one draft's blocks take at most, and how many drafts take as much."""
+    """Effort of changes by replays: the most cycles for the replays of a draft's blocks, and the number of drafts that get this effort."""
 
     cycles: int
     drafts: int
@@ -184,7 +184,7 @@ def changed_by_replays(
 ) -> tuple[Replayed, ...]:
     """Those of the first drafts that other blocks or copies make faster, with these.
 
-    Where there is no time for a block of each part, some are tried in the first draft alone.
+    If time does not suffice for a block of each part, some blocks are tried in the first draft only.
     """
     asked = effort.affordable(found)
     tried = [executor.submit(change, one.form, one.draft, one.cycles, judge, effort.cycles, place > 0) for place, one in enumerate(asked)]

@@ -10,9 +10,9 @@ from msgspec import Struct
 class LimitRequest(Struct, frozen=True):
     """The schedules that a search is asked for.
 
-    With ``frontier`` they are those of every limit of the ladder, with ``smallest`` the one that needs least memory. ``budgets``
-    are arenas in bytes for each of which the best that fits is wanted too, with ``fastest`` only the best of all. Without ``thorough`` a
-    limit is searched to its end only where that promises anything.
+    ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. ``budgets`` are arenas in
+    bytes for each of which the best that fits is wanted too, with ``fastest`` only the best of all. Without ``thorough`` a limit is
+    searched to its end only where that promises anything.
     """
 
     frontier: bool = True

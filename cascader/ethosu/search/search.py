@@ -41,7 +41,8 @@ AT_FIRST = Fraction(106, 100)
 """The same before any change, for a form that is there for its bytes: at a budget that others meet it seldom takes the fewest cycles."""
 
 HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
-"""The same for a frontier: a limit's schedule may be a point of it although another limit promises fewer cycles in as many bytes."""
+"""The same for a frontier: the schedule of a limit may be a point although another limit has an estimate of fewer cycles in the same
+bytes."""
 
 SMALLER = Fraction(99, 100)
 """Part of the bytes of all other forms that a form which is offered for its bytes may need at most."""
@@ -177,9 +178,10 @@ def _smaller(
 
 
 def _lacks_room(forms: Sequence[Form], outlines: Sequence[Outline], room: int, executor: Executor, show: Show) -> bool:
-    """Whether some forms are expected to take more cycles in so many bytes than in as many more as work done again could spare.
+    """Whether the estimate of some form in these bytes is higher than in the bytes that recomputation could add.
 
-    Those are the bytes that plans hold at least: a form that holds less is as fast as one of these with that many bytes more, at best.
+    These are the least bytes that plans hold: a form that holds fewer bytes is at best as fast as one of these forms with that many more
+    bytes.
     """
     spared, most = min(one.limits[0] for one in outlines), max(one.most_bytes for one in outlines)
     if room >= most:

@@ -149,7 +149,7 @@ class Task(Brief, frozen=True):
     spills: spilling.Spills | None = None
 
     def variants(self, spread: Spread = one_by_one, show: Show = silent) -> tuple[Origin, ...]:
-        """Every network as it is searched; ``spread`` makes some of them elsewhere."""
+        """Every network in the form that is searched; ``spread`` makes some forms in other processes."""
         usual, again = self.variants_in_turn(spread, show)
         return (*usual, *again())
 

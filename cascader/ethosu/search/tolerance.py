@@ -48,7 +48,7 @@ def smallest_within(points: Iterable[Point], tolerance: Tolerance) -> tuple[Poin
 
 
 def worth_a_tolerance(chosen: Point | Size, known: Iterable[Replayed | Size]) -> Size | None:
-    """The smallest of some schedules that saves :data:`MUCH` and costs :data:`LITTLE`, beside the fastest; None if there is none.
+    """The smallest schedule that saves :data:`MUCH` and costs :data:`LITTLE` relative to the fastest; None if no schedule does.
 
     >>> worth_a_tolerance(Size(1000, 5000), [Size(960, 5000), Size(800, 5020), Size(700, 5100)])
     Size(memory=800, cycles=5020)

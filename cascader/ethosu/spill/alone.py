@@ -1,7 +1,7 @@
 """Groups alone: the bytes that parts in a row hold if what they share with all other parts comes from an outer memory and goes there.
 
-Of some parts a row graph of their own is made, in which a transfer brings the rows of each tensor that comes from outside, and another
-one takes each of those away that is needed later. What may not leave the arena lies there whole.
+Some parts get a row graph of their own. In it, a transfer brings the rows of each tensor from outside, and another transfer takes away each
+tensor that is needed later. What may not leave the arena lies there whole.
 """
 
 from __future__ import annotations

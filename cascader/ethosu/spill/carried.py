@@ -80,7 +80,7 @@ def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
 
 
 def _bytes_map(size: int, rows: int) -> FeatureMap | None:
-    """A tensor as rows of bytes that transfers can carry: as many of its ``rows`` as begin at multiples of 16; None if there are none."""
+    """A tensor as bytes that transfers can carry, in groups of ``rows`` that begin at multiples of 16; None if none do."""
     unit = size // rows
     together = next((count for count in range(1, rows + 1) if rows % count == 0 and unit * count % ALIGNMENT == 0), None)
     if together is None or rows * unit != size or unit * together // ALIGNMENT > _WIDEST or rows // together > _WIDEST:

@@ -66,7 +66,7 @@ class Spiller:
                     break
                 alone = self._alone(first, last)
                 fits = alone.bytes <= target
-                # What several parts write together is whole in the arena between them: that says nothing of the parts behind.
+                # A tensor that several parts write together is whole in the arena between them. That says nothing about later parts.
                 misses = 0 if fits else misses + (last + 1 not in self._inside)
                 moved = before + sum(self._sizes[tensor] for tensor in (*alone.come, *alone.go))
                 old = least[last + 1]

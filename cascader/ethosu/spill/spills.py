@@ -31,7 +31,8 @@ _NEAR = 2
 _FEW = Fraction(5, 4)
 """Multiple of the fewest bytes of any form, without spills, up to which a form may be the one that needs fewest with them."""
 _AHEAD = (16, 8, 4, 1)
-"""Rows by which transfers may run ahead: of each target the first of these is tried whose rows fit, beside transfers just in time."""
+"""Rows by which transfers may run ahead: for each target the first number whose rows fit is tried, in addition to transfers just in
+time."""
 
 
 class Spills(Struct, frozen=True):

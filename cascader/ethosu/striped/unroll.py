@@ -2,8 +2,8 @@
 
 A tensor that a group recomputes is another one at each of its fills, of just that box. One that rolls is one tensor of all elements that
 are used, along whose rows, or columns, its buffer rolls. Whole tensors stay. The kernels run in the plans' order, so that the network
-layer by layer is the plans' execution: stripe after stripe, and of each all parts of its group. What is made again is multiplied and added
-again, of the same factors: the same bytes.
+layer by layer is the plans' execution: stripe after stripe, and of each all parts of its group. Recomputed elements are multiplied and
+added again, from the same factors: the bytes are equal.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Rows of feature maps that a job touches, the bytes behind them and those of staged constants, from the definition of its operation alone.
+"""Rows of feature maps that a job touches, their bytes, and the bytes of staged constants, from the definition of its operation alone.
 
 Rows are counted along an axis: for columns they are the columns of the map. Written apart from the lowering, so that a
 check of schedules does not repeat its mistakes.
@@ -44,7 +44,7 @@ def row_step(feature_map: FeatureMap, axis: Axis) -> int:
 
 
 def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, axis: Axis = Axis.ROWS) -> Rows:
-    """Rows of ``operand`` (IFM or IFM2) behind ``rows`` of the OFM, all of them for None; InputError if they cannot be told.
+    """Rows of ``operand`` (IFM or IFM2) that ``rows`` of the OFM need, all rows for None; InputError if that is unknown.
 
     Behind the upscaler (times two) a stripe begins where it reads the first of two copies of a row, or padding.
     """

@@ -33,7 +33,7 @@ def operand(tensor: Any) -> RegisterOperand:
 
 
 class _Unit(Expressions):
-    """Expressions of one operator: the output unit's, behind whatever makes its values."""
+    """Expressions of an operator: the output unit's, after the stage that makes its values."""
 
     def __init__(self, made: Attributes, operation: KernelOperation, lut: Any, name: str) -> None:
         super().__init__()

@@ -54,7 +54,7 @@ def _window(made: Attributes, kernel: Kernel, ifm: Shape3D, depth: int) -> tuple
         if max(before, after) >= dilated:
             raise made.refuse("padding", f"a window of {dilated} would lie in it alone; less than that is possible")
         outputs = covered // stride + 1
-        # What no window reaches is no padding to the NPU, which works out the IFM from it.
+        # Rows and columns that no window reaches are not padding for the NPU, which derives the IFM from the padding.
         used = (outputs - 1) * stride + dilated - before
         extents.append(outputs)
         pads.append((before, max(0, used - extent * factor)))

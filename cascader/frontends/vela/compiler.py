@@ -68,7 +68,7 @@ def failure(status: int, said: str) -> VelaFailedError:
     last = (errors or lines or [f"exit status {status}"])[-1]
     kind, _, text = last.partition(": ")
     if status > 0 and _MISTAKE.fullmatch(kind) and _TRACEBACK in said:
-        # What Python says of a mistake in Vela's code helps nobody; what an assertion of its says may.
+        # Python's message on a mistake in Vela's code does not help a user; the message of an assertion in Vela may.
         last = text if kind in ("AssertionError", "ValueError") and text else "internal error"
     reason = f"crashed with signal {-status}" if status < 0 else f"says {last[:300]!r}"
     return VelaFailedError(f"Vela cannot compile the network, it {reason}: check the model and the configuration names.")

@@ -94,8 +94,8 @@ def asked_for(codes: Sequence[str]) -> dict[str, CpuReason]:
 def reason_of(code: str, outputs: Sequence[str], said: Sequence[Said], asked: Sequence[str] = ()) -> CpuReason | None:
     """Reason why the operator of this type and with these outputs is on the CPU; None if Vela says nothing of it.
 
-    What it says of another type with the same output, as of a fused activation, counts where it says nothing of this one. An
-    operator without outputs is known by its type.
+    A remark on another type with the same output, such as a fused activation, counts if Vela has no remark on this type. An operator
+    without outputs is known by its type.
     """
     if code in asked:
         return asked_for(asked)[code]

@@ -63,7 +63,7 @@ def without_known_operators(model: bytes) -> bytes:
 
 
 def _reshaped(made: TfliteTensor, shape: bytes, elements: int) -> tuple[int, ...] | None:
-    """The shape that a RESHAPE of so many ``elements`` gives its result by its operand, 32-bit integers; None if that is no shape of them.
+    """The shape that the operand of a RESHAPE, 32-bit integers, gives to so many ``elements``; None if they do not fit it.
 
     >>> blank = TfliteTensor("y", (1, 1), "INT8", (), (), 0, False, b"", (-1, -1))
     >>> _reshaped(blank, struct.pack("<2i", 1, -1), 128), _reshaped(blank, struct.pack("<2i", 3, 5), 128)

@@ -158,7 +158,7 @@ def _stand_in(model: bytes, options: CompilerOptions, progress: Progress) -> Leg
 
 
 def _with(found: Legalised, constants: tuple[ConstantOutput, ...]) -> Legalised:
-    """A compilation with outputs that are constants beside those of its model."""
+    """A compilation that has constant outputs in addition to the outputs of its model."""
     if not constants:
         return found
     stream, mended = (replace(one, constant_outputs=constants) for one in (found.stream, found.mended.network))

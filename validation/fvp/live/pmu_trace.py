@@ -20,7 +20,7 @@ MAX_ENTRIES = 1 << 20
 """Most entries that are read: an inference of a tenth of a second at 1 GHz that reads every 100 cycles."""
 
 _MOST_TIME = 1 << 62
-"""Bound of a trace's times, whatever their unit: beyond it sums of them have no meaning."""
+"""Bound of a trace's times, in any unit: sums beyond it have no meaning."""
 
 
 class StreamTrace(Struct, frozen=True):

@@ -1,8 +1,8 @@
 """The reference records: FVP counters, memory sweeps, single operators, and the Programs that were measured.
 
 The figures are facts published by others; every record names its source. The Programs are descriptors: the text form
-of a decoded command stream, without the constants. Of these the timing of a replay depends on nothing but the work that the weight
-streams are for the decoder, which is kept beside each descriptor.
+of a decoded command stream, without the constants. The timing of a replay depends on the weight streams only through the decoder's work,
+which is stored with each descriptor.
 """
 
 from __future__ import annotations

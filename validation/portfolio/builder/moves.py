@@ -75,7 +75,7 @@ class Moves(NetworkBuilder):
         return self._recorder.operator("GATHER", (x.index, constant), output, "GatherOptions", Axis=at, BatchDims=0)
 
     def pack(self, parts: Sequence[TensorHandle], axis: int, *, name: str | None = None) -> TensorHandle:
-        """PACK: ``parts`` of one shape and scale behind each other along a new ``axis``."""
+        """PACK: ``parts`` of one shape and scale, stacked along a new ``axis``."""
         layer, values = self._recorder.layer_name(name, "pack"), [self._recorder.value(part) for part in parts]
         if len({(v.handle.shape, v.scale, v.zero_point) for v in values}) != 1:
             raise InputError(f"{layer} joins {len(values)} tensors that differ in shape or scale: give outputs of like RELU6 layers.")

@@ -97,7 +97,7 @@ _STEPS: tuple[Step, ...] = (
 
 
 def mixture(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
-    """A few inputs, and steps behind any map that is there, old or new; maps that fit are joined, what nobody reads goes out."""
+    """A few inputs, and steps after any map, old or new. Maps that fit are joined, and unread maps become outputs."""
     inputs = dice.pick(1, 1, 1, 2)
     maps = [_input(net, dice, number) for number in range(inputs)]
     read: set[int] = set()

@@ -25,8 +25,8 @@ _BIAS_BYTES_PER_READ = 256
 class EstimatedCycles(Struct, frozen=True):
     """Cycles of an operation without DMA, and its multiply-accumulates.
 
-    ``mac`` are the MACs' cycles (None for elementwise operations, which have none), ``ao`` the output unit's, ``command`` those of
-    issuing the commands of one block (elementwise: of all blocks), ``npu`` those of the NPU in all.
+    ``mac`` are the cycles of the MACs (None for elementwise operations). ``ao`` are the output unit's. ``command`` are the cycles that the
+    commands of one block take to issue (elementwise: of all blocks). ``npu`` is the total of the NPU.
     """
 
     mac: int | None
@@ -82,9 +82,9 @@ def step_cycles(op: EstimatedOperation, blocks: Shape3D, taps: int, accelerator:
 def pipeline_delay(blocks: Shape3D, steps: int, *, acc40: bool, macs: int) -> int:
     """Cycles that the MAC pipeline waits for itself when a block is a single ublock in the plane.
 
-    A delay of 2 cycles (3 with 40-bit accumulators on 64 and 128 MACs; on 32 MACs 3, or 7) per step; if there
-    are several ublocks in depth, per ublock and step but the first. 32 MACs with 40-bit accumulators also wait
-    once per ublock in depth if the block is one ublock high or wide.
+    A delay of 2 cycles (3 with 40-bit accumulators on 64 and 128 MACs; on 32 MACs 3, or 7) per step. With several ublocks in depth the
+    delay is per ublock and step, except for the first. 32 MACs with 40-bit accumulators also wait once per ublock in depth if the block is
+    one ublock high or wide.
 
     >>> pipeline_delay(Shape3D(1, 1, 1), 9, acc40=False, macs=128), pipeline_delay(Shape3D(1, 1, 4), 9, acc40=False, macs=128)
     (18, 64)

@@ -38,7 +38,7 @@ ENGINES = {
     **dict.fromkeys(("Conv2D", "FullyConnected"), Engine.CONVOLUTION),
     "DepthwiseConv2D": Engine.DEPTHWISE,
     **dict.fromkeys(("MaxPool", "AvgPool", "SumPool", "QuantizedAvgPool", "QuantizedMaxPool", "ReduceMax", "Rescale"), Engine.POOL),
-    # What has no engine of its own runs as an average pool of one element.
+    # An operator without an engine of its own runs as an average pool over one element.
     **dict.fromkeys(("Quantize", "MemoryCopy", "Reverse", "LUT", "Sigmoid", "Tanh", "Clamp", "Prelu"), Engine.POOL),
     **dict.fromkeys(("Relu", "Relu0To1", "Relu6", "ReluN", "ReluN1To1"), Engine.POOL),
     "ReduceSum": Engine.REDUCE_SUM,
