@@ -6,14 +6,17 @@ order. A strip through all rows would therefore end before the next strip begins
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import sys
+from bisect import bisect_left
+from collections.abc import Mapping
 
 import numpy as np
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.network.overlaps import byte_numbers
+from cascader.ethosu.network.overlaps import byte_numbers, hull
+from cascader.graph.cascader_graph import CascaderGraph
 from npu_model.program import FeatureMap, KernelOperation, Upscale
 
 _Rows = tuple[int, int]
@@ -39,22 +42,36 @@ def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
     return (0, height) if first is None else (first, 1 + next(filter(is_open, reversed(range(height)))))
 
 
-def _overwriting(network: Network, part: str, tensor: str) -> Sequence[str]:
-    """The parts that write the tensor after ``part`` and before anybody reads it."""
-    graph, at = network.graph, network.graph.index(part)
-    reader = min((index for other in graph.consumers(tensor) if (index := graph.index(other.name)) >= at), default=len(graph.parts))
-    return [other.name for other in graph.producers(tensor) if at < graph.index(other.name) < reader]
+class _Writers:
+    """The writers of one tensor in their order, with the first byte and the end of what each kernel among them writes.
+
+    A tensor may have tens of thousands: Vela compiles an ARG_MAX to a kernel for each position.
+    """
+
+    def __init__(self, graph: CascaderGraph, kernels: Mapping[str, EthosuPart], tensor: str) -> None:
+        self.parts = [(index, graph.parts[index].name) for index in graph.writers(tensor)]
+        self.readers = graph.readers(tensor)
+        runs = [hull(kernels[name].operation.ofm) if name in kernels else (0, 0) for _, name in self.parts]
+        self.at = np.array([index for index, _ in self.parts], dtype=np.int64)
+        self.starts, self.ends = np.array([first for first, _ in runs], dtype=np.int64), np.array([end for _, end in runs], dtype=np.int64)
+
+    def over(self, part: int) -> list[str]:
+        """The kernels whose bytes may meet those of the part at a position, after it and before anybody reads the tensor."""
+        mine = int(self.at.searchsorted(part))
+        behind = bisect_left(self.readers, part)
+        reader = self.readers[behind] if behind < len(self.readers) else sys.maxsize
+        meets = (self.at > part) & (self.at < reader) & (self.starts < self.ends[mine]) & (self.ends > self.starts[mine])
+        return [self.parts[int(index)][1] for index in np.flatnonzero(meets)]
 
 
-def _trimmed(network: Network, kernels: Mapping[str, EthosuPart], name: str) -> EthosuPart | None:
+def _trimmed(graph: CascaderGraph, kernels: Mapping[str, EthosuPart], writers: _Writers, name: str) -> EthosuPart | None:
     """The kernel without the rows that others write again; None if there are none such."""
-    kernel, operation = kernels[name], kernels[name].operation
-    if len(network.graph.producers(kernel.ofm)) < 2 or not _is_pointwise(operation):
+    kernel, others = kernels[name], writers.over(graph.index(name))
+    if not others:
         return None
-    marks = np.zeros(network.graph.tensor(kernel.ofm).size, np.bool_)
-    for other in _overwriting(network, name, kernel.ofm):
-        if other in kernels:
-            marks[byte_numbers(kernels[other].operation.ofm)] = True
+    operation, marks = kernel.operation, np.zeros(graph.tensor(kernel.ofm).size, np.bool_)
+    for other in others:
+        marks[byte_numbers(kernels[other].operation.ofm)] = True
     rows = _kept_rows(operation.ofm, marks)
     if rows == (0, operation.ofm.shape.height):
         return None
@@ -64,5 +81,11 @@ def _trimmed(network: Network, kernels: Mapping[str, EthosuPart], name: str) -> 
 
 def trimmed(network: Network) -> Network:
     """``network`` with the first and the last rows left out that pointwise kernels write for others to write again."""
-    kernels = network.kernels
-    return network.with_kernels({name: kept for name in kernels if (kept := _trimmed(network, kernels, name)) is not None})
+    graph, kernels = network.graph, network.kernels
+    several = {one.name: _Writers(graph, kernels, one.name) for one in graph.tensors if len(graph.writers(one.name)) > 1}
+    found = {
+        name: _trimmed(graph, kernels, several[kernel.ofm], name)
+        for name, kernel in kernels.items()
+        if kernel.ofm in several and _is_pointwise(kernel.operation)
+    }
+    return network.with_kernels({name: kept for name, kept in found.items() if kept is not None})

@@ -76,7 +76,8 @@ def _boxes(feature_map: FeatureMap) -> list[_Box] | None:
     return found
 
 
-def _hull(access: Access) -> Run:
+def hull(access: Access) -> Run:
+    """From the first byte of an access to the end of its last one."""
     if isinstance(access, tuple):
         return access
     ranges = access.byte_ranges()
@@ -89,7 +90,7 @@ def _bytes(access: Access) -> NDArray[np.int64]:
 
 def overlap(one: Access, two: Access) -> bool:
     """Whether two accesses of one tensor share a byte; those of feature maps are as :func:`byte_numbers` has them."""
-    (first, last), (begin, end) = _hull(one), _hull(two)
+    (first, last), (begin, end) = hull(one), hull(two)
     if first >= end or begin >= last:
         return False
     if isinstance(one, FeatureMap) and isinstance(two, FeatureMap):
