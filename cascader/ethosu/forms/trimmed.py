@@ -15,11 +15,14 @@ from msgspec.structs import replace
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import EthosuPart, Network
-from cascader.ethosu.network.overlaps import byte_numbers, hull
+from cascader.ethosu.network.overlaps import Hulls, byte_numbers, hull
 from cascader.graph.cascader_graph import CascaderGraph
 from npu_model.program import FeatureMap, KernelOperation, Upscale
 
 _Rows = tuple[int, int]
+
+_NOWHERE = (0, 0)
+"""The bytes of what no kernel writes."""
 
 
 def _is_pointwise(operation: KernelOperation) -> bool:
@@ -43,30 +46,24 @@ def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
 
 
 class _Writers:
-    """The writers of one tensor in their order, with the first byte and the end of what each kernel among them writes.
-
-    A tensor may have tens of thousands: Vela compiles an ARG_MAX to a kernel for each position.
-    """
+    """The writers of one tensor in their order, and which of them a kernel's rows may meet."""
 
     def __init__(self, graph: CascaderGraph, kernels: Mapping[str, EthosuPart], tensor: str) -> None:
-        self.parts = [(index, graph.parts[index].name) for index in graph.writers(tensor)]
-        self.readers = graph.readers(tensor)
-        runs = [hull(kernels[name].operation.ofm) if name in kernels else (0, 0) for _, name in self.parts]
-        self.at = np.array([index for index, _ in self.parts], dtype=np.int64)
-        self.starts, self.ends = np.array([first for first, _ in runs], dtype=np.int64), np.array([end for _, end in runs], dtype=np.int64)
+        self.parts, self.readers = graph.writers(tensor), graph.readers(tensor)
+        self.names = [graph.parts[index].name for index in self.parts]
+        self.runs = {name: hull(kernels[name].operation.ofm) if name in kernels else _NOWHERE for name in self.names}
+        self.hulls = Hulls(self.runs.values())
 
-    def over(self, part: int) -> list[str]:
-        """The kernels whose bytes may meet those of the part at a position, after it and before anybody reads the tensor."""
-        mine = int(self.at.searchsorted(part))
+    def over(self, name: str, part: int) -> list[str]:
+        """The kernels whose bytes may meet those of a part, after it and before anybody reads the tensor."""
         behind = bisect_left(self.readers, part)
         reader = self.readers[behind] if behind < len(self.readers) else sys.maxsize
-        meets = (self.at > part) & (self.at < reader) & (self.starts < self.ends[mine]) & (self.ends > self.starts[mine])
-        return [self.parts[int(index)][1] for index in np.flatnonzero(meets)]
+        return [self.names[place] for place in self.hulls.near(self.runs[name]) if part < self.parts[place] < reader]
 
 
 def _trimmed(graph: CascaderGraph, kernels: Mapping[str, EthosuPart], writers: _Writers, name: str) -> EthosuPart | None:
     """The kernel without the rows that others write again; None if there are none such."""
-    kernel, others = kernels[name], writers.over(graph.index(name))
+    kernel, others = kernels[name], writers.over(name, graph.index(name))
     if not others:
         return None
     operation, marks = kernel.operation, np.zeros(graph.tensor(kernel.ofm).size, np.bool_)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -82,6 +83,23 @@ def hull(access: Access) -> Run:
         return access
     ranges = access.byte_ranges()
     return min(where.start for where in ranges), max(where.end for where in ranges)
+
+
+class Hulls:
+    """The hulls of many accesses of one tensor, which may have tens of thousands: Vela makes a kernel of each position of an ARG_MAX."""
+
+    def __init__(self, runs: Iterable[Run]) -> None:
+        pairs = np.array([*runs], dtype=np.int64).reshape(-1, 2)
+        self._starts, self._ends = pairs[:, 0], pairs[:, 1]
+
+    def near(self, run: Run) -> list[int]:
+        """The places, ascending, of the accesses that may share a byte with a run of bytes.
+
+        >>> Hulls([(0, 4), (4, 8), (2, 6)]).near((5, 7))
+        [1, 2]
+        """
+        found: list[int] = np.flatnonzero((self._starts < run[1]) & (self._ends > run[0])).tolist()
+        return found
 
 
 def _bytes(access: Access) -> NDArray[np.int64]:

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from cascader.ethosu.network.network import ARENA, CpuPart, Network, ethosu_part, tensor_reads, tensor_writes
-from cascader.ethosu.network.overlaps import Access, overlap
-from cascader.graph.cascader_graph import Part, Tensor, TensorKind
+from cascader.ethosu.network.overlaps import Access, Hulls, Run, hull, overlap
+from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.program import Kernel, KernelOperation, OperationKind, Padding, PoolKind, Upscale
 
 
@@ -60,6 +60,11 @@ class _Meetings:
             self._accesses.append(accesses)
         return found
 
+    def hull(self, kind: int) -> Run:
+        """From the first byte that a kind of part uses to the end of its last one."""
+        runs = [hull(access) for access in self._accesses[kind]]
+        return min((first for first, _ in runs), default=0), max((end for _, end in runs), default=0)
+
     def meet(self, one: int, two: int) -> bool:
         """Whether a part of one kind shares a byte with one of the other."""
         known = self._known.get((one, two))
@@ -86,21 +91,30 @@ def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
             yield from _pairs(network, tensor, variable=variable)
 
 
+class _Uses:
+    """The parts that use a tensor in one way, in order, with their places in the graph and the kinds of their accesses."""
+
+    def __init__(self, graph: CascaderGraph, parts: Iterable[Part], kinds: Iterable[int], meetings: _Meetings) -> None:
+        self.meetings = meetings
+        self.uses = [(part.name, graph.index(part.name), kind) for part, kind in zip(parts, kinds, strict=True)]
+        self.hulls = Hulls(meetings.hull(kind) for _, _, kind in self.uses)
+
+    def meeting(self, kind: int) -> Iterator[tuple[str, int]]:
+        """The parts that share a byte with a kind of part, by name and place."""
+        for place in self.hulls.near(self.meetings.hull(kind)):
+            name, index, other = self.uses[place]
+            if self.meetings.meet(kind, other):
+                yield name, index
+
+
 def _pairs(network: Network, tensor: Tensor, *, variable: bool) -> Iterator[tuple[str, str, str]]:
-    graph, meetings = network.graph, _Meetings()
-    writers, readers = (
-        [(part.name, graph.index(part.name), meetings.kind(_used(part, tensor.name, written=written))) for part in parts]
-        for parts, written in ((graph.producers(tensor.name), True), (graph.consumers(tensor.name), False))
-    )
-    for second, step, kind in writers:
-        for first, before, other in writers:
-            if before < step and meetings.meet(kind, other):
-                yield first, second, tensor.name
-        for first, before, other in readers:
-            if before <= step and meetings.meet(kind, other):
-                yield first, second, tensor.name
+    graph, meetings, name = network.graph, _Meetings(), tensor.name
+    producers, consumers = graph.producers(name), graph.consumers(name)
+    writers = _Uses(graph, producers, [meetings.kind(_used(part, name, written=True)) for part in producers], meetings)
+    readers = _Uses(graph, consumers, [meetings.kind(_used(part, name, written=False)) for part in consumers], meetings)
+    for second, step, kind in writers.uses:
+        yield from ((first, second, name) for first, before in writers.meeting(kind) if before < step)
+        yield from ((first, second, name) for first, before in readers.meeting(kind) if before <= step)
     if variable:
-        for first, before, kind in writers:
-            for second, step, other in readers:
-                if before < step and meetings.meet(kind, other):
-                    yield first, second, tensor.name
+        for first, before, kind in writers.uses:
+            yield from ((first, second, name) for second, step in readers.meeting(kind) if before < step)
