@@ -40,6 +40,8 @@ _PARTS = 100
 """Parts of the graph for which the numbers of drafts and regroupings are given. Those of a smaller graph are quicker, so it has more."""
 _PATIENT = 30
 """Factor of the moves for the addresses of the smallest arena: it is searched for only once."""
+_STUBBORN = 30
+"""Factor of these moves where that arena is still larger than the plan's bytes."""
 _UNSURE = Fraction(99, 100)
 """Factor of the cycles that a search for copies with boundless room finds: no arena is expected to take fewer."""
 _CLIMBED = 2
@@ -276,8 +278,10 @@ class Drafter:
         draft, peak = min(((trial, peak) for trial, peak in trials if trial is not None), key=lambda pair: pair[0].cycles)
         if peak > least * _LOOSE:
             start = Packed(draft.part_groups, peak)
-            closer = packed_closer(start, least, self.placement, self._neighbourhood.of, self._options.moves)
-            addresses = self.placement.searched(closer.groups, self._options.moves)[1]
-            packed = None if closer is start else self._placer.trial(closer.groups, addresses, [], closer.peak)
-            draft, peak = (draft, peak) if packed is None else (packed, closer.peak)
+            closer = packed_closer(start, least, self.placement, self._neighbourhood, self._options.moves)
+            reached, addresses = min(
+                self.placement.searched(closer.groups, some) for some in (self._options.moves, moves, moves * _STUBBORN)
+            )
+            packed = None if closer is start else self._placer.trial(closer.groups, addresses, [], reached)
+            draft, peak = (draft, peak) if packed is None else (packed, reached)
         return self._placer.finished(draft, peak), peak

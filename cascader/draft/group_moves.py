@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from functools import cache, partial
 from itertools import product
 
@@ -47,11 +47,12 @@ class Neighbourhood:
             (2, cache(self._moved)),
         )
 
-    def of(self, groups: Groups) -> Iterator[Groups]:
-        """All that one change makes of ``groups``, in a fixed order."""
+    def of(self, groups: Groups, parts: Collection[int] | None = None) -> Iterator[Groups]:
+        """All that one change makes of ``groups``, in a fixed order; with ``parts`` only changes of the groups that hold some of them."""
+        holds = [parts is None or any(group.first <= part <= group.last for part in parts) for group in groups]
         for count, change in self._every:
             for at in range(len(groups) + 1 - count):
-                for others in change(*groups[at : at + count]):
+                for others in change(*groups[at : at + count]) if any(holds[at : at + count]) else ():
                     yield groups[:at] + others + groups[at + count :]
 
     def _group(self, first: int, last: int, like: Group) -> Group:

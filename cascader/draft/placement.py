@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 
 from cascader.allocate.moving import allocate
+from cascader.allocate.resting import resting
 from cascader.draft.draft import ADDRESS, PLACE, Draft, lines
 from cascader.draft.group_moves import Groups
 from cascader.draft.outline import GroupOutline, Outlines
@@ -62,6 +63,13 @@ class Placement:
     def _searched(self, groups: Groups, moves: int) -> tuple[int, Addresses]:
         """The fewest bytes that so many moves find, and the addresses."""
         return allocate(self.stored(groups)[1].extents, moves=moves)
+
+    def at_peak(self, groups: Groups, moves: int) -> frozenset[int]:
+        """The parts (indices) that use the buffers at the peak of the searched addresses, or buffers that these lie on."""
+        found, graph = self.stored(groups)[1], self._scheduler.graph
+        tensors = {tensor for buffer in resting(found.extents, self.searched(groups, moves)[1]) for tensor in found.tensors[buffer]}
+        used = ((number, {*part.outputs, *(tensor for tensor, _ in part.inputs)}) for number, part in enumerate(graph.parts))
+        return frozenset(number for number, some in used if tensors & some)
 
     def addresses(self, draft: Draft) -> Addresses:
         """The addresses of the buffers of a draft."""

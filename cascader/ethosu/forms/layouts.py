@@ -5,26 +5,29 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, in_form, in_forms
+from cascader.ethosu.forms.brick_tensors import Bricks, NhwcForm, bricks_by_tensor, first_element, in_form, in_forms
 from cascader.ethosu.forms.workbench import kernel_cycles
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 from npu_model.program import BRICK, FeatureMap
 from npu_model.shapes import ceil_div
 
+ANY_DEPTH = 1 << 16
+"""No bound on the channels of a dense tensor: a feature map has fewer."""
 
-def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int) -> bool:
-    """Whether a tensor gains by being dense, and all of its accesses are of whole pixels from the first one on."""
+
+def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int, *, in_parts: bool) -> bool:
+    """Whether a tensor gains by being dense, and all of its accesses are of whole pixels, from the first one on if not ``in_parts``."""
     depth = bricks.depth
-    whole = all(m.base == 0 and m.shape.depth == depth for m in maps) and bricks.bricks == ceil_div(depth, BRICK)
-    return bricks.height > 1 and whole and depth % BRICK > 0 and depth <= largest_depth
+    whole = all((first_element(m).channel if in_parts else m.base) == 0 and m.shape.depth == depth for m in maps)
+    return bricks.height > 1 and whole and bricks.bricks == ceil_div(depth, BRICK) and depth % BRICK > 0 and depth <= largest_depth
 
 
-def _dense_forms(network: Network, largest_depth: int) -> dict[str, NhwcForm]:
+def _dense_forms(network: Network, largest_depth: int, *, in_parts: bool = False) -> dict[str, NhwcForm]:
     """The dense forms of all tensors that have one."""
     maps = {name: [feature_map for _, feature_map in found] for name, found in network.accesses().items()}
     found = bricks_by_tensor(network).items()
-    return {name: bricks.dense for name, bricks in found if _may_be_dense(bricks, maps[name], largest_depth)}
+    return {name: bricks.dense for name, bricks in found if _may_be_dense(bricks, maps[name], largest_depth, in_parts=in_parts)}
 
 
 def dense_layouts(network: Network, largest_depth: int) -> Network:
@@ -34,6 +37,14 @@ def dense_layouts(network: Network, largest_depth: int) -> Network:
     bricks if it is read or written in pieces, or in another shape.
     """
     return in_forms(network, _dense_forms(network, largest_depth))
+
+
+def denser_layouts(network: Network) -> Network:
+    """``network`` with tensors of any depth as NHWC, as :func:`dense_layouts`, those too whose rows or columns are made in parts.
+
+    The result of tiles is such a tensor. Each tile writes some of its columns.
+    """
+    return in_forms(network, _dense_forms(network, ANY_DEPTH, in_parts=True))
 
 
 def pixel_layouts(network: Network) -> Network:

@@ -9,7 +9,7 @@ from msgspec import Struct
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.fold import folded
-from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts, quick_layouts
 from cascader.ethosu.forms.long_steps import with_long_steps
 from cascader.ethosu.forms.phases import in_phases
 from cascader.ethosu.forms.reblock import reblocked, recoded
@@ -101,6 +101,7 @@ PASSES: dict[str, Pass] = {
     "depths for staged": Pass(lambda network, terms: reblocked(network, terms.device, (terms.staged,)), ("reblock",)),
     "bricks": Pass(lambda network, _: dense_layouts(network, 0)),
     "dense": Pass(lambda network, terms: dense_layouts(network, terms.options.dense)),
+    "denser": Pass(lambda network, _: denser_layouts(network), ("dense",)),
     "quick": Pass(lambda network, terms: quick_layouts(network, terms.options.dense, terms.device, terms.staged)),
     "columns in bricks": Pass(lambda network, _: column_stripes(network, 0), ("columns",)),
     "dense columns": Pass(lambda network, terms: column_stripes(network, terms.options.dense), ("columns",)),

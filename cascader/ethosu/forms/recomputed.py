@@ -14,7 +14,7 @@ from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import ColumnSpan, segment
-from cascader.ethosu.forms.layouts import dense_layouts
+from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import homed_forms
@@ -29,10 +29,8 @@ from cascader.plan.plans import Planner, PlanOptions
 from cascader.plan.proposals import smallest_limit
 from npu_model.accelerator import Accelerator
 
-_MORE_TILES = (3, 4)
-"""Numbers of tiles that are tried beside two."""
-_MOST_TILES = 6
-"""Tiles at most: one more is tried as long as the last one has gained."""
+_MOST_TILES = 8
+"""Tiles at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
 _SKIPS = 3
@@ -70,10 +68,11 @@ _BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
 def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
     """Bytes of the arena that some plans of a network hold at least, of few rows and without copies of constants.
 
-    Its tensors are as dense as forms store them, and live where ``homes`` want them.
+    Its tensors are as dense as forms store them, in the one of two layouts that holds less, and live where ``homes`` want them.
     """
-    dense = dense_layouts(network, DEFAULT_OPTIONS.dense)
-    return planned_limit(next(homed_forms([dense], homes), dense))
+    layouts = dense_layouts(network, DEFAULT_OPTIONS.dense), denser_layouts(network)
+    different = layouts[:1] if layouts[1].graph == layouts[0].graph else layouts
+    return min(planned_limit(next(homed_forms([dense], homes), dense)) for dense in different)
 
 
 def planned_limit(placed: Network) -> int:
@@ -141,14 +140,11 @@ def _smallest(found: Iterable[_Found | None]) -> list[_Found]:
 
 
 def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[_Found]:
-    """A segment in more than two tiles: in three and in four, and in one more as long as that holds fewer bytes."""
-    fewest: int | None = None
-    for count in range(_MORE_TILES[0], _MOST_TILES + 1):
+    """A segment in any number of tiles above two, up to the first one that is not possible."""
+    for count in range(3, _MOST_TILES + 1):
         made = tiler.found(cut, count)
-        gains = made is not None and (fewest is None or made.size < fewest * WORTHWHILE)
-        if made is None or not (gains or count in _MORE_TILES):
+        if made is None:
             return
-        fewest = made.size if gains else fewest
         yield made
 
 

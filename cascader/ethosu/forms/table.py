@@ -131,6 +131,17 @@ FORMS: tuple[Recipe, ...] = (
         smaller=True,
     ),
     *(Recipe(f"{AGAIN}{n}", (f"{AGAIN}{n}", *_END), lambda f: f.made_again, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
+    # Bricks round the columns that tiles write up to 16 channels. Pixels take fewer bytes, but small kernels may be slower on them.
+    *(
+        Recipe(
+            f"{AGAIN}{n} denser",
+            (f"{AGAIN}{n}", "depths for both", "denser", "coarse pieces"),
+            lambda f: f.made_again,
+            f"{AGAIN}{n}",
+            smaller=True,
+        )
+        for n in (1, 2, 3)
+    ),
     Recipe("made again pieces", (f"{AGAIN}1", *_pieces(1)), lambda f: f.sizes > 0 and f.made_again, f"{AGAIN}1", smaller=True),
 )
 """All forms, in the order in which they are searched."""

@@ -16,7 +16,13 @@ from scheduling import DEFAULT
 
 from cascader.draft import drafter, placement
 from cascader.ethosu.cascade import Cascader
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.layouts import dense_layouts
+from cascader.ethosu.forms.tiles import tiled
 from cascader.frontends.vela import import_network
+from npu_model.accelerator import accelerator
+from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from validation.portfolio import build
@@ -51,8 +57,17 @@ def test_the_smallest_arena_is_larger_without_it(module: Any, constant: str, neu
             assert least_bytes(name) >= own * share
 
 
+def tiled_smallest() -> int:
+    """The smallest arena of a network whose first parts are cut into five tiles: their chain of rows leaves gaps."""
+    network, device = import_network(build("siamese_batch"), DEFAULT), accelerator(DEFAULT)
+    cut = segment(network, 0, 4)
+    made = None if cut is None else tiled(network, cut, 5, device, Sources.staged(SYSTEM, DEFAULT_TIMING))
+    assert made is not None
+    return Cascader(dense_layouts(made, 64), DEFAULT, SYSTEM).smallest().memory
+
+
 def test_the_smallest_arena_is_larger_if_no_groups_are_looked_for_that_pack_closer() -> None:
-    """Measured: 11,680 for 11,536 bytes."""
-    own = least_bytes("mnist")
+    """Measured: 14,928 for 12,816 bytes."""
+    own = tiled_smallest()
     with without_packing():
-        assert least_bytes("mnist") >= own * 1.01
+        assert tiled_smallest() >= own * 1.15

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from unittest.mock import patch
 
 from hypothesis import given, settings
@@ -32,13 +31,13 @@ def whole(graph: RowGraph) -> Groups:
 @given(row_graphs(5, max_rows=5))
 def test_it_ends_where_no_change_of_what_it_found_packs_into_fewer_bytes(graph: RowGraph) -> None:
     placement = Placement(DepthFirstScheduler(graph), in_place=True)
-    changes = Neighbourhood(graph, (1, 2, 4), (1,)).of
+    changes = Neighbourhood(graph, (1, 2, 4), (1,))
     start = Packed(whole(graph), placement.searched(whole(graph), MOVES)[0])
     with patch.object(packing, "_PLACED", 10_000):
         found = packed_closer(start, 0, placement, changes, MOVES)
     assert found.peak == placement.searched(found.groups, MOVES)[0] <= start.peak
     assert found is start or found.peak < start.peak
-    assert all(placement.searched(other, MOVES)[0] >= found.peak for other in changes(found.groups))
+    assert all(placement.searched(other, MOVES)[0] >= found.peak for other in changes.of(found.groups))
 
 
 def test_it_stops_at_the_bytes_that_are_enough_and_after_so_many_groups() -> None:
@@ -52,16 +51,15 @@ def test_it_stops_at_the_bytes_that_are_enough_and_after_so_many_groups() -> Non
             asked.append(groups)
             return super()._searched(groups, moves)
 
-    def changes(groups: Groups) -> Iterator[Groups]:
-        return Neighbourhood(graph, (1, 2, 4), (1,)).of(groups)
-
+    changes = Neighbourhood(graph, (1, 2, 4), (1,))
     placement = Counted(DepthFirstScheduler(graph), in_place=True)
     start = Packed(whole(graph), 1 << 30)
     assert packed_closer(start, 1 << 29, placement, changes, MOVES).peak < 1 << 30
-    assert len(asked) == 1
-    with patch.object(packing, "_PLACED", 3):
-        packed_closer(start, 0, placement, changes, MOVES)
-    assert len(asked) <= 3
+    assert len(asked) == 2  # the start's addresses say what is at its peak
+    asked.clear()
+    with patch.object(packing, "_PLACED", 3), patch.object(packing, "_PLACED_AT_PEAK", 2):
+        packed_closer(Packed(whole(graph), placement.searched(whole(graph), MOVES)[0]), 0, placement, changes, MOVES)
+    assert 2 < len(asked) <= 5
 
 
 @settings(max_examples=40)
@@ -76,3 +74,12 @@ def test_the_smallest_arena_is_never_larger_with_it(graph: RowGraph) -> None:
     found = smallest()
     with patch.object(packing, "_PLACED", 0):
         assert found <= smallest()
+
+
+def test_only_groups_that_hold_parts_at_the_peak_are_changed_at_first() -> None:
+    graph = row_graph(network("tiny_residual"))
+    changes, groups = Neighbourhood(graph, (1, 2, 4), (1,)), whole(graph)
+    held = [one for one in changes.of(groups) if one[:1] != groups[:1]]
+    assert list(changes.of(groups, {0})) == held
+    assert len(held) < len(list(changes.of(groups)))
+    assert list(changes.of(groups, set())) == []

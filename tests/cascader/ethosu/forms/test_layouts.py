@@ -20,7 +20,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.brick_tensors import Bricks, Element, NhwcForm, first_element
-from cascader.ethosu.forms.layouts import dense_layouts, quick_layouts
+from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts, quick_layouts
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network
 from cascader.ethosu.network.rows import row_graph
@@ -98,6 +98,10 @@ def test_a_tensor_written_in_pieces_or_read_by_the_user_keeps_its_layout() -> No
     assert concatenation not in names
     assert not names & {port.tensor for port in net.inputs + net.outputs}
     assert depths(net, Layout.NHCWB16) == {32}
+
+
+def test_denser_layouts_are_of_any_depth_but_leave_channels_that_are_written_apart() -> None:
+    assert denser_layouts(network()) == dense_layouts(network(), 1000)
 
 
 def test_dense_layouts_of_a_dense_network_change_nothing() -> None:

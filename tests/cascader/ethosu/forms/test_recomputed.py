@@ -12,6 +12,7 @@ from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import segment
+from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
 from cascader.ethosu.forms.recomputed import WORTHWHILE, planned_bytes, recomputed
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.streamed_pools import with_streamed_pools
@@ -101,6 +102,22 @@ def test_a_segment_may_begin_and_end_anywhere(name: str) -> None:
         made = None if cut is None else tiled(network, cut, 2, DEVICE, SOURCES)
         assert made is not None
         require_same_bytes(network, made, SYSTEM)
+
+
+def test_the_result_of_tiles_may_be_dense() -> None:
+    net = PortfolioBuilder("eleven")
+    x = net.conv2d(net.conv2d(net.input((1, 22, 45, 3), "image"), 24, activation="RELU"), 11, (1, 1))
+    x = net.conv2d(net.conv2d(x, 66, activation="RELU6"), 11, (1, 1))
+    network = import_network(net.finish([net.conv2d(x, 8)]), DEFAULT)
+    cut = segment(network, 0, 1)
+    made = None if cut is None else tiled(network, cut, 2, DEVICE, SOURCES)
+    assert cut is not None
+    assert made is not None
+    (result,) = cut.results
+    pixels = network.graph.tensor(result).size // 16
+    assert dense_layouts(made, 64).graph.tensor(result).size == pixels * 16
+    assert denser_layouts(made).graph.tensor(result).size == pixels * 11
+    require_same_bytes(network, denser_layouts(made), SYSTEM)
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -57,14 +57,15 @@ def test_every_pass_is_used_and_every_switch_of_a_pass_is_an_option() -> None:
 
 
 def test_with_every_switch_off_a_network_has_one_form_the_one_that_it_came_in() -> None:
-    off = {name: False for one in PASSES.values() for name in one.switches}
+    off = {name: False for one in PASSES.values() for name in one.switches} | {"dense": 0}
     network = import_network(load_model("zoo:ds_cnn").data, DEVICE)
-    (only,) = forms(network, DEVICE, MemoryOptions().memory_system(), CascadeOptions(**off, recompute=1, dense=0))  # type: ignore[arg-type]
+    (only,) = forms(network, DEVICE, MemoryOptions().memory_system(), CascadeOptions(**off, recompute=1))  # type: ignore[arg-type]
     assert (only.name, only.network) == ("bricks", network)
 
 
 RARE = {"pieces 3", "pieces 4", "made again 3", "columns in bricks, small pieces", "columns in bricks, half pieces of windows"}
 RARE |= {"dense columns", "dense columns, small pieces", "dense columns, half pieces of windows"}
+RARE |= {f"made again {number} denser" for number in (1, 2, 3)}
 # of networks that take some seconds
 
 
