@@ -59,7 +59,7 @@ def test_it_stops_at_the_bytes_that_are_enough_and_after_so_many_groups() -> Non
     asked.clear()
     with patch.object(packing, "_PLACED", 3), patch.object(packing, "_PLACED_AT_PEAK", 2):
         packed_closer(Packed(whole(graph), placement.searched(whole(graph), MOVES)[0]), 0, placement, changes, MOVES)
-    assert 2 < len(asked) <= 5
+    assert 0 < len(asked) <= 5
 
 
 @settings(max_examples=40)
