@@ -78,7 +78,7 @@ def inspect(path: str | Path) -> str:
 
 
 def export_files(
-    path: str | Path,
+    path: str | Path | ReadFile,
     output: str | Path,
     file_format: str = "tflite",
     *,
@@ -98,8 +98,9 @@ def export_files(
     """
     if model is not None and file_format != "tflite":
         raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")
-    progress(f"Reading {path}")
-    read = read_network(path)
+    if not isinstance(path, ReadFile):
+        progress(f"Reading {path}")
+    read = path if isinstance(path, ReadFile) else read_network(path)
     original = None if model is None else load_model(model).data
     target = Path(output)
     progress(f"Encoding {target.name}")

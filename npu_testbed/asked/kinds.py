@@ -179,4 +179,8 @@ Energy = Annotated[
         "TABLE.toml",
     ),
 ]
+Sizes = Annotated[
+    PathText | None,
+    Option("write the bytes that an application sets aside, such as kTensorArenaSize: a C header, or a Kconfig fragment", "SIZES.h|.conf"),
+]
 Json = Annotated[bool, Option("print one JSON document", only="words")]

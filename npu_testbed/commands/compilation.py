@@ -54,6 +54,7 @@ class CompileOptions(OneSearch["CompilationOutcome"], frozen=True, kw_only=True)
     ] = None
     output_dir: Annotated[kinds.PathText, Option("folder to write to (default: output)", "DIR", Path, group=VELA)] = Path("output")
     optimise: kinds.Optimise = None
+    sizes: kinds.Sizes = None
     output_format: Annotated[
         Literal["tflite", "raw"],
         Option("raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)", group=VELA),
@@ -138,9 +139,12 @@ class Compile(CompileOptions, frozen=True):
         from npu_testbed.files import make_folder, require_makeable, require_writable
         from npu_testbed.outcomes.compilation import CompilationOutcome
         from npu_testbed.program_files import write_files
+        from npu_testbed.runtimes.sizes import require_sizes, sizes_file
 
         folder, model = Path(self.output_dir), str(self.model)
         target, cpu = _target(self), load_cpu_table(str(self.cpu))
+        if self.sizes is not None:
+            require_sizes(self.sizes, model)
         with _as_vela():
             require_makeable(folder)
             if folder.is_dir():
@@ -154,13 +158,15 @@ class Compile(CompileOptions, frozen=True):
         show(f"Writing {folder}")
         make_folder(folder)
         paths = {folder / name: data for name, data in files.items()}
-        write_files(paths, model)
-        return CompilationOutcome(
+        outcome = CompilationOutcome(
             compilation,
             {str(path): len(data) for path, data in paths.items()},
             layers=self.verbose_performance or self.verbose_cycle_estimate,
             cpu_operations=self.show_cpu_operations,
         )
+        sizes = {} if self.sizes is None else {Path(self.sizes): sizes_file(outcome.runtimes, self.sizes, compilation.name)}
+        write_files(paths | sizes, model)
+        return outcome
 
 
 @contextmanager

@@ -1,6 +1,7 @@
 """``npu-testbed export``: a schedule as files that stock Ethos-U software takes."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from npu_model.errors import InputError
@@ -22,6 +23,7 @@ class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
         Option("the network that it was made from; needed for operators on the CPU, and keeps its metadata (tflite)", "MODEL"),
     ] = None
     input_shape: kinds.InputShapes = ()
+    sizes: kinds.Sizes = None
     cop_format: Annotated[
         Literal["COP1", "COP2"],
         Option("form of the driver payload: COP2 is Vela's other one, which the core driver of November 2025 refuses (default: COP1)"),
@@ -71,7 +73,10 @@ class Export(ExportOptions, frozen=True):
         from npu_testbed.endings import say
         from npu_testbed.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
-        from npu_testbed.program_files import export_files, write_files
+        from npu_testbed.program_files import export_files, read_network, write_files
+        from npu_testbed.runtimes.placement import of_file
+        from npu_testbed.runtimes.runtime_words import homes_warning
+        from npu_testbed.runtimes.sizes import require_sizes, sizes_file
 
         if self.fast_scratch and self.no_fast_scratch:
             raise InputError("--fast-scratch was given together with --no-fast-scratch: choose one.")
@@ -80,8 +85,12 @@ class Export(ExportOptions, frozen=True):
         file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)
         output, sources = str(self.output), (file,) if model is None else (file, model)
         require_writable(output, *sources)
+        if self.sizes is not None:
+            require_sizes(self.sizes, *sources, output)
+        show(f"Reading {file}")
+        read = read_network(file)
         files = export_files(
-            file,
+            read,
             output,
             self.format,
             model=model,
@@ -91,5 +100,10 @@ class Export(ExportOptions, frozen=True):
             progress=show,
             note=lambda sentence: say("note", sentence),
         )
+        runtimes = of_file(read.network, read.plan)
+        if self.format == "tflite" and (warning := homes_warning(runtimes[0], runtimes[-1].cycles)):
+            say("note", warning)
+        if self.sizes is not None:
+            files[Path(self.sizes)] = sizes_file(runtimes, self.sizes, Path(output).stem)
         write_files(files, *sources)
-        return ExportOutcome(file, self.format, files)
+        return ExportOutcome(file, self.format, files, runtimes)

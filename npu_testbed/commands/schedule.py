@@ -30,6 +30,7 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
 
     output: Annotated[kinds.PathText | None, Option("schedule file to write", "SCHEDULE.json", named=("-o",), needed=True)] = None
     optimise: kinds.Optimise = None
+    sizes: kinds.Sizes = None
     no_cascade: Annotated[bool, Option("run every layer whole, one after the other")] = False
     stripes: Annotated[
         bool,
@@ -125,6 +126,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import INTERRUPTED
     from npu_testbed.files import require_page, require_writable, write_files
+    from npu_testbed.runtimes.sizes import require_sizes, sizes_file
     from npu_testbed.termination import Terminated
 
     _check_together(ask)
@@ -136,6 +138,8 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
         require_writable(file, ask.model, *written[:number])
     if ask.report is not None:
         require_page(ask.report, ask.model, *written)
+    if ask.sizes is not None:
+        require_sizes(ask.sizes, ask.model, *written)
     request = request_of(ask, str(ask.model), show, graphs=True)
     ending = _ending(ask, request, show)
     # Vela has run by now: what reads its answers is imported beside it.
@@ -159,13 +163,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
             ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
             _write_stopped(ending, output)
             raise Terminated.by_status(ending.status) from None
-    # A late failure leaves no file: all files are written at the end.
-    if output is not None:
-        files[Path(output)] = packed.result()
-    if files:
-        show(f"Writing {' and '.join(map(str, files))}")
-        write_files(files)
-    return ScheduleOutcome(
+    outcome = ScheduleOutcome(
         ending.choice,
         replace(simulation, cpu=cpu),
         found,
@@ -176,6 +174,15 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
         cpu_operations=ask.show_cpu_operations,
         striped=ending.striped,
     )
+    # What fails late leaves no file: all of them are written at the end.
+    if output is not None:
+        files[Path(output)] = packed.result()
+    if ask.sizes is not None:
+        files[Path(ask.sizes)] = sizes_file(outcome.runtimes, ask.sizes, plan.provenance.model)
+    if files:
+        show(f"Writing {' and '.join(map(str, files))}")
+        write_files(files)
+    return outcome
 
 
 _OF_SEARCH = ("effort", "time_limit", "within", "recompute", "no_recompute", "spill")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, ProductVersion
+from npu_testbed.documents.runtimes import Runtimes
 from npu_testbed.documents.units import Files
 
 
@@ -14,6 +15,7 @@ class ExportDocument(Document, frozen=True):
     source: str
     format: str
     files: Files
+    runtimes: Runtimes
     command: Literal["export"] = "export"
-    schema: Annotated[Literal[1], STRUCTURE] = 1
+    schema: Annotated[Literal[2], STRUCTURE] = 2
     version: ProductVersion = VERSION

@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferred
 from npu_testbed.documents.measured import Measured
+from npu_testbed.documents.runtimes import Runtimes
 from npu_testbed.documents.stream import Stream
 from npu_testbed.documents.surroundings import Hazards, MemorySystemEntry, NetworkEnds
 from npu_testbed.documents.units import Bytes, CarriedBytes, Cycles, Files, Macs, MacsAgain, Timing, Tools
@@ -150,9 +151,10 @@ class CompileDocument(ReplayDocument, frozen=True):
     """A compilation with its promise and its files."""
 
     promise: Annotated[PromiseEntry, _PROMISE]
+    runtimes: Runtimes
     macs_again: MacsAgain
     files: Files
     cpu_operations: CpuOperations | UnsetType = UNSET
     command: Literal["compile"] = "compile"
-    schema: Annotated[Literal[8], STRUCTURE] = 8
+    schema: Annotated[Literal[9], STRUCTURE] = 9
     version: ProductVersion = VERSION

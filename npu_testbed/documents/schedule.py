@@ -8,6 +8,7 @@ from msgspec import UNSET, UnsetType
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferred
+from npu_testbed.documents.runtimes import Runtimes
 from npu_testbed.documents.stripes import StagingGroupEntry
 from npu_testbed.documents.surroundings import NetworkEnds
 from npu_testbed.documents.units import ArenaBytes, CarriedBytes, Cycles, Macs, MacsAgain, Timing, Tools
@@ -57,6 +58,7 @@ class ScheduleDocument(Document, frozen=True):
     output: str
     tools: Tools
     inference: Inferred
+    runtimes: Runtimes
     macs: Macs
     macs_again: MacsAgain
     groups: tuple[StagingGroupEntry, ...] | UnsetType = UNSET
@@ -75,5 +77,5 @@ class ScheduleDocument(Document, frozen=True):
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["schedule"] = "schedule"
-    schema: Annotated[Literal[16], STRUCTURE] = 16
+    schema: Annotated[Literal[17], STRUCTURE] = 17
     version: ProductVersion = VERSION

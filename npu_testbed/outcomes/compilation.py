@@ -17,6 +17,8 @@ from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
 from npu_testbed.reports.tables import layers_text
+from npu_testbed.runtimes.placement import Placement, of_schedule, placements
+from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
 from npu_testbed.simulation import Simulation
 from validation.layout import filled
 
@@ -42,12 +44,21 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         """``compile``."""
         return "compile"
 
+    @property
+    def runtimes(self) -> tuple[Placement, ...]:
+        """What each runtime sets aside for the compiled file, and the cycles there."""
+        simulation, plan = self.compilation.simulation, self.compilation.schedule
+        if plan is not None:
+            return of_schedule(plan, simulation.network, self.cycles)
+        return placements(simulation.network, simulation.system, self.cycles, simulation.timing)
+
     def document(self) -> CompileDocument:
         """The figures, the layers, the promise and the files."""
         simulation = self.compilation.simulation
         return extended(
             CompileDocument,
             replay_json(simulation),
+            runtimes=runtimes_json(self.runtimes),
             promise=verdict_json(self.compilation.verdict),
             macs_again=0 if self.compilation.schedule is None else self.compilation.schedule.network.macs_again,
             files=dict(self.files),
@@ -61,6 +72,8 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         sections = [filled(self.headline), verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
         plan = self.compilation.schedule
         sections += [] if plan is None else [macs_text(simulation.network, plan.network.macs_again)]
+        warning = homes_warning(self.runtimes[0], self.cycles)
+        sections += [*([filled(warning)] if warning else []), runtimes_text(self.runtimes)]
         if self.layers:
             sections.append(layers_text(simulation.replay))
         if self.cpu_operations:

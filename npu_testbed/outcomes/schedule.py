@@ -28,6 +28,8 @@ from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import tolerance_text, trade_json
 from npu_testbed.reports.unseen import unseen_text
+from npu_testbed.runtimes.placement import Placement, of_schedule
+from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json
@@ -83,6 +85,11 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         """Bytes of the arena to set aside."""
         return self.schedule.arena_size
 
+    @property
+    def runtimes(self) -> tuple[Placement, ...]:
+        """What each runtime sets aside for the schedule, and the cycles there."""
+        return of_schedule(self.schedule, self.simulation.network, self.cycles)
+
     def save(self, path: str | Path) -> None:
         """Write the schedule file; InputError if that cannot be done."""
         write_schedule(self.schedule, path)
@@ -111,6 +118,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             output=self.output,
             tools=dict(plan.provenance.tools),
             inference=inference_json(self.simulation.inference),
+            runtimes=runtimes_json(self.runtimes),
             macs=macs_of(self.simulation.network),
             macs_again=plan.network.macs_again,
             groups=UNSET if self.striped is None else stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans),
@@ -127,6 +135,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         """The schedule in a sentence, its layers, and the findings."""
         planned = [] if self.striped is None else [f"{stripe_plans.groups_text(self.striped.graph, self.striped.plans)}\n{_AXES}"]
         sections = ["\n".join(map(filled, self._said())), *planned, layers_text(self.simulation.replay, self.min_percent)]
+        sections.append(runtimes_text(self.runtimes))
         if self.cpu_operations:
             sections.append(cpu_operators_text(self.simulation.network, self.simulation.inference))
         if self.findings is not None:
@@ -141,6 +150,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         said = [self.headline, f"The network runs as {how} in an arena of {plan.arena_size:,} bytes.{file}"]
         if plan.network.homes:
             said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
+            said += [text] if (text := homes_warning(self.runtimes[0], self.cycles)) else []
         if text := carried_text(self.simulation.network):
             said.append(f"{text}.")
         if remark := legaliser_remark(plan.provenance.tools):

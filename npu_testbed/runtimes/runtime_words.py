@@ -1,0 +1,93 @@
+"""Runtimes in words and as JSON: the bytes to set aside for each, the cycles there, and what to set."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from npu_testbed.documents.runtimes import OwnShareEntry, RuntimeEntry
+from npu_testbed.runtimes.placement import BARE, EXECUTORCH, NAMES, TFLM, Placement
+from validation.layout import filled, grid
+
+_HEADERS = ("runtime", "set aside", "NPU cycles")
+
+
+def _total(placement: Placement) -> str:
+    return "-" if placement.refused else f"{placement.arena + placement.fast:,}"
+
+
+def notes(placement: Placement) -> list[str]:
+    """What a placement's bytes are made of, and what to set, in sentences."""
+    name = NAMES[placement.runtime]
+    if placement.refused:
+        return [f"{name} cannot run this: {placement.refused}."]
+    said = {TFLM: _tflm_notes, EXECUTORCH: _executorch_notes, BARE: _bare_notes}[placement.runtime](placement)
+    if placement.fast:
+        said.append(f"{name} also needs a fast scratch of {placement.fast:,} bytes, which the driver is given.")
+    return said
+
+
+def _tflm_notes(placement: Placement) -> list[str]:
+    own = placement.own
+    assert own is not None  # noqa: S101  # measured for TFLite Micro
+    added = f", {placement.placed:,} for inputs and outputs" if placement.placed else ""
+    size = f"kTensorArenaSize {placement.arena:,} is {placement.planned:,} of the file{added}, and {own.least:,} to {own.most:,} of its own"
+    said = [f"TFLite Micro: {size}."]
+    if own.unmeasured:
+        said.append(f"The kernels of {', '.join(own.unmeasured)} on the CPU may keep more than that.")
+    return said
+
+
+def _executorch_notes(placement: Placement) -> list[str]:
+    scratch = f"ExecuTorch: the delegate's scratch is {placement.planned:,} bytes."
+    rest = "its own structures come on top, and are not measured here."
+    return [f"{scratch} The method's planned memory has {placement.placed:,} bytes of inputs and outputs; {rest}"]
+
+
+def _bare_notes(placement: Placement) -> list[str]:
+    if not placement.outside:
+        return []
+    ports = dict(placement.ports)
+    where = " and ".join(f"{size:,} bytes in region {region} at AXI{ports[region]}" for region, size in placement.outside)
+    return [f"Your own firmware binds {where}: REGIONCFG names these ports, and `export --format c` the addresses."]
+
+
+def homes_warning(placement: Placement, planned_cycles: int | None) -> str:
+    """The sentence that a file with tensors outside the arena needs; "" if TFLite Micro runs it as planned, or not at all.
+
+    >>> from npu_testbed.runtimes.own_share import OwnShare
+    >>> homes_warning(Placement("tflm", 12800, 27648, OwnShare(416, 480, 320), cycles=309024), 354224)
+    'TFLite Micro plans the inputs and outputs of this file into its own arena: set aside 40,928 bytes and not 12,800, and expect 309,024 \
+cycles and not 354,224. To run as planned, firmware binds the regions itself (`export --format c`).'
+    """
+    if placement.refused or not placement.placed or placement.runtime != TFLM:
+        return ""
+    cycles = placement.cycles
+    expect = "" if cycles is None or cycles == planned_cycles else f", and expect {cycles:,} cycles and not {planned_cycles or 0:,}"
+    return (
+        f"{NAMES[TFLM]} plans the inputs and outputs of this file into its own arena: set aside {placement.arena:,} bytes and not "
+        f"{placement.planned:,}{expect}. To run as planned, firmware binds the regions itself (`export --format c`)."
+    )
+
+
+def runtimes_text(placements: Sequence[Placement]) -> str:
+    """A table of the bytes to set aside and the cycles for each runtime, and the sentences about them."""
+    rows = [(NAMES[one.runtime], _total(one), "-" if one.cycles is None else f"{one.cycles:,}") for one in placements]
+    said = [filled(sentence) for one in placements for sentence in notes(one)]
+    return "\n".join((grid(_HEADERS, rows, (True, False, False)), "", *said))
+
+
+def runtimes_json(placements: Sequence[Placement]) -> tuple[RuntimeEntry, ...]:
+    """The placements as documents have them."""
+    return tuple(
+        RuntimeEntry(
+            runtime=one.runtime,
+            set_aside_bytes=one.arena + one.fast,
+            planned_bytes=one.planned,
+            placed_bytes=one.placed,
+            own_bytes=None if one.own is None else OwnShareEntry(one.own.least, one.own.most),
+            npu_cycles=one.cycles,
+            ports={str(region): port for region, port in one.ports},
+            refused=one.refused,
+        )
+        for one in placements
+    )

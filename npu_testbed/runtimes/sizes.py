@@ -1,0 +1,63 @@
+"""Sizes files: a C header or a Kconfig fragment with the bytes that an application sets aside for a network."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from os import PathLike
+from pathlib import Path
+
+from npu_model.errors import InputError
+from npu_model.export import c_identifier
+from npu_testbed.files import require_writable
+from npu_testbed.runtimes.placement import BARE, EXECUTORCH, TFLM, Placement
+from npu_testbed.runtimes.runtime_words import notes
+
+_ENDINGS = (".h", ".hpp", ".conf")
+
+
+def require_sizes(path: str | PathLike[str], *sources: object) -> None:
+    """InputError unless sizes can be written to a path."""
+    if not str(path).endswith(_ENDINGS):
+        raise InputError(f"--sizes {str(path)!r} is neither a header nor a Kconfig fragment: give a name that ends with .h or .conf.")
+    require_writable(Path(path), *sources)
+
+
+def _values(placement: Placement) -> Iterator[tuple[str, int]]:
+    """The names of a runtime's sizes, with their bytes."""
+    if placement.refused:
+        return
+    if placement.runtime == TFLM:
+        yield "kTensorArenaSize", placement.arena
+    if placement.runtime == EXECUTORCH:
+        yield "kExecutorchScratchSize", placement.planned
+        yield "kExecutorchPlannedSize", placement.placed
+    if placement.runtime == BARE:
+        yield "kNpuArenaSize", placement.planned
+        yield from ((f"kNpuRegion{region}Size", size) for region, size in placement.outside)
+        if placement.fast:
+            yield "kNpuFastScratchSize", placement.fast
+
+
+def _symbol(name: str) -> str:
+    """A size's name as Kconfig has it.
+
+    >>> _symbol("kTensorArenaSize"), _symbol("kNpuRegion3Size")
+    ('CONFIG_TENSOR_ARENA_SIZE', 'CONFIG_NPU_REGION3_SIZE')
+    """
+    words = "".join(f"_{letter}" if letter.isupper() else letter for letter in name.removeprefix("k"))
+    return f"CONFIG{words.upper()}"
+
+
+def sizes_file(placements: Sequence[Placement], path: str | PathLike[str], network: str) -> bytes:
+    """The content of a sizes file of a network, in the form that its name asks for."""
+    file = Path(path)
+    said = [sentence for one in placements for sentence in notes(one)]
+    values = [value for one in placements for value in _values(one)]
+    head = f"Bytes to set aside for {c_identifier(network)}, made by npu-testbed."
+    if file.suffix == ".conf":
+        lines = [*(f"# {line}" for line in (head, *said)), *(f"{_symbol(name)}={size}" for name, size in values)]
+        return ("\n".join(lines) + "\n").encode("ascii", "replace")
+    guard = f"{c_identifier(file.stem).upper()}_H"
+    comment = "\n".join([f"/* {head}", *(f" * {line}" for line in said), " */"])
+    constants = ",\n".join(f"    {name} = {size}" for name, size in values)
+    return f"{comment}\n#ifndef {guard}\n#define {guard}\n\nenum {{\n{constants}\n}};\n\n#endif\n".encode("ascii", "replace")

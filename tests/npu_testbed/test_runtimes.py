@@ -1,0 +1,182 @@
+"""Runtimes: the bytes that are named are those that Arm's ready firmware takes, and the cycles are those that it counts."""
+
+from __future__ import annotations
+
+import json
+import re
+import struct
+from fractions import Fraction
+from importlib.util import find_spec
+from pathlib import Path
+from subprocess import run
+
+import pytest
+from asked_for import load_task
+from command_line import call, refusal
+from firmware_builds import need
+from msgspec.structs import replace
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from npu_model.compiled.network import CompiledNetwork, read_compiled
+from npu_model.memory.timing_adapter import profile
+from npu_testbed.exports import export
+from npu_testbed.firmware import load_chip, run_firmware
+from npu_testbed.models import load_model
+from npu_testbed.runtimes.own_share import own_share
+from npu_testbed.runtimes.placement import executorch, of_file, placements, tflm
+from npu_testbed.scheduling import read_schedule
+from sim import quick_cycles
+
+MEASURED = {
+    "zoo:tiny_conv": 452,
+    "portfolio:mnist": 452,
+    "portfolio:cpu_first": 532,
+    "portfolio:cpu_words": 548,
+    "portfolio:cpu_twice": 772,
+    "portfolio:gru_unrolled": 600,
+    "portfolio:lstm_short": 724,
+    "portfolio:siamese_batch": 532,
+}
+"""Bytes of the tensor arena beside the activations, as Arm's ready firmware printed them for networks that run layer by layer."""
+
+ARENA = 0x200000
+"""Bytes of the tensor arena of that firmware."""
+
+
+def layer_by_layer(name: str) -> CompiledNetwork:
+    task = load_task(name)
+    return lower(schedule_layer_by_layer(task.network, task.accelerator))
+
+
+@pytest.mark.parametrize("name", MEASURED)
+def test_what_tflite_micro_took_of_its_arena_lies_in_the_range(name: str) -> None:
+    share = own_share(layer_by_layer(name))
+    assert share.least <= MEASURED[name] <= share.most - 12
+    assert share.unmeasured == ()
+
+
+def test_an_operator_that_was_not_measured_is_named() -> None:
+    network = layer_by_layer("portfolio:cpu_first")
+    steps = tuple(replace(step, code="SOFTMAX") if hasattr(step, "code") else step for step in network.steps)
+    assert own_share(replace(network, steps=steps)).unmeasured == ("SOFTMAX",)
+
+
+@pytest.fixture(scope="module")
+def homed(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A schedule with its input and its output outside the arena, and what the command says of it."""
+    path = tmp_path_factory.mktemp("homed") / "tiny.json"
+    words = "schedule", "zoo:tiny_conv", "--home", "input=ext", "--home", "output=ext", "--no-advice", "--jobs", "1", "-o", path
+    return path, " ".join(call(*words).output.split())
+
+
+def test_tflite_micro_takes_inputs_and_outputs_into_its_arena_at_the_drivers_ports(homed: tuple[Path, str]) -> None:
+    plan = read_schedule(homed[0])
+    network = lower(plan)
+    placed, _, own = of_file(network, plan)
+    assert placed.planned == own.planned == plan.arena_size
+    assert placed.placed == sum(size for _, size in own.outside) == 4096
+    assert placed.own is not None
+    assert placed.arena >= plan.arena_size + 4096 + placed.own.most > placed.least_arena
+    compiled = read_compiled(next(iter(export(plan).values())))
+    assert placed.cycles == quick_cycles(compiled, profile("u55_high_end").memory_system())
+    assert dict(own.ports)[3] == 1
+    assert dict(placed.ports)[3] == 0
+    said = f"set aside {placed.arena:,} bytes and not {plan.arena_size:,}, and expect {placed.cycles:,} cycles and not {own.cycles:,}"
+    assert said in homed[1]
+
+
+def test_an_export_with_homes_warns_and_one_without_does_not(homed: tuple[Path, str], tmp_path: Path) -> None:
+    assert "note: TFLite Micro plans the inputs and outputs" in call("export", homed[0], "-o", tmp_path / "a.tflite").errors
+    assert "TFLite Micro" not in call("export", homed[0], "--format", "c", "-o", tmp_path / "a.c").errors
+    plain = tmp_path / "plain.json"
+    call("schedule", "zoo:tiny_conv", "--no-cascade", "--no-advice", "-o", plain)
+    outcome = call("export", plain, "-o", tmp_path / "b.tflite")
+    assert "TFLite Micro plans" not in outcome.errors
+    assert "kTensorArenaSize" in outcome.output
+
+
+def test_what_a_runtime_cannot_run_is_said() -> None:
+    system = profile("u55_high_end").memory_system()
+    assert "operators on the CPU" in executorch(layer_by_layer("portfolio:cpu_first"), system, None).refused
+    assert "keeps no states" in executorch(layer_by_layer("portfolio:lstm_short"), system, None).refused
+    assert "resource variables" in tflm(layer_by_layer("portfolio:stream_wake_word"), system, None).refused
+
+
+def test_sizes_are_a_header_that_c_takes_or_a_fragment_of_kconfig(homed: tuple[Path, str], tmp_path: Path) -> None:
+    plan = read_schedule(homed[0])
+    placed = of_file(lower(plan), plan)[0]
+    for name in ("sizes.h", "sizes.conf"):
+        call("export", homed[0], "--sizes", tmp_path / name, "-o", tmp_path / "a.tflite")
+    header, fragment = ((tmp_path / name).read_text() for name in ("sizes.h", "sizes.conf"))
+    assert f"kTensorArenaSize = {placed.arena}," in header
+    assert "kNpuRegion3Size = 2048" in header
+    assert f"CONFIG_TENSOR_ARENA_SIZE={placed.arena}\n" in fragment
+    assert all(line.startswith(("#", "CONFIG_")) for line in fragment.splitlines())
+    need("cc", "gcc")
+    (tmp_path / "use.c").write_text(
+        '#include "sizes.h"\nstatic unsigned char arena[kTensorArenaSize];\nint main(void) { return arena[0]; }\n'
+    )
+    run(["cc", "-std=c99", "-Wall", "-Werror", "-o", tmp_path / "use", tmp_path / "use.c"], check=True, cwd=tmp_path)
+
+
+def test_sizes_are_written_by_every_command_that_makes_a_file(tmp_path: Path) -> None:
+    call("schedule", "zoo:tiny_conv", "--no-cascade", "--no-advice", "--sizes", tmp_path / "a.h", "-o", tmp_path / "a.json")
+    call("compile", "zoo:tiny_conv", "--jobs", "1", "--sizes", tmp_path / "b.h", "--output-dir", tmp_path)
+    for name in ("a.h", "b.h"):
+        assert re.search(r"kTensorArenaSize = \d+,", (tmp_path / name).read_text())
+    assert "ends with .h or .conf" in refusal("schedule", "zoo:tiny_conv", "--sizes", tmp_path / "a.txt", "-o", tmp_path / "c.json")
+
+
+def test_a_document_has_what_each_runtime_sets_aside(tmp_path: Path) -> None:
+    call("schedule", "zoo:tiny_conv", "--no-cascade", "--no-advice", "-o", tmp_path / "a.json")
+    found = json.loads(call("export", tmp_path / "a.json", "-o", tmp_path / "a.tflite", "--json").output)["runtimes"]
+    assert [one["runtime"] for one in found] == ["tflm", "executorch", "bare"]
+    network = layer_by_layer("zoo:tiny_conv")
+    system = profile("u55_high_end").memory_system()
+    assert {one["npu_cycles"] for one in found} == {one.cycles for one in placements(network, system, quick_cycles(network, system))}
+
+
+def ready_firmware() -> bytes:
+    """Arm's firmware with TFLite Micro for the Corstone-300; skips where its wheel or QEMU is not installed."""
+    need("qemu-system-arm", "qemu-system-arm")
+    found = find_spec("mlia")
+    folder = Path(next(iter(found.submodule_search_locations or []), "")) if found else Path()
+    files = sorted(folder.glob("resources/backends/applications/*sse-300*tflm-ethos-U55*/*.axf"))
+    if not files:
+        pytest.skip("the package mlia-ethos-u, which has Arm's firmware for the FVP, is not installed")
+    return files[0].read_bytes()
+
+
+def with_arena(firmware: bytes, size: int) -> bytes:
+    """The firmware with a tensor arena of so many bytes, at most 65,535: MOV.W r2, #0x200000 becomes MOVW r2, #size."""
+    before = struct.pack("<HH", 0xF44F, 0x1200)
+    assert firmware.count(before) == 1
+    first, second = 0xF240 | (size >> 11 & 1) << 10 | size >> 12, (size >> 8 & 7) << 12 | 2 << 8 | size & 255
+    return firmware.replace(before, struct.pack("<HH", first, second))
+
+
+@pytest.mark.parametrize("name", ["zoo:tiny_conv", "portfolio:cpu_twice", "portfolio:gru_unrolled", "portfolio:lstm_short", "homed"])
+def test_the_ready_firmware_takes_the_arena_refuses_less_and_counts_the_cycles(name: str, homed: tuple[Path, str], tmp_path: Path) -> None:
+    firmware = ready_firmware()
+    plan = read_schedule(homed[0]) if name == "homed" else None
+    if plan is None:
+        task = load_task(name)
+        plan = schedule_layer_by_layer(task.network, task.accelerator, provenance=task.provenance)
+    placed = of_file(lower(plan), plan)[0]
+    model = None if name == "homed" else load_model(name).data
+    data = next(iter(export(plan, model=model).values()))
+
+    def printed(size: int) -> str:
+        path = tmp_path / f"{size}.axf"
+        path.write_bytes(firmware if size == ARENA else with_arena(firmware, size))
+        files = ((0x90000000, data), (0x92000000, bytes(1 << 16)))
+        return run_firmware(path, load_chip("corstone-300-m55"), Fraction(120), files).text
+
+    whole = printed(ARENA)
+    used = re.search(r"size used: (\d+)", whole)
+    assert used is not None
+    assert placed.least_arena <= int(used[1]) <= placed.arena
+    assert f"NPU ACTIVE: {placed.cycles} cycles" in whole
+    assert f"NPU ACTIVE: {placed.cycles} cycles" in printed(placed.arena)
+    assert "tensor allocation failed" in printed(placed.least_arena - 16)
