@@ -74,7 +74,7 @@ class Export(ExportOptions, frozen=True):
         from npu_testbed.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
         from npu_testbed.program_files import export_files, read_network, write_files
-        from npu_testbed.runtimes.placement import of_file
+        from npu_testbed.runtimes.runtime_use import of_file
         from npu_testbed.runtimes.runtime_words import homes_warning
         from npu_testbed.runtimes.sizes import require_sizes, sizes_file
 

@@ -174,7 +174,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
         cpu_operations=ask.show_cpu_operations,
         striped=ending.striped,
     )
-    # What fails late leaves no file: all of them are written at the end.
+    # A late failure leaves no file: all files are written at the end.
     if output is not None:
         files[Path(output)] = packed.result()
     if ask.sizes is not None:

@@ -8,7 +8,7 @@ from npu_testbed.documents.document import Entry, meaning
 
 
 class OwnShareEntry(Entry, frozen=True):
-    """What a runtime takes for itself."""
+    """Bytes that a runtime takes for itself."""
 
     least_bytes: int
     most_bytes: int
@@ -19,7 +19,7 @@ class RuntimeEntry(Entry, frozen=True):
 
     runtime: Annotated[str, meaning("tflm, executorch or bare.")]
     set_aside_bytes: Annotated[int, meaning("Bytes that the application sets aside for the runtime.")]
-    planned_bytes: Annotated[int, meaning("Bytes that the file asks for.")]
+    file_bytes: Annotated[int, meaning("Bytes of the arena that the file asks for.")]
     placed_bytes: Annotated[int, meaning("Bytes of inputs and outputs that the runtime places itself.")]
     own_bytes: Annotated[OwnShareEntry | None, meaning("Bytes that the runtime takes for itself; null if not measured.")]
     npu_cycles: Annotated[int | None, meaning("NPU cycles in this runtime; null where nothing was replayed.")]

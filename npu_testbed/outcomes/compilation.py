@@ -17,7 +17,7 @@ from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
 from npu_testbed.reports.tables import layers_text
-from npu_testbed.runtimes.placement import Placement, of_schedule, placements
+from npu_testbed.runtimes.runtime_use import RuntimeUse, of_schedule, placements
 from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
 from npu_testbed.simulation import Simulation
 from validation.layout import filled
@@ -45,8 +45,8 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         return "compile"
 
     @property
-    def runtimes(self) -> tuple[Placement, ...]:
-        """What each runtime sets aside for the compiled file, and the cycles there."""
+    def runtimes(self) -> tuple[RuntimeUse, ...]:
+        """The bytes that each runtime sets aside for the compiled file, and the cycles there."""
         simulation, plan = self.compilation.simulation, self.compilation.schedule
         if plan is not None:
             return of_schedule(plan, simulation.network, self.cycles)

@@ -8,7 +8,7 @@ from pathlib import Path
 from npu_model.printable import printable
 from npu_testbed.documents.export import ExportDocument
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.runtimes.placement import BARE, EXECUTORCH, TFLM, Placement
+from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, TFLM, RuntimeUse
 from npu_testbed.runtimes.runtime_words import notes, runtimes_json
 from validation.layout import filled
 
@@ -22,8 +22,8 @@ class ExportOutcome(Outcome, frozen=True):
     source: str
     form: str
     files: Mapping[Path, bytes]
-    runtimes: tuple[Placement, ...]
-    """What each runtime sets aside for the network."""
+    runtimes: tuple[RuntimeUse, ...]
+    """The bytes that each runtime sets aside for the network."""
 
     @property
     def command(self) -> str:

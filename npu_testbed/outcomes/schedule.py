@@ -28,7 +28,7 @@ from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import tolerance_text, trade_json
 from npu_testbed.reports.unseen import unseen_text
-from npu_testbed.runtimes.placement import Placement, of_schedule
+from npu_testbed.runtimes.runtime_use import RuntimeUse, of_schedule
 from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import Simulation
@@ -86,8 +86,8 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         return self.schedule.arena_size
 
     @property
-    def runtimes(self) -> tuple[Placement, ...]:
-        """What each runtime sets aside for the schedule, and the cycles there."""
+    def runtimes(self) -> tuple[RuntimeUse, ...]:
+        """The bytes that each runtime sets aside for the schedule, and the cycles there."""
         return of_schedule(self.schedule, self.simulation.network, self.cycles)
 
     def save(self, path: str | Path) -> None:

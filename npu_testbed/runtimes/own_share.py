@@ -47,7 +47,7 @@ def _tensors(network: CompiledNetwork) -> int:
 
 
 def own_share(network: CompiledNetwork) -> OwnShare:
-    """What TFLite Micro takes for itself to run a network."""
+    """The bytes that TFLite Micro takes for itself to run a network."""
     tensors, ends = _tensors(network), len(network.inputs) + len(network.outputs)
     states = [round_up(one.size, ALIGNMENT) for one in network.variables]
     most = _BASE + _TENSOR * tensors + _OPERATOR * len(network.steps) + _END * ends

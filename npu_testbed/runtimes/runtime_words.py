@@ -5,18 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_testbed.documents.runtimes import OwnShareEntry, RuntimeEntry
-from npu_testbed.runtimes.placement import BARE, EXECUTORCH, NAMES, TFLM, Placement
+from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, NAMES, TFLM, RuntimeUse
 from validation.layout import filled, grid
 
 _HEADERS = ("runtime", "set aside", "NPU cycles")
 
 
-def _total(placement: Placement) -> str:
+def _total(placement: RuntimeUse) -> str:
     return "-" if placement.refused else f"{placement.arena + placement.fast:,}"
 
 
-def notes(placement: Placement) -> list[str]:
-    """What a placement's bytes are made of, and what to set, in sentences."""
+def notes(placement: RuntimeUse) -> list[str]:
+    """Sentences on the parts of a runtime's bytes, and on what to set."""
     name = NAMES[placement.runtime]
     if placement.refused:
         return [f"{name} cannot run this: {placement.refused}."]
@@ -26,7 +26,7 @@ def notes(placement: Placement) -> list[str]:
     return said
 
 
-def _tflm_notes(placement: Placement) -> list[str]:
+def _tflm_notes(placement: RuntimeUse) -> list[str]:
     own = placement.own
     assert own is not None  # noqa: S101  # measured for TFLite Micro
     added = f", {placement.placed:,} for inputs and outputs" if placement.placed else ""
@@ -37,13 +37,13 @@ def _tflm_notes(placement: Placement) -> list[str]:
     return said
 
 
-def _executorch_notes(placement: Placement) -> list[str]:
+def _executorch_notes(placement: RuntimeUse) -> list[str]:
     scratch = f"ExecuTorch: the delegate's scratch is {placement.planned:,} bytes."
     rest = "its own structures come on top, and are not measured here."
     return [f"{scratch} The method's planned memory has {placement.placed:,} bytes of inputs and outputs; {rest}"]
 
 
-def _bare_notes(placement: Placement) -> list[str]:
+def _bare_notes(placement: RuntimeUse) -> list[str]:
     if not placement.outside:
         return []
     ports = dict(placement.ports)
@@ -51,11 +51,11 @@ def _bare_notes(placement: Placement) -> list[str]:
     return [f"Your own firmware binds {where}: REGIONCFG names these ports, and `export --format c` the addresses."]
 
 
-def homes_warning(placement: Placement, planned_cycles: int | None) -> str:
+def homes_warning(placement: RuntimeUse, planned_cycles: int | None) -> str:
     """The sentence that a file with tensors outside the arena needs; "" if TFLite Micro runs it as planned, or not at all.
 
     >>> from npu_testbed.runtimes.own_share import OwnShare
-    >>> homes_warning(Placement("tflm", 12800, 27648, OwnShare(416, 480, 320), cycles=309024), 354224)
+    >>> homes_warning(RuntimeUse("tflm", 12800, 27648, OwnShare(416, 480, 320), cycles=309024), 354224)
     'TFLite Micro plans the inputs and outputs of this file into its own arena: set aside 40,928 bytes and not 12,800, and expect 309,024 \
 cycles and not 354,224. To run as planned, firmware binds the regions itself (`export --format c`).'
     """
@@ -69,20 +69,20 @@ cycles and not 354,224. To run as planned, firmware binds the regions itself (`e
     )
 
 
-def runtimes_text(placements: Sequence[Placement]) -> str:
+def runtimes_text(placements: Sequence[RuntimeUse]) -> str:
     """A table of the bytes to set aside and the cycles for each runtime, and the sentences about them."""
     rows = [(NAMES[one.runtime], _total(one), "-" if one.cycles is None else f"{one.cycles:,}") for one in placements]
     said = [filled(sentence) for one in placements for sentence in notes(one)]
     return "\n".join((grid(_HEADERS, rows, (True, False, False)), "", *said))
 
 
-def runtimes_json(placements: Sequence[Placement]) -> tuple[RuntimeEntry, ...]:
+def runtimes_json(placements: Sequence[RuntimeUse]) -> tuple[RuntimeEntry, ...]:
     """The placements as documents have them."""
     return tuple(
         RuntimeEntry(
             runtime=one.runtime,
             set_aside_bytes=one.arena + one.fast,
-            planned_bytes=one.planned,
+            file_bytes=one.planned,
             placed_bytes=one.placed,
             own_bytes=None if one.own is None else OwnShareEntry(one.own.least, one.own.most),
             npu_cycles=one.cycles,

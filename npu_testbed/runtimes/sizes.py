@@ -9,7 +9,7 @@ from pathlib import Path
 from npu_model.errors import InputError
 from npu_model.export import c_identifier
 from npu_testbed.files import require_writable
-from npu_testbed.runtimes.placement import BARE, EXECUTORCH, TFLM, Placement
+from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, TFLM, RuntimeUse
 from npu_testbed.runtimes.runtime_words import notes
 
 _ENDINGS = (".h", ".hpp", ".conf")
@@ -22,7 +22,7 @@ def require_sizes(path: str | PathLike[str], *sources: object) -> None:
     require_writable(Path(path), *sources)
 
 
-def _values(placement: Placement) -> Iterator[tuple[str, int]]:
+def _values(placement: RuntimeUse) -> Iterator[tuple[str, int]]:
     """The names of a runtime's sizes, with their bytes."""
     if placement.refused:
         return
@@ -48,7 +48,7 @@ def _symbol(name: str) -> str:
     return f"CONFIG{words.upper()}"
 
 
-def sizes_file(placements: Sequence[Placement], path: str | PathLike[str], network: str) -> bytes:
+def sizes_file(placements: Sequence[RuntimeUse], path: str | PathLike[str], network: str) -> bytes:
     """The content of a sizes file of a network, in the form that its name asks for."""
     file = Path(path)
     said = [sentence for one in placements for sentence in notes(one)]

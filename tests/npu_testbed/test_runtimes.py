@@ -24,7 +24,7 @@ from npu_testbed.exports import export
 from npu_testbed.firmware import load_chip, run_firmware
 from npu_testbed.models import load_model
 from npu_testbed.runtimes.own_share import own_share
-from npu_testbed.runtimes.placement import executorch, of_file, placements, tflm
+from npu_testbed.runtimes.runtime_use import executorch, of_file, placements, tflm
 from npu_testbed.scheduling import read_schedule
 from sim import quick_cycles
 

@@ -1,4 +1,4 @@
-"""Placements: where a runtime puts a network's memories, the bytes of its arena, and the cycles that the network takes there."""
+"""Runtime uses: where a runtime puts a network's memories, the bytes of its arena, and the cycles that the network takes there."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ DRIVER_PORTS = (AXI1, *[AXI0] * 7)
 """Port of each region as Arm's core driver programs REGIONCFG by default: constants at AXI1, all else at AXI0."""
 
 
-class Placement(Struct, frozen=True):
-    """How a runtime runs a network, in bytes and cycles.
+class RuntimeUse(Struct, frozen=True):
+    """A network in a runtime, in bytes and cycles.
 
     - ``planned``: bytes that the file asks for; ``placed``: those of inputs and outputs that the runtime adds.
     - ``own``: what the runtime takes for itself (None: not known).
@@ -79,21 +79,21 @@ def in_driver_ports(system: MemorySystem) -> MemorySystem:
     return replace(system, region_ports=ports)
 
 
-def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, timing: TimingParameters = DEFAULT_TIMING) -> Placement:
+def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, timing: TimingParameters = DEFAULT_TIMING) -> RuntimeUse:
     """The placement by TFLite Micro, which plans inputs and outputs outside the arena into its own, with the driver's default ports.
 
     ``cycles`` are those of the replay on ``system`` (None: nothing is replayed).
     """
     if network.resources:
-        return Placement(TFLM, refused="its file keeps resource variables, which take bytes that the application chooses")
+        return RuntimeUse(TFLM, refused="its file keeps resource variables, which take bytes that the application chooses")
     ends = _ends(network)
     inner = sorted(set(home_sizes(network)) - {one.region for one in ends})
     if inner:
-        return Placement(TFLM, refused=f"region {inner[0]} holds a tensor between layers, which no .tflite can name: use --format c")
+        return RuntimeUse(TFLM, refused=f"region {inner[0]} holds a tensor between layers, which no .tflite can name: use --format c")
     there = in_driver_ports(system)
     moved = bool(ends) and there.region_ports != system.region_ports
     fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return Placement(
+    return RuntimeUse(
         TFLM,
         arena_bytes(network),
         sum(round_up(one.size, ALIGNMENT) for one in ends),
@@ -104,35 +104,35 @@ def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, tim
     )
 
 
-def executorch(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> Placement:
+def executorch(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> RuntimeUse:
     """The placement by ExecuTorch, whose delegate runs one program in a scratch and copies inputs and outputs into it and out of it."""
     if any(isinstance(step, CpuOperator) for step in network.steps) or len(network.programs) != 1:
-        return Placement(EXECUTORCH, refused="a delegate is one NPU program, and this network has operators on the CPU")
+        return RuntimeUse(EXECUTORCH, refused="a delegate is one NPU program, and this network has operators on the CPU")
     if home_sizes(network):
-        return Placement(EXECUTORCH, refused="its delegate knows no tensor outside the scratch: leave --home out")
+        return RuntimeUse(EXECUTORCH, refused="its delegate knows no tensor outside the scratch: leave --home out")
     if network.variables:
-        return Placement(EXECUTORCH, refused="its delegate keeps no states")
+        return RuntimeUse(EXECUTORCH, refused="its delegate keeps no states")
     ends = dict.fromkeys((*network.inputs, *network.outputs))
     placed = sum(round_up(one.size, ALIGNMENT) for one in ends)
     fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return Placement(EXECUTORCH, arena_bytes(network), placed, fast=fast, ports=_ports(network, system), cycles=cycles)
+    return RuntimeUse(EXECUTORCH, arena_bytes(network), placed, fast=fast, ports=_ports(network, system), cycles=cycles)
 
 
-def bare(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> Placement:
+def bare(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> RuntimeUse:
     """The placement by firmware of one's own, which binds every region itself."""
     outside = tuple(home_sizes(network).items())
     fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
-    return Placement(BARE, arena_bytes(network), outside=outside, fast=fast, ports=_ports(network, system), cycles=cycles)
+    return RuntimeUse(BARE, arena_bytes(network), outside=outside, fast=fast, ports=_ports(network, system), cycles=cycles)
 
 
 def placements(
     network: CompiledNetwork, system: MemorySystem, cycles: int | None, timing: TimingParameters = DEFAULT_TIMING
-) -> tuple[Placement, ...]:
+) -> tuple[RuntimeUse, ...]:
     """The placements of a network by all runtimes; ``cycles`` are those of its replay on ``system``."""
     return tflm(network, system, cycles, timing), executorch(network, system, cycles), bare(network, system, cycles)
 
 
-def of_file(network: CompiledNetwork, plan: Schedule | None) -> tuple[Placement, ...]:
+def of_file(network: CompiledNetwork, plan: Schedule | None) -> tuple[RuntimeUse, ...]:
     """The placements of what a file holds; of a compiled file without cycles, as it names no memory system."""
     if plan is None or plan.provenance.memory_system is None:
         return placements(network, profile("off").memory_system(), None)
@@ -140,7 +140,7 @@ def of_file(network: CompiledNetwork, plan: Schedule | None) -> tuple[Placement,
     return of_schedule(plan, network, cycles)
 
 
-def of_schedule(plan: Schedule, network: CompiledNetwork, cycles: int) -> tuple[Placement, ...]:
+def of_schedule(plan: Schedule, network: CompiledNetwork, cycles: int) -> tuple[RuntimeUse, ...]:
     """The placements of a schedule, whose lowered ``network`` takes so many cycles; as its file has the regions in Dedicated_Sram."""
     system = plan.provenance.memory_system
     assert system is not None  # noqa: S101  # a schedule that was replayed has one
