@@ -179,6 +179,13 @@ Energy = Annotated[
         "TABLE.toml",
     ),
 ]
+Runtime = Annotated[
+    Literal["tflm", "executorch", "bare"] | None,
+    Option(
+        "the runtime that the file is for: TFLite Micro, whose own bytes are then part of --arena-cache-size, ExecuTorch, or firmware of "
+        "your own; what it cannot run is refused (default: any)"
+    ),
+]
 Sizes = Annotated[
     PathText | None,
     Option("write the bytes that an application sets aside, such as kTensorArenaSize: a C header, or a Kconfig fragment", "SIZES.h|.conf"),

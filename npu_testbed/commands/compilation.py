@@ -54,6 +54,7 @@ class CompileOptions(OneSearch["CompilationOutcome"], frozen=True, kw_only=True)
     ] = None
     output_dir: Annotated[kinds.PathText, Option("folder to write to (default: output)", "DIR", Path, group=VELA)] = Path("output")
     optimise: kinds.Optimise = None
+    runtime: kinds.Runtime = None
     sizes: kinds.Sizes = None
     output_format: Annotated[
         Literal["tflite", "raw"],
@@ -139,6 +140,7 @@ class Compile(CompileOptions, frozen=True):
         from npu_testbed.files import make_folder, require_makeable, require_writable
         from npu_testbed.outcomes.compilation import CompilationOutcome
         from npu_testbed.program_files import write_files
+        from npu_testbed.runtimes.chosen_runtime import require_runs, require_together
         from npu_testbed.runtimes.sizes import require_sizes, sizes_file
 
         folder, model = Path(self.output_dir), str(self.model)
@@ -150,13 +152,13 @@ class Compile(CompileOptions, frozen=True):
             if folder.is_dir():
                 ending = "tflite" if self.output_format == "tflite" else "npz"
                 require_writable(folder / f"{network_name(model)}_vela.{ending}", model)
-        compilation = compile_model(_request(self, show), target, run_of(self, show))
+        request = _request(self, show)
+        require_together(self.runtime, request)
+        compilation = compile_model(request, target, run_of(self, show))
         compilation = replace(compilation, simulation=replace(compilation.simulation, cpu=cpu))
         files = dict(compilation.files)
         if self.enable_debug_db:
             files |= debug_files(compilation)
-        show(f"Writing {folder}")
-        make_folder(folder)
         paths = {folder / name: data for name, data in files.items()}
         outcome = CompilationOutcome(
             compilation,
@@ -164,6 +166,9 @@ class Compile(CompileOptions, frozen=True):
             layers=self.verbose_performance or self.verbose_cycle_estimate,
             cpu_operations=self.show_cpu_operations,
         )
+        require_runs(self.runtime, outcome.runtimes)
+        show(f"Writing {folder}")
+        make_folder(folder)
         sizes = {} if self.sizes is None else {Path(self.sizes): sizes_file(outcome.runtimes, self.sizes, compilation.name)}
         write_files(paths | sizes, model)
         return outcome
@@ -210,4 +215,5 @@ def _target(ask: Compile) -> "Target":
         output_format=ask.output_format,
         cpu_tensor_alignment=ask.cpu_tensor_alignment,
         legacy=ask.debug_force_legacy_core,
+        runtime=ask.runtime,
     )

@@ -30,6 +30,7 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
 
     output: Annotated[kinds.PathText | None, Option("schedule file to write", "SCHEDULE.json", named=("-o",), needed=True)] = None
     optimise: kinds.Optimise = None
+    runtime: kinds.Runtime = None
     sizes: kinds.Sizes = None
     no_cascade: Annotated[bool, Option("run every layer whole, one after the other")] = False
     stripes: Annotated[
@@ -126,6 +127,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import INTERRUPTED
     from npu_testbed.files import require_page, require_writable, write_files
+    from npu_testbed.runtimes.chosen_runtime import require_runs, require_together
     from npu_testbed.runtimes.sizes import require_sizes, sizes_file
     from npu_testbed.termination import Terminated
 
@@ -141,6 +143,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     if ask.sizes is not None:
         require_sizes(ask.sizes, ask.model, *written)
     request = request_of(ask, str(ask.model), show, graphs=True)
+    require_together(ask.runtime, request)
     ending = _ending(ask, request, show)
     # Vela has run by now: what reads its answers is imported beside it.
     from npu_testbed.outcomes.schedule import ScheduleOutcome
@@ -174,6 +177,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
         cpu_operations=ask.show_cpu_operations,
         striped=ending.striped,
     )
+    require_runs(ask.runtime, outcome.runtimes)
     # A late failure leaves no file: all files are written at the end.
     if output is not None:
         files[Path(output)] = packed.result()
@@ -278,19 +282,22 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
     from npu_testbed.anytime import Ending, best_in_time
     from npu_testbed.asked.request import run_of
     from npu_testbed.legalise import load_task
+    from npu_testbed.runtimes.chosen_runtime import planned_room
 
     if ask.no_cascade:
         from cascader.ethosu.search.task import Choice, Point
-        from npu_testbed.scheduling import schedule
+        from npu_testbed.scheduling import whole_layers
 
-        plan = schedule(request, run_of(ask, show))
+        task = load_task(request, show)
+        plan = whole_layers(task, planned_room(ask.runtime, request, task))
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     if ask.stripes:
         from cascader.ethosu.search.task import Choice
         from cascader.ethosu.striped.choice import striped_choice
 
-        striped = striped_choice(load_task(request, show), request.budget, smallest=request.smallest, show=show)
+        task = load_task(request, show)
+        striped = striped_choice(task, planned_room(ask.runtime, request, task).budget, smallest=request.smallest, show=show)
         return Ending(Choice(striped.point, None), striped=striped)
 
     def search(show: "Progress", seen: "Seen") -> "Choice":
@@ -303,10 +310,11 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
 
         run = replace(run_of(ask, show), seen=seen, price=price_of(ask.cost, task))
         try:
-            return choice_of(task, request, run)
+            planned = planned_room(ask.runtime, request, task)
+            return choice_of(task, planned, run)
         except SearchedError as error:
             from npu_testbed.other_ways import with_other_ways
 
-            raise with_other_ways(error, request, run) from None
+            raise (error if ask.runtime else with_other_ways(error, request, run)) from None
 
     return best_in_time(search, show, None if ask.time_limit is None else float(ask.time_limit))

@@ -20,13 +20,14 @@ class Target(Struct, frozen=True):
 
     ``aim`` is one of :data:`AIMS`. ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
     ``cpu_tensor_alignment`` is that of the tensors that operators on the CPU and the custom operators have, in bytes. With ``legacy`` it
-    is Vela's Python core that ours is held to.
+    is Vela's Python core that ours is held to. ``runtime`` is the one that the file is for (None: any).
     """
 
     aim: str = PROMISE
     output_format: str = "tflite"
     cpu_tensor_alignment: int = ALIGNMENT
     legacy: bool = False
+    runtime: str | None = None
 
     def check(self, request: Request) -> None:
         """InputError for a value that there is not, or that the request does not go with."""

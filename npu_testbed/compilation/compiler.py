@@ -39,6 +39,7 @@ from npu_testbed.memory_use import sram_bytes
 from npu_testbed.models import BUILT
 from npu_testbed.one_memory import has_outer_arena
 from npu_testbed.progress import Progress
+from npu_testbed.runtimes.chosen_runtime import planned_room
 from npu_testbed.scheduling import whole_layers
 from npu_testbed.simulation import Simulation, simulate_schedule
 from npu_testbed.te_models import refuse_te
@@ -159,8 +160,10 @@ def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE) 
         raise VelaStatusError(str(error)) from None
     name = network_name(source.name)
     # Where something lives outside the arena is known of the network alone, and a home that cannot be is said at once.
-    homed = load_task(request, run.show) if request.homes else None
-    ends = None if homed is None else end_ports(homed.network)
+    needs_room = target.runtime is not None and request.budget is not None
+    homed = load_task(request, run.show) if request.homes or needs_room else None
+    request = request if homed is None else planned_room(target.runtime, request, homed)
+    ends = None if homed is None or not request.homes else end_ports(homed.network)
     peer = _tried_vela(request, target, ends, run.show)
     vela = peer.figures if isinstance(peer, Peer) else None
     ours: _Ours | InputError

@@ -180,3 +180,27 @@ def test_the_ready_firmware_takes_the_arena_refuses_less_and_counts_the_cycles(n
     assert f"NPU ACTIVE: {placed.cycles} cycles" in whole
     assert f"NPU ACTIVE: {placed.cycles} cycles" in printed(placed.arena)
     assert "tensor allocation failed" in printed(placed.least_arena - 16)
+
+
+@pytest.mark.parametrize("command", ["schedule", "compile"])
+def test_tflite_micros_own_bytes_are_part_of_the_arena_that_is_allowed(command: str, tmp_path: Path) -> None:
+    output = ("--no-advice", "-o", tmp_path / "a.json") if command == "schedule" else ("--output-dir", tmp_path)
+    words = command, "zoo:tiny_residual", "--accelerator-config", "ethos-u55-128", "--arena-cache-size", "16384", "--jobs", "1", "--json"
+    found = json.loads(call(*words, "--runtime", "tflm", *output).output)["runtimes"][0]
+    assert found["set_aside_bytes"] <= 16384
+    assert found["file_bytes"] <= 16384 - found["own_bytes"]["most_bytes"]
+    assert "leaves TFLite Micro no room" in refusal(*words[:4], "--arena-cache-size", "512", "--runtime", "tflm", *output)
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("zoo:tiny_conv", "--home", "input=ext", "--runtime", "tflm"), "--home input=ext was given together with --runtime tflm"),
+        (("zoo:tiny_conv", "--spill", "ext", "--runtime", "executorch"), "--spill ext was given together with --runtime executorch"),
+        (("portfolio:cpu_first", "--runtime", "executorch"), "ExecuTorch cannot run this network: a delegate is one NPU program"),
+    ],
+)
+def test_what_a_chosen_runtime_cannot_have_is_refused_and_nothing_is_written(words: tuple[str, ...], says: str, tmp_path: Path) -> None:
+    assert says in refusal("schedule", *words, "--jobs", "1", "-o", tmp_path / "a.json")
+    assert says in refusal("compile", *words, "--jobs", "1", "--output-dir", tmp_path / "out")
+    assert list(tmp_path.iterdir()) == []

@@ -1,0 +1,47 @@
+"""A chosen runtime: what it cannot run is refused, and its own bytes are part of the arena that the user allows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec.structs import replace
+
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.task import Task
+from cascader.request import Request
+from npu_model.errors import InputError
+from npu_model.program.alignment import ALIGNMENT
+from npu_testbed.endings import say
+from npu_testbed.runtimes.own_share import own_share
+from npu_testbed.runtimes.runtime_use import BARE, NAMES, TFLM, RuntimeUse
+
+
+def require_together(runtime: str | None, request: Request) -> None:
+    """InputError if a request moves tensors to where the runtime cannot have them."""
+    moved = next((f"--home {home}" for home in request.homes), None if request.spill is None else f"--spill {request.spill}")
+    if runtime not in (None, BARE) and moved is not None:
+        why = "which plans inputs and outputs into its own arena" if runtime == TFLM else "whose delegate knows its scratch alone"
+        raise InputError(f"{moved} was given together with --runtime {runtime}, {why}: drop one of them.")
+
+
+def planned_room(runtime: str | None, request: Request, task: Task) -> Request:
+    """The request with the budget of its plan alone: TFLite Micro's own bytes are taken off the arena that the user allows."""
+    if runtime != TFLM or request.budget is None:
+        return request
+    share = own_share(lower(schedule_layer_by_layer(task.network, task.accelerator, checked=False), checked=False))
+    room = (request.budget - share.most) // ALIGNMENT * ALIGNMENT
+    if room < max(ALIGNMENT, share.planner):
+        raise InputError(
+            f"--arena-cache-size {request.budget} leaves TFLite Micro no room: it takes up to {share.most} bytes for itself and needs "
+            f"{share.planner} more; allow {share.most + share.planner} bytes or more."
+        )
+    say("note", f"TFLite Micro takes up to {share.most:,} bytes for itself: {room:,} of the {request.budget:,} are left for activations.")
+    return replace(request, budget=room)
+
+
+def require_runs(runtime: str | None, uses: Sequence[RuntimeUse]) -> None:
+    """InputError if the runtime cannot run the network."""
+    refused = next((use.refused for use in uses if use.runtime == runtime), "")
+    if runtime is not None and refused:
+        raise InputError(f"{NAMES[runtime]} cannot run this network: {refused}. Drop --runtime {runtime}, or choose another one.")
