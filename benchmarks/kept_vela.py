@@ -25,10 +25,14 @@ from npu_testbed.__main__ import main
 _ENDED = "ended.pickle"
 
 
+def _files(folder: Path) -> list[Path]:
+    return sorted(path for path in folder.rglob("*") if path.is_file())
+
+
 def _key(command: Sequence[str], folder: Path) -> str:
     found = sha256(repr(list(command)).encode())
-    for path in sorted(folder.iterdir()):
-        found.update(path.name.encode() + sha256(path.read_bytes()).digest())
+    for path in _files(folder):
+        found.update(path.relative_to(folder).as_posix().encode() + sha256(path.read_bytes()).digest())
     return found.hexdigest()
 
 
@@ -45,13 +49,13 @@ def kept_child(
         shutil.copytree(place / "files", folder, dirs_exist_ok=True)
         ended: subprocess.CompletedProcess[str] = pickle.loads((place / _ENDED).read_bytes())  # noqa: S301  # written below
         return ended
-    given = {path.name for path in folder.iterdir()}
+    given = set(_files(folder))
     ended = run_child(command, folder=folder, timeout=timeout, meanwhile=meanwhile)
     if ended.returncode < 0:
         return ended
     # Two processes may ask for the same: each writes its own, and whoever is later has nothing to add.
     own = kept / f"{place.name}.{os.getpid()}"
-    shutil.copytree(folder, own / "files", ignore=lambda inside, names: given.intersection(names) if Path(inside) == folder else ())
+    shutil.copytree(folder, own / "files", ignore=lambda inside, names: {name for name in names if Path(inside, name) in given})
     (own / _ENDED).write_bytes(pickle.dumps(ended))
     try:
         own.rename(place)

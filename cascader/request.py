@@ -15,7 +15,7 @@ from npu_model.brief import Brief
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 if TYPE_CHECKING:

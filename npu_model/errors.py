@@ -3,7 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from npu_model.front import later
+
+if TYPE_CHECKING:
+    import difflib
+else:
+    difflib = later("difflib")  # most names are right
 
 
 class InputError(ValueError):
@@ -35,5 +42,5 @@ def did_you_mean(name: str, names: Iterable[str]) -> str:
     >>> did_you_mean("tiny_con", ["vgg", "tiny_conv"]), did_you_mean("x", ["vgg"])
     (' (did you mean tiny_conv?)', '')
     """
-    near = get_close_matches(name, names, 1, 0.75)
+    near = difflib.get_close_matches(name, names, 1, 0.75)
     return f" (did you mean {near[0]}?)" if near else ""

@@ -5,12 +5,19 @@ from __future__ import annotations
 import os
 from importlib import resources
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import parse_profile, profile, profile_names
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG, arena_cache_size, memory_system
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from validation.reading import read_configuration
+
+if TYPE_CHECKING:
+    from npu_model.memory import vela_ini
+else:
+    vela_ini = later("npu_model.memory.vela_ini")  # a timing adapter is another source of memories
 
 
 def vela_ini_text() -> str:
@@ -40,12 +47,12 @@ def load_memory_system(
     system_config: str = DEFAULT_SYSTEM_CONFIG, memory_mode: str = DEFAULT_MEMORY_MODE, config: Path | None = None
 ) -> MemorySystem:
     """The memory system of a system config and a memory mode in a ``vela.ini``; Vela's own file if ``config`` is None."""
-    return memory_system(_ini_text(config), system_config, memory_mode)
+    return vela_ini.memory_system(_ini_text(config), system_config, memory_mode)
 
 
 def load_arena_cache_size(memory_mode: str = DEFAULT_MEMORY_MODE, config: Path | None = None) -> int | None:
     """The bytes that a memory mode in a ``vela.ini`` grants; None if it sets no bound. Vela's own file if ``config`` is None."""
-    return arena_cache_size(_ini_text(config), memory_mode)
+    return vela_ini.arena_cache_size(_ini_text(config), memory_mode)
 
 
 def _ini_text(config: Path | None) -> str:

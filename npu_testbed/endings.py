@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
-import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from typing import TYPE_CHECKING
@@ -17,9 +15,12 @@ from npu_testbed import VERSION
 from npu_testbed.output import Output, OutputError
 
 if TYPE_CHECKING:
+    import platform
     import tempfile
+    import traceback
 else:
-    tempfile = later("tempfile")  # a mistake of ours is rare, and this takes a while to import
+    # A mistake of ours is rare, and these take a while to import.
+    platform, tempfile, traceback = later("platform"), later("tempfile"), later("traceback")
 
 AS_VELA = 1
 """Status with which Vela ends where it fails, and `compile` in its place."""

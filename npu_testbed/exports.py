@@ -11,35 +11,36 @@ from cascader.ethosu.job.schedule import Schedule
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_model.export import c_identifier, export_c, export_mlf, export_raw, export_tflite
-from npu_model.export.c_source import StreamedRows
 from npu_model.front import later
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.fast_scratch import in_fast_scratch, require_outer
 from npu_testbed.one_memory import is_scheduled_in_fast_scratch
-from npu_testbed.streaming import cut_in_pace
 
 if TYPE_CHECKING:
     from cascader.tensorir import c_source
+    from npu_model import export as formats
+    from npu_testbed import streaming
 else:
     c_source = later("cascader.tensorir.c_source")  # the other formats have no use for TVM
+    formats = later("npu_model.export")  # one of the formats is asked for
+    streaming = later("npu_testbed.streaming")  # few inputs arrive row by row
 
 
 def _tflite(network: CompiledNetwork, name: str, model: bytes | None, cop_format: str) -> dict[str, bytes]:
     original = None if model is None or is_tosa(model) else model
-    return {f"{name}.tflite": export_tflite(network, original, cop_format)}
+    return {f"{name}.tflite": formats.export_tflite(network, original, cop_format)}
 
 
 def _raw(network: CompiledNetwork, name: str, _model: bytes | None, cop_format: str) -> dict[str, bytes]:
-    return {f"{name}.npz": export_raw(network, cop_format)}
+    return {f"{name}.npz": formats.export_raw(network, cop_format)}
 
 
 def _c(network: CompiledNetwork, name: str, _model: bytes | None, _cop_format: str) -> dict[str, bytes]:
-    return {file: text.encode("ascii") for file, text in export_c(network, c_identifier(name)).items()}
+    return {file: text.encode("ascii") for file, text in formats.export_c(network, formats.c_identifier(name)).items()}
 
 
 def _mlf(network: CompiledNetwork, name: str, _model: bytes | None, _cop_format: str) -> dict[str, bytes]:
-    return {f"{name}.tar": export_mlf(network, c_identifier(name))}
+    return {f"{name}.tar": formats.export_mlf(network, formats.c_identifier(name))}
 
 
 _FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None, str], dict[str, bytes]]] = {
@@ -114,11 +115,11 @@ def export(
         if model is not None:
             _check_model(source, model)
         if file_format == TIR_C:
-            return c_source.schedule_c(source, c_identifier(name))
+            return c_source.schedule_c(source, formats.c_identifier(name))
         if stream:
-            cut = cut_in_pace(source, stream)
-            rows = StreamedRows(cut.until, cut.freed, cut.ring)
-            return {file: text.encode("ascii") for file, text in export_c(cut.network, c_identifier(name), rows).items()}
+            cut = streaming.cut_in_pace(source, stream)
+            rows = formats.StreamedRows(cut.until, cut.freed, cut.ring)
+            return {file: text.encode("ascii") for file, text in formats.export_c(cut.network, formats.c_identifier(name), rows).items()}
         if fast_scratch:
             require_outer(source)
         source = lower(source)

@@ -7,13 +7,17 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from os import PathLike
 from pathlib import Path
-from secrets import token_hex
 
 from npu_model.errors import InputError
 from validation.reading import reason_of
 
 _TEMPORARY = ".npu-testbed"
 """Beginning of a temporary file's name; the process, what nobody can guess and a number follow."""
+
+
+def token_hex(size: int) -> str:
+    """So many random bytes as text; the module ``secrets`` has the same, and takes a while to import."""
+    return os.urandom(size).hex()
 
 
 def require_writable(path: str | PathLike[str], *sources: object) -> None:

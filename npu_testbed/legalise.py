@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from cascader.ethosu.network.network import CpuPart
 from cascader.frontends.vela import legalised
+from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from cascader.request import ModelSource, Request
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
@@ -42,7 +43,7 @@ _SEARCH = (
 """Modules that whoever loads a task will need."""
 
 
-def _import_search() -> None:
+def import_search() -> None:
     """Import the search while nothing else is to be done."""
     for name in _SEARCH:
         import_module(name)
@@ -52,8 +53,8 @@ Legaliser = Callable[[bytes, str, tuple[str, ...]], Legalised]
 """The answer of :func:`cascader.frontends.vela.legalised` to a model for a device, with operators that stay on the CPU."""
 
 
-def load_task(request: Request, progress: Progress = silent, legaliser: Legaliser | None = None) -> Task:
-    """The task of scheduling what is requested; ``legaliser`` may know what Vela has said before.
+def load_task(request: Request, progress: Progress = silent, legaliser: Legaliser | None = None, known: Known = NOTHING_KNOWN) -> Task:
+    """The task of scheduling what is requested; ``legaliser`` may know what Vela has said before, and ``known`` has what it compiled.
 
     Where the memory mode parts a fast scratch from the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and
     outputs live in the mode's own. InputError if the model or a name is wrong, or a tensor may not live where it should.
@@ -70,7 +71,7 @@ def load_task(request: Request, progress: Progress = silent, legaliser: Legalise
     progress(f"Compiling {source.name} with Vela as legaliser")
     device = accelerator(request.device).name
     if legaliser is None:
-        found = legalised(source.data, device, request.ignore_ops, meanwhile=_import_search, progress=progress)
+        found = legalised(source.data, device, request.ignore_ops, meanwhile=import_search, progress=progress, known=known)
     else:
         found = legaliser(source.data, device, request.ignore_ops)
     if found.note:

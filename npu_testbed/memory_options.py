@@ -12,7 +12,7 @@ from msgspec.structs import force_setattr, replace
 
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_testbed.configs import configuration_file, load_arena_cache_size, load_memory_system, load_timing_adapter
 from npu_testbed.documents.surroundings import MemorySystemEntry
 from npu_testbed.settings import Setting, with_setting

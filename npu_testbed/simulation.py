@@ -16,7 +16,6 @@ from cascader.ethosu.network.homes import on_ports
 from cascader.request import PERFORMANCE
 from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
 from npu_model.brief import Brief
-from npu_model.compiled.containers import read_container, unpacked
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
@@ -41,12 +40,14 @@ from sim.hazards import Hazard, network_hazards
 if TYPE_CHECKING:
     from cascader.frontends import vela
     from cascader.frontends.vela import model_changes
+    from npu_model.compiled import containers
     from sim.views import trace
     from sim.views.trace import TraceRecorder
     from sim.views.trace_memory import TraceBuffer
 else:
     vela = later("cascader.frontends.vela")  # as said above
     model_changes = later("cascader.frontends.vela.model_changes")  # as said above
+    containers = later("npu_model.compiled.containers")  # a schedule is in none
     trace = later("sim.views.trace")  # few replays are traced
 
 ENGINES = ("fast", "simpy")
@@ -228,8 +229,8 @@ def simulate_vela(
     model = load_model(source)
     if _JSON_OBJECT.match(model.data):
         raise InputError(f"{model.name} is no model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
-    model = replace(model, data=unpacked(model.data))
-    network = read_container(model.data)
+    model = replace(model, data=containers.unpacked(model.data))
+    network = containers.read_container(model.data)
     if network is not None:
         _require_nothing_given(model.name, options)
         _require_right(model.name, network)

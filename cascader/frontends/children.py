@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-import inspect
 import os
 import subprocess
 import time
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from cascader.frontends import parent_watch
 
-def end_with_parent(folder: str) -> None:
-    """To be called first in a child: once its standard input ends, its folder is removed and it ends.
-
-    :func:`run_child` holds the other end of that pipe, which the system closes when its process is gone.
-    """
-    # The source of this function is run by itself, so that all it needs is imported here.
-    import os  # noqa: PLC0415
-    import threading  # noqa: PLC0415
-
-    def watch() -> None:
-        while os.read(0, 1024):
-            pass
-        import shutil  # noqa: PLC0415  # a child that ends before its parent is spared it
-
-        shutil.rmtree(folder, ignore_errors=True)
-        os._exit(1)
-
-    threading.Thread(target=watch, daemon=True).start()
-
-
-GUARD = f"{inspect.getsource(end_with_parent)}\n"
+GUARD = Path(parent_watch.__file__).read_text(encoding="utf-8")
 """For a child that runs a text: the definition of :func:`end_with_parent`."""
 
 LIMITS = """

@@ -3,13 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import cache
+from typing import TYPE_CHECKING, Any
 
 from msgspec import Struct
 
-from npu_model.command_stream import u55, u85
 from npu_model.command_stream.registers import LongRegister, RegisterFile, ShortRegister
 from npu_model.command_stream.writer import RegisterWriter, Widths
+from npu_model.front import later
 from npu_model.program import Operation
+
+if TYPE_CHECKING:
+    from npu_model.command_stream import u55, u85
+else:
+    # A command stream is of one family.
+    u55, u85 = later("npu_model.command_stream.u55"), later("npu_model.command_stream.u85")
 
 U55 = "u55"
 """The layout of the U55 and the U65."""
@@ -37,30 +45,24 @@ def _bases(longs: type[LongRegister]) -> dict[int, tuple[str, int]]:
     return {longs[f"{prefix}_BASE{number}"].value: (field, number) for field, prefix in maps for number in range(4)}
 
 
-_SETS = {
-    U55: CommandSet(
-        shorts={register.value: register for register in u55.Short},
-        longs={register.value: register for register in u55.Long},
-        kernels=frozenset(u55.KERNELS),
-        bases=_bases(u55.Long),
-        decode=u55.decode_operation,
-        set_registers=u55.set_registers,
-        widths=u55.WIDTHS,
-        unread={},
-    ),
-    "u85": CommandSet(
-        shorts={register.value: register for register in u85.Short},
-        longs={register.value: register for register in u85.Long},
-        kernels=frozenset(u85.KERNELS),
-        bases=_bases(u85.Long),
-        decode=u85.decode_operation,
-        set_registers=u85.set_registers,
-        widths=u85.WIDTHS,
-        unread={0x100: "NPU_OP_BRANCH"},
-    ),
-}
+def _shared(layout: Any, unread: Mapping[int, str]) -> CommandSet:
+    """The layout of a package with what every family's has."""
+    return CommandSet(
+        shorts={register.value: register for register in layout.Short},
+        longs={register.value: register for register in layout.Long},
+        kernels=frozenset(layout.KERNELS),
+        bases=_bases(layout.Long),
+        decode=layout.decode_operation,
+        set_registers=layout.set_registers,
+        widths=layout.WIDTHS,
+        unread=unread,
+    )
 
 
+_PACKAGES: Mapping[str, tuple[Any, Mapping[int, str]]] = {U55: (u55, {}), "u85": (u85, {0x100: "NPU_OP_BRANCH"})}
+
+
+@cache
 def command_set(family: str) -> CommandSet:
     """The layout of an accelerator's ``commands``."""
-    return _SETS[family]
+    return _shared(*_PACKAGES[family])

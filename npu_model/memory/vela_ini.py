@@ -10,11 +10,7 @@ from fractions import Fraction
 from npu_model.errors import InputError
 from npu_model.memory.mode import MemoryMode, port_number
 from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
-
-DEFAULT_SYSTEM_CONFIG = "Ethos_U55_High_End_Embedded"
-"""Vela 5.2.0's default ``--system-config`` for the U55."""
-DEFAULT_MEMORY_MODE = "Shared_Sram"
-"""Vela 5.2.0's default ``--memory-mode`` for the U55."""
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 
 _SYSTEM, _MODE = "System_Config.", "Memory_Mode."
 _MEMORIES = ("Sram", "Dram", "OnChipFlash", "OffChipFlash")

@@ -135,17 +135,16 @@ class Compile(CompileOptions, frozen=True):
         from msgspec.structs import replace
 
         from npu_testbed.asked.request import run_of
-        from npu_testbed.compilation.compiler import compile_model, debug_files, network_name
+        from npu_testbed.compilation.compile_options import network_name
+        from npu_testbed.compilation.vela_runs import vela_runs
         from npu_testbed.cpu_time import load_cpu_table
-        from npu_testbed.files import make_folder, require_makeable, require_writable
-        from npu_testbed.outcomes.compilation import CompilationOutcome
-        from npu_testbed.program_files import write_files
-        from npu_testbed.runtimes.chosen_runtime import require_runs, require_together
-        from npu_testbed.runtimes.sizes import require_sizes, sizes_file
+        from npu_testbed.files import make_folder, require_makeable, require_writable, write_files
 
         folder, model = Path(self.output_dir), str(self.model)
         target, cpu = _target(self), load_cpu_table(str(self.cpu))
         if self.sizes is not None:
+            from npu_testbed.runtimes.sizes import require_sizes
+
             require_sizes(self.sizes, model)
         with _as_vela():
             require_makeable(folder)
@@ -153,8 +152,20 @@ class Compile(CompileOptions, frozen=True):
                 ending = "tflite" if self.output_format == "tflite" else "npz"
                 require_writable(folder / f"{network_name(model)}_vela.{ending}", model)
         request = _request(self, show)
-        require_together(self.runtime, request)
-        compilation = compile_model(request, target, run_of(self, show))
+        target.check(request)
+        if self.runtime is not None:
+            from npu_testbed.runtimes.chosen_runtime import require_together
+
+            require_together(self.runtime, request)
+        show(f"Compiling {request.source.name} with Vela")
+        known = vela_runs(request, target, _import_compiler)
+
+        # Vela has run while these were imported.
+        from npu_testbed.compilation.compiler import compile_model, debug_files
+        from npu_testbed.outcomes.compilation import CompilationOutcome
+        from npu_testbed.runtimes.chosen_runtime import require_runs
+
+        compilation = compile_model(request, target, run_of(self, show), known)
         compilation = replace(compilation, simulation=replace(compilation.simulation, cpu=cpu))
         files = dict(compilation.files)
         if self.enable_debug_db:
@@ -169,9 +180,25 @@ class Compile(CompileOptions, frozen=True):
         require_runs(self.runtime, outcome.runtimes)
         show(f"Writing {folder}")
         make_folder(folder)
-        sizes = {} if self.sizes is None else {Path(self.sizes): sizes_file(outcome.runtimes, self.sizes, compilation.name)}
-        write_files(paths | sizes, model)
+        if self.sizes is not None:
+            from npu_testbed.runtimes.sizes import sizes_file
+
+            paths[Path(self.sizes)] = sizes_file(outcome.runtimes, self.sizes, compilation.name)
+        for path in paths:
+            require_writable(path, model)
+        write_files(paths)
         return outcome
+
+
+def _import_compiler() -> None:
+    """Import what makes a compilation of Vela's answers."""
+    from importlib import import_module
+
+    from npu_testbed.legalise import import_search
+
+    for name in ("npu_testbed.compilation.compiler", "npu_testbed.outcomes.compilation"):
+        import_module(name)
+    import_search()
 
 
 @contextmanager

@@ -127,8 +127,6 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.endings import INTERRUPTED
     from npu_testbed.files import require_page, require_writable, write_files
-    from npu_testbed.runtimes.chosen_runtime import require_runs, require_together
-    from npu_testbed.runtimes.sizes import require_sizes, sizes_file
     from npu_testbed.termination import Terminated
 
     _check_together(ask)
@@ -141,12 +139,19 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     if ask.report is not None:
         require_page(ask.report, ask.model, *written)
     if ask.sizes is not None:
+        from npu_testbed.runtimes.sizes import require_sizes
+
         require_sizes(ask.sizes, ask.model, *written)
     request = request_of(ask, str(ask.model), show, graphs=True)
-    require_together(ask.runtime, request)
+    if ask.runtime is not None:
+        from npu_testbed.runtimes.chosen_runtime import require_together
+
+        require_together(ask.runtime, request)
     ending = _ending(ask, request, show)
     # Vela has run by now: what reads its answers is imported beside it.
     from npu_testbed.outcomes.schedule import ScheduleOutcome
+    from npu_testbed.runtimes.chosen_runtime import require_runs
+    from npu_testbed.runtimes.sizes import sizes_file
 
     # What reads a schedule takes long to import: it is imported while Vela runs.
     from npu_testbed.scheduling import schedule_file

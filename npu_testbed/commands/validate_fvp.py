@@ -170,7 +170,7 @@ def _system(ask: "ValidateFvp") -> "MemorySystem | None":
 def _live(ask: "ValidateFvp", show: "Progress") -> "FvpLiveOutcome":
     from npu_model.accelerator import require_use
     from npu_model.errors import InputError
-    from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE
+    from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE
     from npu_testbed.asked.request import shaped
     from npu_testbed.live_network import live_network
     from npu_testbed.outcomes.validation import FvpLiveOutcome

@@ -1,6 +1,8 @@
-"""The terms of a compilation beside its Request: the promise that it keeps, and the file that it writes."""
+"""The terms of a compilation beside its Request: the promise that it keeps, the file that it writes, and how its files are named."""
 
 from __future__ import annotations
+
+from pathlib import PurePath
 
 from msgspec import Struct
 
@@ -8,6 +10,7 @@ from cascader.request import Request
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.program.alignment import ALIGNMENT
+from npu_testbed.models import BUILT
 
 PROMISE, FEWEST_BYTES, FEWEST_CYCLES = AIMS = "promise", "fewest-bytes", "fewest-cycles"
 """Aims of a compilation: no larger and no slower than Vela, or only one of the two, for which the other is given."""
@@ -42,3 +45,14 @@ class Target(Struct, frozen=True):
         size = self.cpu_tensor_alignment
         if not ALIGNMENT <= size <= MOST_ALIGNMENT or size & (size - 1):
             raise InputError(f"--cpu-tensor-alignment {size} is no power of 2 from {ALIGNMENT} to {MOST_ALIGNMENT}: give one of these.")
+
+
+def network_name(model: str) -> str:
+    """The stem that the files of a model are named with.
+
+    >>> network_name("person.tflite"), network_name("out.tosa"), network_name("zoo:ds_cnn")
+    ('person', 'out', 'ds_cnn')
+    """
+    for prefix in BUILT:
+        model = model.removeprefix(prefix)
+    return PurePath(model.replace("/", "_")).stem if model.lower().endswith((".tflite", ".tosa")) else model.replace("/", "_")

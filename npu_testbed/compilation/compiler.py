@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from pathlib import PurePath
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -13,18 +13,18 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import to_json
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
+from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from cascader.request import ModelSource, Request, Run
 from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
 from npu_testbed.comparisons.separate_regions import EndPorts, end_ports
-from npu_testbed.compilation.compile_options import Target
-from npu_testbed.compilation.debug_xml import debug_xml
-from npu_testbed.compilation.debug_xml import of_vela as vela_database
+from npu_testbed.compilation.compile_options import Target, network_name
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
 from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
 from npu_testbed.compilation.promise import best_schedule, fits, in_words, shortfall
@@ -36,7 +36,6 @@ from npu_testbed.endings import VelaStatusError
 from npu_testbed.exports import export
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_use import sram_bytes
-from npu_testbed.models import BUILT
 from npu_testbed.one_memory import has_outer_arena
 from npu_testbed.progress import Progress
 from npu_testbed.runtimes.chosen_runtime import planned_room
@@ -44,6 +43,11 @@ from npu_testbed.scheduling import whole_layers
 from npu_testbed.simulation import Simulation, simulate_schedule
 from npu_testbed.te_models import refuse_te
 from sim import quick_cycles
+
+if TYPE_CHECKING:
+    from npu_testbed.compilation import debug_xml
+else:
+    debug_xml = later("npu_testbed.compilation.debug_xml")  # written with --enable-debug-db alone
 
 __all__ = ["Compilation", "Reports", "Target", "Verdict", "compile_model", "debug_files", "network_name"]
 
@@ -79,17 +83,6 @@ class _Ours(Struct, frozen=True):
     files: dict[str, bytes]
     simulation: Simulation
     figures: PeerFigures
-
-
-def network_name(model: str) -> str:
-    """The stem that the files of a model are named with.
-
-    >>> network_name("person.tflite"), network_name("out.tosa"), network_name("zoo:ds_cnn")
-    ('person', 'out', 'ds_cnn')
-    """
-    for prefix in BUILT:
-        model = model.removeprefix(prefix)
-    return PurePath(model.replace("/", "_")).stem if model.lower().endswith((".tflite", ".tosa")) else model.replace("/", "_")
 
 
 def _require_aligned(simulation: Simulation, alignment: int) -> None:
@@ -130,13 +123,13 @@ def _vela_files(name: str, peer: Peer, target: Target) -> dict[str, bytes]:
     return {f"{name}_vela.tflite": peer.result.compiled}
 
 
-def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progress: Progress) -> Peer | InputError:
+def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progress: Progress, known: Known) -> Peer | InputError:
     """Vela's compilation, or why there is none that is right; nothing is said, or compiled, where layer by layer was asked for."""
     if not request.cascade:
         return InputError("")
     progress(f"Compiling {request.source.name} with Vela")
     try:
-        return vela_peer(_model(request), request, target, ends, progress)
+        return vela_peer(_model(request), request, target, ends, progress, known)
     except InputError as error:
         return error
 
@@ -144,8 +137,8 @@ def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progres
 _PLAIN, _ALONE = Target(), Run(None)
 
 
-def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE) -> Compilation:
-    """Compile the model of a request; nothing is written.
+def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, known: Known = NOTHING_KNOWN) -> Compilation:
+    """Compile the model of a request; nothing is written. What is ``known`` of Vela's runs is not asked for again.
 
     Both schedules are replayed, ours as its file says it. If ours breaks the promise, or there is none, Vela's own file is the answer.
 
@@ -161,14 +154,14 @@ def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE) 
     name = network_name(source.name)
     # Where something lives outside the arena is known of the network alone, and a home that cannot be is said at once.
     needs_room = target.runtime is not None and request.budget is not None
-    homed = load_task(request, run.show) if request.homes or needs_room else None
+    homed = load_task(request, run.show, known=known) if request.homes or needs_room else None
     request = request if homed is None else planned_room(target.runtime, request, homed)
     ends = None if homed is None or not request.homes else end_ports(homed.network)
-    peer = _tried_vela(request, target, ends, run.show)
+    peer = _tried_vela(request, target, ends, run.show, known)
     vela = peer.figures if isinstance(peer, Peer) else None
     ours: _Ours | InputError
     try:
-        ours = _ours(homed or load_task(request, run.show), request, target, vela, run)
+        ours = _ours(homed or load_task(request, run.show, known=known), request, target, vela, run)
     except InputError as error:
         ours = error
     verdict = _verdict(ours, peer, request, target.aim, separate=ends is not None)
@@ -204,8 +197,13 @@ def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, requ
     table = tuple(layer_table(simulation, model, vela_rows(database, model)))
     names = request.names
     row = summary_row(simulation, model, name, (names.system_config, names.memory_mode), request.budget, len(table))
-    of_vela = written == "vela" and database
-    return Reports(row, table, partial(vela_database, name, database) if of_vela else partial(debug_xml, simulation, model, name))
+    of_vela = written == "vela"
+    return Reports(row, table, partial(_database, simulation, model, name, database if of_vela else ""))
+
+
+def _database(simulation: Simulation, model: TfliteModel, name: str, of_vela: str) -> str:
+    """The debug database: Vela's own if it is Vela's schedule that was written, else that of the simulation."""
+    return debug_xml.of_vela(name, of_vela) if of_vela else debug_xml.debug_xml(simulation, model, name)
 
 
 def _tables(name: str, request: Request, reports: Reports) -> dict[str, bytes]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from cascader.frontends.vela import CompilerOptions, VelaResult, checked_network, compile_network
+from cascader.frontends.vela import VelaResult, checked_network, compile_network
+from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from cascader.request import ModelSource, Request
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
@@ -12,6 +13,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import Target
+from npu_testbed.compilation.vela_runs import options_of
 from npu_testbed.memory_use import sram_bytes
 from npu_testbed.progress import Progress, silent
 from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
@@ -42,27 +44,21 @@ def simulation_of(
     return simulate_plan(name, VelaPlan(network, planner, sram_bytes(network), tools), system, timing=timing)
 
 
-def vela_peer(source: ModelSource, request: Request, target: Target, ends: EndPorts | None = None, progress: Progress = silent) -> Peer:
+def vela_peer(
+    source: ModelSource,
+    request: Request,
+    target: Target,
+    ends: EndPorts | None = None,
+    progress: Progress = silent,
+    known: Known = NOTHING_KNOWN,
+) -> Peer:
     """Compile a model with Vela as a request and its target say, on the core that these ask for, and replay what it made.
 
-    ``ends`` are the ports of inputs and outputs outside the arena.
+    ``ends`` are the ports of inputs and outputs outside the arena. What is ``known`` is not compiled again.
 
     InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
     """
-    names = request.names
-    options = CompilerOptions(
-        request.device,
-        request.optimise,
-        request.budget,
-        names.system_config,
-        names.memory_mode,
-        names.config,
-        cpu_operators=request.ignore_ops,
-        cpu_tensor_alignment=target.cpu_tensor_alignment,
-        legacy=target.legacy,
-        separate_io_regions=ends is not None,
-    )
-    result = compile_network(source.data, options)
+    result = compile_network(source.data, options_of(request, target, separate=ends is not None), known=known)
     progress(f"Checking the stream of Vela's {result.core} core")
     network = checked_network(result, source.data)
     progress("Replaying Vela's schedule")

@@ -13,7 +13,7 @@ from msgspec import Struct
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.printable import printable, shown
 from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.toml_text import parse_toml

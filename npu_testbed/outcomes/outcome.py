@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import json
 from abc import abstractmethod
-from html import escape
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from msgspec import Struct, to_builtins
 
+from npu_model.front import later
 from npu_testbed.documents.document import Document
 from npu_testbed.documents.inspect import InspectDocument
+
+if TYPE_CHECKING:
+    import html
+else:
+    html = later("html")  # a notebook shows an outcome, a command does not
 
 
 class Outcome(Struct, frozen=True):
@@ -72,7 +77,7 @@ class Outcome(Struct, frozen=True):
 
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""
-        return f"<pre>{escape(self.text())}</pre>"
+        return f"<pre>{html.escape(self.text())}</pre>"
 
 
 class TextOutcome(Outcome, frozen=True):

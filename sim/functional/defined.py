@@ -11,9 +11,9 @@ from npu_model.program import ActivationKind, Binding, ByteRange, DmaOperation, 
 from npu_model.program.region_numbers import ARENA
 from npu_model.weight_stream.kernels import kernel_scales, kernel_weights
 from sim.functional.activation import table_range
+from sim.functional.copies import is_copy
 from sim.functional.hazards import require_no_hazard
 from sim.functional.memory import RegionBytes
-from sim.functional.network import is_copy
 from sim.functional.origins import Origins
 from sim.functional.regions import Regions, Store, home_stores
 

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from npu_model.compiled.network import COPIES, CompiledNetwork, CpuOperator, initial_byte
 from npu_model.errors import InputError
 from npu_model.program import Binding, ConstantOutput, RegionRole, in_order
+from sim.functional.copies import is_copy
 from sim.functional.execute import OnOperation, execute
 from sim.functional.filters import FilterCache
 from sim.functional.memory import RegionBytes
@@ -28,16 +29,6 @@ variables.
 
 OnProgram = Callable[[int, Regions], None]
 """Is told of the number of a Program before it runs, with the memory."""
-
-
-def is_copy(operator: CpuOperator) -> bool:
-    """Whether the operator only copies its input, so that it is executed here."""
-    return operator.code in COPIES and len(operator.inputs) == 1 and len(operator.outputs) == 1
-
-
-def runs_here(operator: CpuOperator) -> bool:
-    """Whether the operator needs no kernel of anybody else's: a copy, or one that reads or assigns a resource variable."""
-    return is_copy(operator) or bool(operator.resource)
 
 
 class NetworkState:

@@ -334,6 +334,32 @@ def test_numpy_is_imported_while_vela_runs_not_before(tmp_path: Path) -> None:
     assert done.stderr.split()[0] == "False"
 
 
+OF_OTHER_COMMANDS = {
+    "difflib", "html", "rich", "simpy", "statistics", "tarfile", "importlib.metadata",
+    "cascader.ethosu.striped", "cascader.frontends.te", "cascader.tensorir", "npu_model.command_stream.u85",
+    "npu_model.compiled.containers", "npu_model.export.c_source", "npu_model.export.model_library", "npu_model.memory.vela_ini",
+    "npu_testbed.comparisons.comparison", "npu_testbed.compilation.debug_xml", "npu_testbed.findings", "npu_testbed.firmware",
+    "npu_testbed.frontiers", "npu_testbed.html", "npu_testbed.portfolio", "npu_testbed.streaming", "npu_testbed.sweeps",
+    "npu_testbed.verification", "npu_testbed.views", "sim.device", "sim.engine.engine", "sim.functional.network", "sim.views.trace",
+    "validation.calibrate", "validation.fvp.ablation", "validation.fvp.references", "validation.litert", "validation.portfolio",
+    "validation.silicon", "validation.vela", "validation.zoo",
+}  # fmt: skip
+"""Modules that reports, other formats, other families and other commands need."""
+
+
+def test_a_compilation_imports_what_it_needs(tmp_path: Path) -> None:
+    model = tmp_path / "net.tflite"
+    model.write_bytes(build("tiny_conv"))
+    code = (
+        "import sys; from npu_testbed.__main__ import main; "
+        f"assert main(['compile', {str(model)!r}, '--output-dir', {str(tmp_path)!r}]) == 0; print(*sys.modules, file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
+    found = set(done.stderr.split())
+    assert "npu_testbed.compilation.compiler" in found
+    assert OF_OTHER_COMMANDS & found == set()
+
+
 def test_options_are_not_abbreviated() -> None:
     parser = build_parser()
     assert isinstance(parser, Parser)

@@ -17,7 +17,7 @@ from scheduling import schedule as layer_by_layer
 
 from cascader.search.workers import workers
 from npu_model.errors import InputError
-from npu_model.memory.vela_ini import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.comparisons import comparison as module
 from npu_testbed.comparisons import vela_runs

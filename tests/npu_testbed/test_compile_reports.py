@@ -19,9 +19,9 @@ from msgspec.structs import replace
 from cascader.frontends.vela.debug_database import layer_names, read_tables
 from npu_model.compiled.network import read_compiled
 from npu_model.tflite.model import read_tflite
-from npu_testbed.compilation import compiler
 from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.compiler import Compilation, debug_files
+from npu_testbed.compilation.debug_xml import debug_xml
 from npu_testbed.models import load_model
 from sim.views.layers import layers
 from validation.zoo import build
@@ -68,7 +68,7 @@ def test_names_that_would_end_a_table_do_not_break_the_debug_database() -> None:
     (one,) = replay.replays
     odd = [replace(operation, name='a]]>b","c\n') for operation in one.operations]
     simulation = replace(found.simulation, replay=replace(replay, replays=(replace(one, operations=tuple(odd)),)))
-    text = compiler.debug_xml(simulation, read_tflite(build("tiny_conv")), 'x"<&')
+    text = debug_xml(simulation, read_tflite(build("tiny_conv")), 'x"<&')
     tables = {table.get("name"): table.text for table in ET.fromstring(text)}  # our own
     rows = list(csv.DictReader(io.StringIO((tables["perf"] or "").strip())))
     assert {row["name"] for row in rows} == {'a]]>b","c\\n'}

@@ -6,36 +6,17 @@ validation.fvp.left_out > validation/fvp/left_out.csv``; some 20 seconds.
 
 from __future__ import annotations
 
-import csv
 from collections.abc import Sequence
-from functools import cache
-from importlib import resources
-
-from msgspec import Struct
 
 from npu_model.timing import DEFAULT_TIMING
 from validation.fvp.ablation import ABLATIONS, CANDIDATES
+from validation.fvp.kept_left_out import HEADERS, LeftOut
 from validation.fvp.references.records import points, u65_points
 from validation.fvp.scores import mean_error, worst_error
 from validation.fvp.u65_rules import RULES, SHARED, RuleScore, without
 from validation.tables import Table, share
 
-_HEADERS = ("family", "adapters", "mean", "worst", "network")
 _PLACES = 4
-
-
-class LeftOut(Struct, frozen=True):
-    """Mean and worst absolute error of a family's networks, each with the rules that the other networks choose.
-
-    ``family`` is the beginning of an accelerator's name, ``adapters`` says whether the timing adapters were on. Errors are ratios, rounded
-    to a hundredth of a per cent. ``network`` is that of the worst one.
-    """
-
-    family: str
-    adapters: bool
-    mean: float
-    worst: float
-    network: str
 
 
 def _chosen(scores: Sequence[RuleScore], network: str) -> RuleScore:
@@ -78,18 +59,10 @@ def table(rows: Sequence[LeftOut]) -> Table:
     return Table("Networks left out", ("family", "adapters", "mean error", "worst", "worst network"), cells, (note,))
 
 
-@cache
-def kept_left_out() -> tuple[LeftOut, ...]:
-    """The errors as the package has them: a test compares them with those measured now."""
-    text = resources.files("validation.fvp").joinpath("left_out.csv").read_text(encoding="utf-8")
-    rows = csv.DictReader(text.splitlines())
-    return tuple(LeftOut(row["family"], row["adapters"] == "on", float(row["mean"]), float(row["worst"]), row["network"]) for row in rows)
-
-
 def main() -> None:
     """Measure and print the file."""
     rows = [(r.family, "on" if r.adapters else "off", f"{r.mean:.4f}", f"{r.worst:.4f}", r.network) for r in all_left_out()]
-    print("\n".join(map(",".join, (_HEADERS, *rows))))  # noqa: T201  # this script exists to print the file
+    print("\n".join(map(",".join, (HEADERS, *rows))))  # noqa: T201  # this script exists to print the file
 
 
 if __name__ == "__main__":

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from cascader.frontends.children import end_with_parent
+from cascader.frontends.parent_watch import end_with_parent
 from validation.litert.kernels import built_in_interpreter, reference_interpreter
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 from ai_edge_litert.interpreter import Interpreter, OpResolverType
 
-from cascader.frontends.children import end_with_parent
+from cascader.frontends.parent_watch import end_with_parent
 
 
 def main(folder: Path) -> None:

@@ -17,10 +17,11 @@ from typing import TYPE_CHECKING
 
 from cascader.frontends.children import GUARD, LIMITS, nothing, run_child
 from cascader.frontends.folders import own_folder
+from cascader.frontends.vela import direct
 from cascader.frontends.vela.compiler_options import DEFAULT_OPTIONS, CompilerOptions
 from cascader.frontends.vela.direct import DirectCall, direct_call
 from cascader.frontends.vela.installed import installed_version
-from cascader.frontends.vela.result import CORES, VelaResult, VelaSummary
+from cascader.frontends.vela.result import CORES, NOTHING_KNOWN, Known, VelaResult, VelaSummary
 from cascader.frontends.vela_timeout import time_limit
 from npu_model.errors import InputError, UnfinishedError
 from npu_model.front import later
@@ -150,6 +151,11 @@ def read_model(model: bytes) -> TfliteModel:
     return parsed
 
 
+def for_vela(model: bytes) -> bytes:
+    """The model without what Vela would take for its own."""
+    return model_changes.without_own_offsets(model) if _OFFSETS in model and not is_tosa(model) else model
+
+
 def require_known_shapes(model: TfliteModel, tensors: Sequence[int]) -> None:
     """InputError if one of these tensors has an unknown extent on another axis than the first, the batch, which is 1 then."""
     for index in tensors:
@@ -183,15 +189,26 @@ def unfinished(timeout: float) -> UnfinishedError:
 
 
 def child(
-    words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing
+    words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing, runs: int = 1
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of Vela's; UnfinishedError if it does not start, or end in time."""
+    """Run a program of Vela's that compiles so many times; UnfinishedError if it does not start, or end in time."""
     try:
-        return run_child(words, folder=folder, timeout=timeout, meanwhile=meanwhile)
+        return run_child(words, folder=folder, timeout=timeout * runs, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
         raise unfinished(timeout) from None
     except OSError as error:
         raise UnfinishedError(f"Vela cannot be started ({error.strerror}): check the Python installation and the free memory.") from None
+
+
+def limits_of(timeout: float) -> list[str]:
+    """The words of a child that say its most bytes and seconds."""
+    return [str(MEMORY_BYTES), str(2 * ceil(timeout))]
+
+
+def write_terms(folder: Path, call: DirectCall) -> None:
+    """Write the files that a direct call reads in ``folder``."""
+    for name, text in call.files.items():
+        (folder / name).write_text(text, encoding="utf-8")
 
 
 def _run(
@@ -201,11 +218,10 @@ def _run(
 
     Returns what Vela says of it.
     """
-    limits = [str(MEMORY_BYTES), str(2 * ceil(timeout))]
+    limits = limits_of(timeout)
     if call is not None:
-        for name, text in call.files.items():
-            (folder / name).write_text(text, encoding="utf-8")
-        process = child([*call.command, *limits, *call.words], folder, timeout, meanwhile)
+        write_terms(folder, call)
+        process = child(direct.command({".": call}, limits), folder, timeout, meanwhile)
         if process.returncode == 0 and (folder / COMPILED).is_file():
             return process.stdout
         shutil.rmtree(folder / "out", ignore_errors=True)
@@ -222,15 +238,22 @@ def compile_network(
     *,
     timeout: float | None = None,
     meanwhile: Callable[[], object] = nothing,
+    known: Known = NOTHING_KNOWN,
 ) -> VelaResult:
     """Compile a .tflite or TOSA ``model`` with Vela's command line, or with a direct call of its core.
 
     ``timeout`` is in seconds, None for that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`. ``meanwhile`` is
-    called once Vela runs, and the model was found to be one that Vela can be given.
+    called once Vela runs, and the model was found to be one that Vela can be given. What is ``known`` of this model is not compiled again.
 
     Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails,
     crashes, hangs or places no operator on the NPU.
     """
+    found = known.get(options)
+    if found is not None:
+        meanwhile()
+        if isinstance(found, UnfinishedError):
+            raise found
+        return found
     parsed: TfliteModel | None = None
 
     def read() -> None:
@@ -239,8 +262,7 @@ def compile_network(
         meanwhile()
 
     version, tosa = vela_version(), is_tosa(model)
-    if _OFFSETS in model and not tosa:
-        model = model_changes.without_own_offsets(model)
+    model = for_vela(model)
     if options.legacy and tosa:
         raise InputError(f"Vela's {CORES[1]} core reads no TOSA: leave --debug-force-legacy-core out.")
     words, call = options.words(), None if tosa else direct_call(options)

@@ -90,6 +90,11 @@ class CompilerOptions(Struct, frozen=True):
 DEFAULT_OPTIONS = CompilerOptions()
 
 
+def legalising(accelerator_name: str, cpu_operators: tuple[str, ...] = ()) -> CompilerOptions:
+    """The options that make Vela's C++ core a legaliser; it leaves these operators on the CPU."""
+    return CompilerOptions(accelerator_name, legalise=True, cpu_operators=cpu_operators)
+
+
 def require_family(name: str, system_config: str) -> None:
     """InputError if the system config is another NPU's."""
     family = f"Ethos_{accelerator(name).family.upper()}"

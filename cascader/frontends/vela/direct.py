@@ -7,7 +7,7 @@ whoever calls it falls back on the command line where it fails; that also says w
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -35,6 +35,9 @@ NEEDED: dict[str, tuple[str, ...]] = {
 }
 """The columns that are read of a network that was legalised, of tables that may have 33 MB; of others all are."""
 
+NEXT = b"\x1e"
+"""Separator of the words of two calls."""
+
 _LAUNCH = f"""{GUARD}
 import os, sys
 end_with_parent(os.getcwd())
@@ -45,59 +48,75 @@ core = module_from_spec(spec)
 sys.modules["{_CORE}"] = core
 spec.loader.exec_module(core)
 
-def text(name):
-    with open(name, encoding="utf-8") as file:
-        return file.read()
-
-with open("network.tflite", "rb") as file:
-    model = file.read()
-made = core.compile(sys.argv[3], model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=True)
-report = made.perf_report
-memories = {{str(name).lower(): memory for name, memory in report.memories.items()}}
-def of(name, figure):
-    return getattr(memories[name], figure) if name in memories else 0
-
-figures = {{
-    "sram_memory_used": of("sram", "peakUsage") / 1024,
-    "cycles_total": report.totalCycles,
-    "cycles_npu": report.npuCycles,
-    "cycles_sram_access": of("sram", "totalAccessCycles"),
-    "cycles_off_chip_flash_access": of("offchipflash", "totalAccessCycles"),
-}}
-os.mkdir("out")
-with open("out/network_summary_direct.csv", "w", encoding="utf-8") as file:
-    file.write(",".join(figures) + "\\n" + ",".join(map(repr, figures.values())))
 class Cells(dict):
     def __missing__(self, value):
         self[value] = text = value if value.isnumeric() else f'"{{value}}"'
         return text
 
-if made.opt_database:
-    shown = {NEEDED!r} if sys.argv[2] == "needed" else {{}}
-    with open("out/network_debug.xml", "w", encoding="utf-8") as file:
-        for name, table in made.opt_database.tables.items():
-            heads, cells = table.header, Cells()
-            places = [place for place, head in enumerate(heads) if head in shown.get(name, heads)]
-            if not places:
-                continue
-            quoted = ",".join(f'"{{heads[place]}}"' for place in places)
-            file.write(f'<table name="{{name}}">\\n<![CDATA[\\n{{quoted}}\\n')
-            all_of = len(places) == len(heads)
-            for row in table.data:
-                file.write(",".join(map(cells.__getitem__, row if all_of else [row[place] for place in places])) + "\\n")
-            file.write("]]>\\n</table>\\n")
-with open("out/network_vela.tflite", "wb") as file:
-    file.write(made.model)
+def compiled(model, folder, shown, device):
+    def text(name):
+        with open(f"{{folder}}/{{name}}", encoding="utf-8") as file:
+            return file.read()
+
+    made = core.compile(device, model, "TFLITE", text("system.ini"), options=text("options.ini"), verbose=True)
+    report = made.perf_report
+    memories = {{str(name).lower(): memory for name, memory in report.memories.items()}}
+    def of(name, figure):
+        return getattr(memories[name], figure) if name in memories else 0
+
+    figures = {{
+        "sram_memory_used": of("sram", "peakUsage") / 1024,
+        "cycles_total": report.totalCycles,
+        "cycles_npu": report.npuCycles,
+        "cycles_sram_access": of("sram", "totalAccessCycles"),
+        "cycles_off_chip_flash_access": of("offchipflash", "totalAccessCycles"),
+    }}
+    os.mkdir(f"{{folder}}/out")
+    with open(f"{{folder}}/out/network_summary_direct.csv", "w", encoding="utf-8") as file:
+        file.write(",".join(figures) + "\\n" + ",".join(map(repr, figures.values())))
+    if made.opt_database:
+        with open(f"{{folder}}/out/network_debug.xml", "w", encoding="utf-8") as file:
+            for name, table in made.opt_database.tables.items():
+                heads, cells = table.header, Cells()
+                places = [place for place, head in enumerate(heads) if head in shown.get(name, heads)]
+                if not places:
+                    continue
+                quoted = ",".join(f'"{{heads[place]}}"' for place in places)
+                file.write(f'<table name="{{name}}">\\n<![CDATA[\\n{{quoted}}\\n')
+                all_of = len(places) == len(heads)
+                for row in table.data:
+                    file.write(",".join(map(cells.__getitem__, row if all_of else [row[place] for place in places])) + "\\n")
+                file.write("]]>\\n</table>\\n")
+    with open(f"{{folder}}/out/network_vela.tflite", "wb") as file:
+        file.write(made.model)
+
+with open("network.tflite", "rb") as file:
+    model = file.read()
+for at in range(2, len(sys.argv), 3):
+    folder, shown, device = sys.argv[at : at + 3]
+    compiled(model, folder, {NEEDED!r} if shown == "needed" else {{}}, device)
+    if at + 3 < len(sys.argv):
+        os.write(1, {NEXT!r})
 """
-"""Program of the child, which finds the model and the terms in its folder; the compiled network is there last, or not at all."""
+"""Program of the child, which finds the model in its folder, and the terms of each call in the folder of that call.
+
+The compiled network of a call is there last, or not at all."""
 
 
 class DirectCall(Struct, frozen=True):
-    """A call of the core in a process of its own: the command but for its limits, the words behind them, and the files that it reads."""
+    """A call of the core: where that lies, the columns of the database that it writes, the device, and the files that it reads."""
 
-    command: tuple[str, ...]
-    words: tuple[str, ...]
+    core: str
+    shown: str
+    device: str
     files: Mapping[str, str]
+
+
+def command(calls: Mapping[str, DirectCall], limits: Sequence[str]) -> list[str]:
+    """The command of a process that makes the calls, each in its folder, one after the other; all are of one core."""
+    (core,) = {call.core for call in calls.values()}
+    words = [word for folder, call in calls.items() for word in (folder, call.shown, call.device)]
+    return [sys.executable, "-I", "-S", "-c", _LAUNCH, *limits, core, *words]
 
 
 def _options(options: CompilerOptions) -> str:
@@ -133,5 +152,4 @@ def direct_call(options: CompilerOptions) -> DirectCall | None:
     system = f"[architecture]\nmacs={device.macs}\ncores={device.cores}\n"
     system += f"[vela]\nsystem_config_name={names[0]}\nmemory_mode_name={names[1]}\n{configuration.read_text(encoding='utf-8')}"
     files = {"system.ini": system, "options.ini": _options(options)}
-    words = core.origin, "needed" if options.legalise else "all", f"Ethos{device.family.upper()}"
-    return DirectCall((sys.executable, "-I", "-S", "-c", _LAUNCH), words, files)
+    return DirectCall(core.origin, "needed" if options.legalise else "all", f"Ethos{device.family.upper()}", files)

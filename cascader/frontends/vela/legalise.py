@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from cascader.frontends.children import nothing
 from cascader.frontends.vela.compiler import compile_network, require_known_shapes
-from cascader.frontends.vela.compiler_options import CompilerOptions
-from cascader.frontends.vela.result import CORES, VelaResult
+from cascader.frontends.vela.compiler_options import CompilerOptions, legalising
+from cascader.frontends.vela.result import CORES, NOTHING_KNOWN, Known, VelaResult
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.brief import Brief
 from npu_model.errors import InputError, LimitError
@@ -175,6 +175,7 @@ def legalised(
     *,
     meanwhile: Callable[[], object] = nothing,
     progress: Progress = _silent,
+    known: Known = NOTHING_KNOWN,
 ) -> Legalised:
     """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
@@ -182,16 +183,17 @@ def legalised(
     change nothing are left out, and those of shapes and constants alone worked out. Outputs that are constants are kept from Vela, and
     are the network's again.
     InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
-    taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
+    taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs. What is ``known`` of the
+    model is not compiled again.
     """
 
     def meanwhile_look() -> None:
         meanwhile()
         _require_prepared(model)
 
-    options = CompilerOptions(accelerator_name, legalise=True, cpu_operators=cpu_operators)
+    options = legalising(accelerator_name, cpu_operators)
     try:
-        return _compiled(model, options, meanwhile_look, progress)
+        return _compiled(model, options, meanwhile_look, progress, known)
     except _OtherModelError as held:
         return _with(_compiled(held.model, options, nothing, progress), held.constants)
 
@@ -215,10 +217,12 @@ def _require_prepared(model: bytes) -> None:
             raise _OtherModelError(other, constants)
 
 
-def _compiled(model: bytes, options: CompilerOptions, meanwhile: Callable[[], object], progress: Progress) -> Legalised:
+def _compiled(
+    model: bytes, options: CompilerOptions, meanwhile: Callable[[], object], progress: Progress, known: Known = NOTHING_KNOWN
+) -> Legalised:
     """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
     try:
-        result = compile_network(model, options, meanwhile=meanwhile)
+        result = compile_network(model, options, meanwhile=meanwhile, known=known)
 
         plain = model_changes.without_identities(model)
         if plain is not model:
@@ -258,7 +262,7 @@ def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_
         return None
     bare, constants = known_tensors.prepared(model)
     with suppress(InputError):
-        found = _by_python_core(bare, CompilerOptions(accelerator_name, legalise=True))
+        found = _by_python_core(bare, legalising(accelerator_name))
         return _with(found, constants) if _on_cpu(found) <= _on_cpu(first) else None
     return None
 

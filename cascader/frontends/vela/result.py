@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from msgspec import Struct
 
+from cascader.frontends.vela.compiler_options import CompilerOptions
 from npu_model.brief import Noted
+from npu_model.errors import UnfinishedError
 
 CORES = ("C++", "Python")
 """Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
@@ -39,3 +43,9 @@ class VelaResult(Noted, frozen=True):
     core: str = CORES[0]
     said: str = ""
     cpu_operators: tuple[str, ...] = ()
+
+
+Known = Mapping[CompilerOptions, VelaResult | UnfinishedError]
+"""Compilations of a model that were made before: the result of each, or that it did not end in time."""
+
+NOTHING_KNOWN: Known = {}
