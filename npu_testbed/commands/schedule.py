@@ -13,7 +13,7 @@ from npu_testbed.asked.option import Option, said_by
 from npu_testbed.asked.readers import seconds
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.task import Choice, Seen
+    from cascader.ethosu.search.task import Choice, Seen, Task
     from cascader.request import Request
     from npu_testbed.anytime import Ending
     from npu_testbed.costs import Cost
@@ -282,19 +282,25 @@ def _rival(ask: Schedule, request: "Request", simulation: "Simulation", show: "P
     return None if point is None else Rival(point.run.name, point.cycles, point.memory)
 
 
+def _planned(ask: Schedule, request: "Request", task: "Task") -> "Request":
+    """The request with the room that the runtime leaves; Vela has run by now."""
+    from npu_testbed.runtimes.chosen_runtime import planned_room
+
+    return planned_room(ask.runtime, request, task)
+
+
 def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
     """The search as it ends, or the network layer by layer, which is no search."""
     from npu_testbed.anytime import Ending, best_in_time
     from npu_testbed.asked.request import run_of
     from npu_testbed.legalise import load_task
-    from npu_testbed.runtimes.chosen_runtime import planned_room
 
     if ask.no_cascade:
         from cascader.ethosu.search.task import Choice, Point
         from npu_testbed.scheduling import whole_layers
 
         task = load_task(request, show)
-        plan = whole_layers(task, planned_room(ask.runtime, request, task))
+        plan = whole_layers(task, _planned(ask, request, task))
         return Ending(Choice(Point(plan.arena_size, 0, 0, plan), None))
 
     if ask.stripes:
@@ -302,7 +308,7 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
         from cascader.ethosu.striped.choice import striped_choice
 
         task = load_task(request, show)
-        striped = striped_choice(task, planned_room(ask.runtime, request, task).budget, smallest=request.smallest, show=show)
+        striped = striped_choice(task, _planned(ask, request, task).budget, smallest=request.smallest, show=show)
         return Ending(Choice(striped.point, None), striped=striped)
 
     def search(show: "Progress", seen: "Seen") -> "Choice":
@@ -315,7 +321,7 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
 
         run = replace(run_of(ask, show), seen=seen, price=price_of(ask.cost, task))
         try:
-            planned = planned_room(ask.runtime, request, task)
+            planned = _planned(ask, request, task)
             return choice_of(task, planned, run)
         except SearchedError as error:
             from npu_testbed.other_ways import with_other_ways
