@@ -137,7 +137,7 @@ class Request(Struct, frozen=True):
             raise InputError(f"--optimise {self.optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
         if self.smallest and self.within:
             raise InputError(
-                f"--within {float(self.within * 100):g} was given together with --optimise {SIZE}, which takes the smallest arena "
+                f"--within {float(self.within * 100):g} cannot be combined with --optimise {SIZE}, which takes the smallest arena "
                 "however slow it is: drop one of them."
             )
         require_effort(self.effort)

@@ -1,4 +1,4 @@
-"""From a request to the task of its search: the network, that of Vela's other core where it may be better, and their provenance."""
+"""From a request to the task of its search: the network, the network of Vela's other core if it may be better, and their provenance."""
 
 from __future__ import annotations
 

@@ -15,7 +15,7 @@ NOTEBOOK = ROOT / "examples" / "tutorial.ipynb"
 PACKAGES = ("npu_model", "cascader", "sim", "validation", "npu_testbed")
 
 BESIDE = ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")
-"""Pages beside docs/; in the site they are inside, the README under a name that is not the index's."""
+"""Pages next to docs/. In the site they are inside, the README under a name that is not the index's."""
 
 _PLACES = {"README.md": "about.md"}
 
@@ -51,16 +51,40 @@ def first_lines(path: Path) -> dict[str, str]:
     return {name: (ast.get_docstring(node) or "").partition("\n")[0] for name, node in nodes}
 
 
+def verbs() -> dict[str, tuple[str, str]]:
+    """Each verb of the one import: the dotted name of its Ask, and the first sentence of the docstring of that class."""
+    tree = ast.parse((ROOT / "npu_testbed" / "verbs.py").read_text(encoding="utf-8"))
+    imports = [node for node in tree.body if isinstance(node, ast.ImportFrom)]
+    modules = {alias.name: node.module or "" for node in imports for alias in node.names}
+    found = {}
+    for node in tree.body:
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.value.func) == "verb":
+            ask = ast.unparse(node.value.args[0])
+            found[ast.unparse(node.targets[0])] = f"{modules[ask]}.{ask}", _class_line(modules[ask], ask)
+    return found
+
+
+def _class_line(module: str, name: str) -> str:
+    """The first sentence of a class's docstring."""
+    tree = ast.parse(ROOT.joinpath(*module.split(".")).with_suffix(".py").read_text(encoding="utf-8"))
+    (node,) = (node for node in tree.body if isinstance(node, ast.ClassDef) and node.name == name)
+    return " ".join((ast.get_docstring(node) or "").partition("\n\n")[0].split())
+
+
 def api_index() -> str:
     """The front page of the reference: a line for each verb of the one import, and a line for each package."""
-    verbs = first_lines(ROOT / "npu_testbed" / "verbs.py")
     parts = ["# API reference", "", "[Use it from Python](../python.md) explains the verbs of `import npu_testbed`:", ""]
-    parts += [f"- [`{name}`](npu_testbed.md#npu_testbed.verbs.{name}): {line}" for name, line in verbs.items() if name not in {"", "ask"}]
+    parts += [f"- [`{name}`](npu_testbed.commands.md#{ask}): {_plain(line)}" for name, (ask, line) in verbs().items()]
     parts += ["", "## Packages", "", "Each package has a page, made of its docstrings.", ""]
     for package in packages():
-        line = first_lines(ROOT.joinpath(*package.split("."), "__init__.py"))[""]
+        line = _plain(first_lines(ROOT.joinpath(*package.split("."), "__init__.py"))[""])
         parts.append(f"- [{package}]({package}.md): {line}" if line else f"- [{package}]({package}.md)")
     return "\n".join(parts) + "\n"
+
+
+def _plain(line: str) -> str:
+    """A line of a docstring with its roles as code."""
+    return re.sub(r":\w+:`[~!]?([^`]+)`", r"`\1`", line)
 
 
 def redirects(index: str) -> dict[str, str]:
@@ -114,7 +138,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Links between docs/ and the pages beside it, as they are in the repository, lead to the same pages of the site."""
+    """Make links between docs/ and the pages next to it lead to the same pages of the site."""
     source = page.file.src_uri
     if source in map(_place, BESIDE):
         markdown = re.sub(r"\]\(docs/", "](", markdown)

@@ -305,7 +305,7 @@ def check_sizes(side: int, count: int, rows: int) -> None:
     """InputError unless the sides are whole tiles and bands."""
     for value, what in ((count, "--tiles"), (rows, "--rows")):
         if value < 1 or side < 1 or side % value:
-            raise InputError(f"--side {side} is no multiple of {what} {value}: choose a divisor, of at least 1.")
+            raise InputError(f"--side {side} is not a multiple of {what} {value}: choose a divisor, of at least 1.")
 
 
 def external_bytes(made: Program) -> tuple[int, int]:

@@ -77,7 +77,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     original = _original(read.plan, model, Path(path).name)
     tosa = is_tosa(original.data)
     if read.delegate and not tosa:
-        raise InputError(f"{original.name} is no TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
+        raise InputError(f"{original.name} is not a TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
     device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
@@ -138,7 +138,9 @@ def _te_model(read: ReadFile, source: str, name: str) -> TeModel:
     """The graph that a schedule was made from; InputError if the file is no schedule, or another graph's."""
     model = load_te(source)
     if read.plan is None:
-        raise InputError(f"{name} is no schedule, and {model.name} is a graph of Tensor Expressions: give the model that it was made from.")
+        raise InputError(
+            f"{name} is not a schedule, and {model.name} is a graph of Tensor Expressions: give the model that it was made from."
+        )
     _require_recorded(read.plan, name, model.name, model.sha256)
     return model
 

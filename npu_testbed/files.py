@@ -39,7 +39,7 @@ def require_writable(path: str | PathLike[str], *sources: object) -> None:
             raise InputError(f"Output {str(path)!r} is a named pipe, whose reader would be waited for: give a file, or /dev/stdout.")
         folder = target.resolve().parent
         if not folder.is_dir():
-            raise InputError(f"Output {str(path)!r} cannot be written, as {str(folder)!r} is no directory: make it first.")
+            raise InputError(f"Output {str(path)!r} cannot be written, as {str(folder)!r} is not a directory: make it first.")
         if not os.access(target if _is_special(target) else folder, os.W_OK):
             raise InputError(f"Output {str(path)!r} cannot be written (permission denied): choose another place.")
     except (OSError, ValueError) as error:
@@ -78,7 +78,7 @@ def require_makeable(path: str | Path) -> None:
     try:
         there = next(folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if os.path.lexists(folder))
         if not there.is_dir():
-            raise InputError(f"Folder {str(path)!r} cannot be made, as {str(there)!r} is no directory: choose another place.")
+            raise InputError(f"Folder {str(path)!r} cannot be made, as {str(there)!r} is not a directory: choose another place.")
         if not os.access(there, os.W_OK):
             raise InputError(f"Folder {str(path)!r} cannot be written to (permission denied): choose another place.")
     except (OSError, ValueError) as error:

@@ -35,7 +35,7 @@ class InputShape(Struct, frozen=True):
         """
         name, _, extents = text.rpartition("=")
         if not _EXTENTS.fullmatch(extents):
-            raise InputError(f"{shown(text)} is no NAME=EXTENT,EXTENT,..., write it as in image=1,224,224,3.")
+            raise InputError(f"{shown(text)} is not of the form NAME=EXTENT,EXTENT,..., write it as in image=1,224,224,3.")
         shape = tuple(map(int, extents.split(",")))
         if prod(shape) > MAX_ELEMENTS:
             raise InputError(f"{shown(text)} has {prod(shape)} elements, give {MAX_ELEMENTS} at most.")

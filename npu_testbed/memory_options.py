@@ -36,7 +36,7 @@ class MemoryOptions(Struct, frozen=True):
     def __post_init__(self) -> None:
         if self.timing_adapter is not None and self.from_vela:
             raise InputError(
-                f"--timing-adapter {self.timing_adapter} was given together with --system-config, --memory-mode or --config: "
+                f"--timing-adapter {self.timing_adapter} cannot be combined with --system-config, --memory-mode or --config: "
                 "both describe the memory system; choose one kind."
             )
         if self.config is not None:

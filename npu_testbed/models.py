@@ -67,7 +67,7 @@ def _load(source: str) -> Model:
     data = read_file(source, "Model")
     if data.startswith(_TVM_JSON):
         raise InputError(
-            f"{Path(source).name!r} is a module that TVM has saved as JSON, whose loops are no Tensor Expressions any more: "
+            f"{Path(source).name!r} is a module that TVM has saved as JSON, whose loops are no longer Tensor Expressions: "
             "give the function that makes them, as GRAPH.py:FUNCTION."
         )
     return Model(text_of(Path(source).name), data)
@@ -101,11 +101,11 @@ def _require_no_built_name(source: str) -> None:
     names = [*(ZOO + name for name in zoo.zoo_names()), *(PORTFOLIO + network.name for network in portfolio.NETWORKS)]
     near = did_you_mean(ZOO + source, names) or did_you_mean(PORTFOLIO + source, names)
     if near:
-        raise InputError(f"Model {shown(source)} is no file{near}: give the path of a readable file, zoo:NAME or portfolio:NAME.")
+        raise InputError(f"Model {shown(source)} is not a file{near}: give the path of a readable file, zoo:NAME or portfolio:NAME.")
 
 
 def _require_convertible(source: str) -> None:
     """InputError with the converter's line for a file of another framework that is there."""
     how = _CONVERTERS.get(Path(source).suffix.lower())
     if how is not None and Path(source).is_file():
-        raise InputError(f"{Path(source).name!r} is no TFLite network: {how}.")
+        raise InputError(f"{Path(source).name!r} is not a TFLite network: {how}.")

@@ -45,7 +45,7 @@ def choice(text: str, form: str = "VALUE,VALUE") -> TriedValues:
     parameter = key.rpartition(".")[2]
     if not equals or not all(listed) or (key != CLOCK and parameter not in PARAMETERS):
         raise InputError(
-            f"--set {shown(text)} is no parameter with a value{did_you_mean(parameter, (*PARAMETERS, CLOCK))}: write "
+            f"--set {shown(text)} is not a parameter with a value{did_you_mean(parameter, (*PARAMETERS, CLOCK))}: write "
             f"MEMORY.PARAMETER={form} with a parameter of {', '.join(PARAMETERS)}, or {CLOCK}={form}."
         )
     return TriedValues(key, tuple(dict.fromkeys(listed)))

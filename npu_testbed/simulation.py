@@ -228,7 +228,7 @@ def simulate_vela(
     progress(f"Reading {source}")
     model = load_model(source)
     if _JSON_OBJECT.match(model.data):
-        raise InputError(f"{model.name} is no model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
+        raise InputError(f"{model.name} is not a model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
     model = replace(model, data=containers.unpacked(model.data))
     network = containers.read_container(model.data)
     if network is not None:

@@ -121,7 +121,7 @@ def stream_of(text: str) -> tuple[str, int]:
     """
     name, _, cycles = text.rpartition("=")
     if not name or not (cycles.isascii() and cycles.isdecimal() and len(cycles) < 13 and int(cycles)):
-        raise InputError(f"--stream {shown(text)} is no stream: write NAME=CYCLES_PER_ROW, such as input=2000.")
+        raise InputError(f"--stream {shown(text)} is not a stream: write NAME=CYCLES_PER_ROW, such as input=2000.")
     return name, int(cycles)
 
 

@@ -30,7 +30,7 @@ def _refuse(what: str, path: str | Path, mode: int) -> None:
     if stat.S_ISDIR(mode):
         raise InputError(f"{what} {str(path)!r} is a directory: give the path of a file.")
     if not stat.S_ISREG(mode):
-        raise InputError(f"{what} {str(path)!r} is no regular file: copy it to a file first.")
+        raise InputError(f"{what} {str(path)!r} is not a regular file: copy it to a file first.")
 
 
 def _read(path: str | Path, what: str, bound: int) -> bytes:
@@ -72,7 +72,7 @@ def read_text(path: str | Path, what: str, bound: int = MAX_BYTES) -> str:
     try:
         return read_file(path, what, bound).decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{what} {str(path)!r} is no text from byte {error.start} on: give a UTF-8 file.") from None
+        raise InputError(f"{what} {str(path)!r} is not text from byte {error.start} on: give a UTF-8 file.") from None
 
 
 def read_configuration(path: str | Path, what: str) -> str:

@@ -22,7 +22,7 @@ def _input(tensor: int, p: RowPropagator) -> tuple[int, ...]:
 
 
 def _lists(lists: Sequence[Sequence[int]], width: int = 1) -> tuple[list[int], list[int]]:
-    """Where each list begins, in items of ``width`` integers, with the end of the last one, and all of them in a row."""
+    """The beginning of each list, in items of ``width`` integers, with the end of the last list, and all lists in a row."""
     begins = [0]
     for items in lists:
         begins.append(begins[-1] + len(items) // width)

@@ -41,8 +41,8 @@ class Propagator(Struct, frozen=True, dict=True):
         low = floor(row . a + offset), high = ceil(row . b + constant + offset)
 
     of input axis i, where row holds the coefficients without the constant; all numbers are exact and coefficients are
-    not negative. A 3 x 3 convolution of 8 input channels, stride 1, makes a stripe of (1, 3, 3, 4) from one of
-    (1, 5, 5, 8), whatever its own channels (the RFC's example):
+    not negative. A 3 x 3 convolution of 8 input channels, stride 1, makes a stripe of (1, 3, 3, 4) from a stripe of (1, 5, 5, 8), for any
+    number of its own channels (the RFC's example):
 
     >>> conv = Propagator(
     ...     matrix=(

@@ -36,8 +36,8 @@ class RowPart(Struct, frozen=True):
 
     ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at ``phase`` and a multiple
     of ``align`` rows and have at most ``most_rows`` (0: any number); an ``atomic`` part is run whole, and without a map writes all of its
-    outputs. ``in_place`` is the input tensor that the output may be stored over, row by row: one with as many rows, of as many bytes, of
-    which no other part reads a row any more when this one may make it.
+    outputs. ``in_place`` is the input tensor that the output may overwrite, row by row. It has equally many rows of equally many bytes. No
+    other part still reads a row when this part may make it.
 
     The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
     of different ``segment`` are never interleaved.
@@ -83,7 +83,7 @@ class RowPart(Struct, frozen=True):
         return self.phase + (row - self.phase) // self.align * self.align if row >= self.phase else 0
 
     def typical(self, height: int) -> int:
-        """Where a stripe of ``height`` rows begins that stands for all of them: in the middle, if such a stripe may.
+        """The first row of a stripe of ``height`` rows that stands for all such stripes: in the middle, if that is allowed.
 
         >>> RowPart("part", (), (0,), rows=16).typical(4), RowPart("part", (), (0,), rows=15, align=2).typical(5)
         (6, 10)

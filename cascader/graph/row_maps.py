@@ -21,7 +21,7 @@ class RowMap(Struct, frozen=True):
 
     A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape). It
     may begin inside the tensor (a crop, a piece of a concatenation). With ``step`` 0 every row of the view may lie anywhere in the
-    ``reach``, as those of a transposition do.
+    ``reach``, as the rows of a transposition do.
     """
 
     offset: int
@@ -30,7 +30,7 @@ class RowMap(Struct, frozen=True):
     unit: int
 
     def span(self, first: int, last: int) -> tuple[int, int]:
-        """Rows of the tensor that rows ``first`` to ``last`` (exclusive) of the view touch; none if there are none of these.
+        """Rows of the tensor that rows ``first`` to ``last`` (exclusive) of the view touch; empty for an empty range.
 
         >>> RowMap(offset=0, step=1024, reach=1024, unit=512).span(1, 3)
         (2, 6)
@@ -66,8 +66,8 @@ class RowPropagator(Struct, frozen=True):
     """The row axis of an affine propagator (:meth:`projected`): which input rows some output rows need.
 
     Output rows [a, b) need rows [a * stride - pad, (b - 1) * stride - pad + taps) of the view that the part reads. These numbers are
-    divided by ``upscale``, rounded outwards, and clipped to [0, rows). With ``whole`` any output row needs all of them. ``at`` says where
-    the view's rows lie in the tensor; None: row y is row y.
+    divided by ``upscale``, rounded outwards, and clipped to [0, rows). With ``whole`` any output row needs all rows. ``at`` says where the
+    view's rows lie in the tensor; None: row y is row y.
     """
 
     rows: int

@@ -1,7 +1,7 @@
 """Row projection: the rows of a graph's tensors and parts, from what the parts see, along one axis of each.
 
-A tensor's row is the smallest step by which a part goes through it. What goes through it otherwise is a view of these rows:
-coarser (a reshape), from a later one on (a crop, a piece of a concatenation), or scattered over all of them (a transposition).
+A tensor's row is the smallest step by which a part goes through it. Other accesses are views of these rows: coarser (a reshape), from a
+later row on (a crop, a part of a concatenation), or scattered over all rows (a transposition).
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ def _families(sizes: Mapping[str, int], alike: Iterable[tuple[str, str]]) -> dic
 
 
 def _roll(views: Sequence[tuple[View, int]], rows: int, unit: int) -> int:
-    """Rows that a rolling buffer of a tensor holds a multiple of: all of them if a view must lie in one piece that is no single row."""
+    """Rows that a rolling buffer of a tensor holds a multiple of: all rows if a view must be contiguous and has more than one row."""
     multiples = []
     for view, axis in views:
         step, (first, end) = view.step(axis), view.extent

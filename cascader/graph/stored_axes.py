@@ -46,7 +46,7 @@ class StoredAxes(Struct, frozen=True):
         return (*outer, ceil_div(last, self.block), inner, self.block) if self.block else view.shape
 
     def stored(self, view: View) -> StoredView | None:
-        """Where the view lies; None if its elements are no box (of every n-th element along an axis) of the tensor."""
+        """The place of the view; None if its elements are not a box (of every n-th element along an axis) of the tensor."""
         if view.block != self.block or view.steps[-1] != self.steps[-1] or not view.regular:
             return None
         offset, rest = [], view.base
@@ -65,7 +65,7 @@ class StoredAxes(Struct, frozen=True):
         return StoredView(tuple(offset), tuple(steps)) if in_blocks and inside and not rest else None
 
     def reading(self, stored: StoredView) -> Propagator:
-        """From boxes of a view to those of the tensor."""
+        """From boxes of a view to boxes of the tensor."""
         axes = len(self.shape) - bool(self.block)
         follows = (*range(axes - 2), None, axes - 2, None) if self.block else range(axes)
         read = [
@@ -77,7 +77,7 @@ class StoredAxes(Struct, frozen=True):
         return Propagator.of_axes(read, axes)
 
     def making(self) -> Propagator:
-        """From boxes of a part's own array in these axes to those of its view: of blocks all elements, from the first one's on."""
+        """From boxes of a part's own array in these axes to boxes of its view: all elements of blocks, from the first block on."""
         axes = len(self.shape)
         if not self.block:
             return Propagator.identity(axes)
@@ -147,9 +147,9 @@ class StoredTensors:
         return Part.striped(name, operands, output, shape, work=_share(work, shape), align=shape, payload=part.payload)
 
     def part(self, part: Part, seen: PartViews, constants: Iterable[Operand], work: int) -> Part:
-        """A part in the axes of its output, which does ``work`` in all; it cannot be cut where its array is no box of them.
+        """A part in the axes of its output, which does ``work`` in all; it cannot be cut if its array is not a box of these axes.
 
-        Propagators of its ``constants`` begin at the axes of its view. Of a tensor in other axes than those of its operand all is needed.
+        Propagators of its ``constants`` begin at the axes of its view. A tensor in other axes than its operand is needed whole.
         """
         axes = self._axes[seen.output]
         stored = axes.stored(seen.view) if axes is not None else None

@@ -50,7 +50,7 @@ class StripeConfig(Struct, frozen=True):
         if min(self.shape, default=1) < 1 or min(self.stripes, default=1) < 1:
             raise InputError(f"A StripeConfig has shape {self.shape} and stripes {self.stripes}: each number must be 1 or more.")
         if min(self.order, default=0) < 0:
-            raise InputError(f"A StripeConfig has order {self.order}: number the loops from 1, 0 is no loop.")
+            raise InputError(f"A StripeConfig has order {self.order}: number the loops from 1, 0 is not a loop.")
         if any(len({self.stripes[axis] for axis in axes}) > 1 for place, axes in self._loops() if place):
             raise InputError(f"A StripeConfig has order {self.order} for stripes {self.stripes}: axes of one loop have equally many.")
         if any(count > 1 and not place for count, place in zip(self.stripes, self.order, strict=True)):

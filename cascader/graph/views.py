@@ -29,7 +29,7 @@ class View(Struct, frozen=True):
     regular: bool = True
 
     def reach(self, axis: int) -> int:
-        """Bytes from the first byte of one element along an axis to behind its last one."""
+        """Bytes of the span of an element along an axis, from its first byte to its last."""
         *others, depth = self.shape
         inside = min(depth, self.block) if self.block else depth
         blocks = ceil_div(depth, inside)

@@ -48,7 +48,7 @@ class DepthFirstScheduler:
     """Makes the stripe jobs of groups, those of each once; the connections of the graph are looked up once.
 
     ``needed[i]`` are the rows that part i makes, whatever the groups are: what its readers need for the rows that they
-    make. All of them if a user of the network reads the result, or nobody does.
+    make. All rows if a user of the network reads the result, or if it has no reader.
     """
 
     def __init__(self, graph: RowGraph) -> None:

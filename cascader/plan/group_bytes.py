@@ -1,4 +1,4 @@
-"""Group bytes: the memory that part groups need, whatever the groups beside them are."""
+"""Group bytes: the memory that part groups need, for any neighbouring groups."""
 
 from __future__ import annotations
 

@@ -41,8 +41,8 @@ class Buffer(Struct, frozen=True):
 
     All of ``tensors`` start at ``address``: more than one if each takes over the storage of the one before.
     With ``rows`` the buffer rolls: it holds that many rows, of ``row_bytes`` each, and row y of a tensor lies at
-    ``address + (y mod rows) * row_bytes``. Without, a tensor lies in it as it is, up to the last byte that is ever used.
-    Buffers may share bytes as long as no two rows that are needed at one step do.
+    ``address + (y mod rows) * row_bytes``. Otherwise a tensor lies in it unchanged, up to the last byte that is ever used. Buffers may
+    share bytes as long as no two rows that are needed at one step do.
     """
 
     tensors: tuple[str, ...]

@@ -63,10 +63,10 @@ class Plan(Struct, Generic[G], frozen=True):
     """One way to execute a part group; the group says its stripes and their order.
 
     ``staged`` are the parts whose constants are copied into the cascade memory whole. ``memory`` counts everything that is live while the
-    group runs, tensors that pass by too. ``cycles`` are those with all copies hidden behind earlier work, as far as the home memory's
-    bandwidth allows, ``cold_cycles`` those with the first copy issued when the group begins. ``buffers`` are the stripe buffers where the
-    group says their modes; rolling buffers of single rows are made of the jobs. ``work`` is what the parts do, in the unit of their own
-    work; 0 where the device counts cycles alone.
+    group runs, tensors that pass by too. ``cycles`` count all copies as hidden by earlier work, as far as the home memory's bandwidth
+    allows. ``cold_cycles`` count the first copy as issued when the group begins. ``buffers`` are the stripe buffers where the group says
+    their modes; rolling buffers of single rows are made of the jobs. ``work`` is what the parts do, in the unit of their own work; 0 where
+    the device counts cycles alone.
     """
 
     group: G

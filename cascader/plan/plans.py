@@ -31,9 +31,9 @@ class PlanOptions(Struct, frozen=True):
     """Choice of the plans that are tried, each field a switch of its own.
 
     ``stripe_rows`` are the row counts that a group's last part is asked for. ``inner_rows`` bound the rows that the parts
-    before it make at a time; these bounds are tried beside no bound, for the fewest rows of the last part alone.
-    ``group_length`` is the most parts of a group. ``staging`` are the sizes in bytes up to which constants are staged
-    (0: none). ``cascade`` off leaves single parts only, ``in_place`` off keeps results and operands apart.
+    before it make at a time; these bounds are tried in addition to no bound, for the fewest rows of the last part only. ``group_length`` is
+    the most parts of a group. ``staging`` are the sizes in bytes up to which constants are staged (0: none). ``cascade`` off leaves single
+    parts only, ``in_place`` off keeps results and operands apart.
     """
 
     stripe_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)

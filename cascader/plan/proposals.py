@@ -42,8 +42,8 @@ class Proposal(Struct, Generic[G], frozen=True):
 class PlanTable(Struct, Generic[G], frozen=True, eq=False):
     """Plans as flat arrays, part by part: those whose last part it is.
 
-    ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` says where those of a part
-    begin, and where the last ones end. ``plan`` makes the plan of a line.
+    ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` says where the plans of a part
+    begin, and where the last plans end. ``plan`` makes the plan of a line.
     """
 
     columns: Numbers

@@ -104,7 +104,7 @@ def _whole_bytes(graph: CascaderGraph, group: StripedGroup) -> int:
 
 
 def _cycles(graph: CascaderGraph, group: StripedGroup, traced: StripeTrace, rates: StripeRates) -> int:
-    """One stripe after the other with its copies; those of double buffers run beside the stripe before (in) or after (out)."""
+    """One stripe after the other with its copies. Copies of double buffers run during the previous stripe (in) or the next stripe (out)."""
     steps = len(traced.work)
     beside, serial = [Fraction(0)] * (steps + 2), [Fraction(0)] * steps
     output = graph.parts[group.last].output

@@ -22,10 +22,10 @@ from npu_model.errors import InputError
 class StripedGroup(Struct, frozen=True):
     """Parts ``first`` to ``last`` of a graph, executed for one stripe after the other of the last one's output tensor.
 
-    ``modes`` are those of the tensors that have a stripe buffer: all that are made and read inside the group, and those of
-    ``external``, which are at home in another memory and copied in or out by stripes. Other tensors are whole. A tensor
-    inside the group is never external: it has no home. ``kept`` are tensors that are made and read inside the group and
-    needed elsewhere too, as the skip tensor of a residual sum: they are whole, and each element is made once.
+    ``modes`` are the modes of tensors with a stripe buffer. These are tensors that are made and read inside the group, and tensors of
+    ``external``, whose home is another memory and which are copied in or out by stripes. Other tensors are whole. A tensor inside the group
+    is never external: it has no home. ``kept`` are tensors that are made and read inside the group and needed elsewhere too, as the skip
+    tensor of a residual sum: they are whole, and each element is made once.
     """
 
     first: int
@@ -36,7 +36,7 @@ class StripedGroup(Struct, frozen=True):
     kept: frozenset[str] = frozenset()
 
     def __hash__(self) -> int:
-        """Without the modes, which are no tuple."""
+        """The modes are left out, because they are not a tuple."""
         return hash((self.first, self.last, self.stripes, self.external, self.kept))
 
 

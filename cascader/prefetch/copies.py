@@ -31,9 +31,9 @@ _NATIVE = native("cascader")
 class CostedJobs(Struct, frozen=True, eq=False):
     """Jobs with what they cost.
 
-    ``parts`` and ``kinds`` are those of each job; ``times`` has a line for each kind, with the fields of JobTimes behind the part.
-    ``pairs`` are the kinds of each job and the one before it; ``pair_costs`` has four numbers for each kind: what the two share if
-    neither is staged, only the second, only the first, and both, :data:`UNKNOWN` until ``shared`` (by kind and case) was asked.
+    ``parts`` and ``kinds`` have a number for each job. ``times`` has a line for each kind: the part, and then the fields of JobTimes.
+    ``pairs`` are the kinds of each job and its predecessor. ``pair_costs`` has four numbers for each kind: the cycles that the two share if
+    neither is staged, only the second, only the first, and both. A number is :data:`UNKNOWN` until ``shared`` (by kind and case) was asked.
     """
 
     parts: Numbers
@@ -72,9 +72,9 @@ class CopySearch:
     ) -> Timeline | None:
         """The timeline with the best of some sets of copies; None if it takes ``below`` cycles or more.
 
-        With ``improve`` one copy at a time is added and left out as long as that saves cycles; then, with ``ends``, once more from a
-        timeline whose copies go to both ends of what is free, if that is better. A ``patient`` search improves the best set for copies at
-        both ends anyway, beginning with either end, and its places are as fine as :data:`~cascader.prefetch.free_space.FINEST` allows.
+        ``improve`` adds and removes one copy at a time as long as that saves cycles. ``ends`` then repeats this from a timeline whose
+        copies go to both ends of the free bytes, if that is better. A ``patient`` search improves the best set for copies at both ends
+        anyway, beginning with either end, and its places are as fine as :data:`~cascader.prefetch.free_space.FINEST` allows.
         """
         if _NATIVE is None:
             found = self.best_in_python(addresses, sets, improve=improve, ends=ends, patient=patient)

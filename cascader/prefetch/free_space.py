@@ -59,7 +59,7 @@ def _runs(extents: Sequence[Extent], addresses: Sequence[int], unit: int) -> Ite
 
 
 def _free_from(extents: Sequence[Extent], addresses: Sequence[int], steps: int, unit: int, units: int) -> Steps:
-    """For every job (rows) and unit the job behind the last one up to this one at which a byte of the unit is live; 0 if there is none."""
+    """For every job (rows) and unit, the job after the last job so far at which a byte of the unit is live; 0 if none was."""
     kind = np.int16 if steps < np.iinfo(np.int16).max else np.int64
     behind = np.arange(1, steps + 1, dtype=kind)[:, None]
     found = np.zeros((steps, units), dtype=kind)
@@ -97,7 +97,7 @@ class Room:
         *,
         patient: bool = False,
     ) -> None:
-        """With ``patient`` in as many units as :func:`most_units` has for a patient search."""
+        """``patient`` uses the number of units that :func:`most_units` has for a patient search."""
         self.unit = round_up(ceil_div(size, most_units(size, alignment, patient=patient)), alignment)
         self.units = size // self.unit
         self.free_from = _free_from(extents, addresses, steps, self.unit, self.units)

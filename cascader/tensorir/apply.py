@@ -1,8 +1,8 @@
 """Striped groups as TensorIR: at each stripe every part makes its planned box, in a buffer of exactly the planned bytes.
 
 The boxes are those of the plan's own trace. Numbers that differ from stripe to stripe are in a table, a constant of the
-function. In a buffer that is shorter than all that it ever holds an element lies at its index modulo the length. Copies into
-double buffers run one stripe ahead of the parts, copies out of them one behind.
+function. In a buffer that is shorter than all that it ever holds an element lies at its index modulo the length. Copies into double buffers
+run a stripe before the parts, and copies out run a stripe after them.
 """
 
 from __future__ import annotations
@@ -35,10 +35,10 @@ class Applied(Struct, frozen=True, eq=False):
     """A function in TensorIR, and what the plan says of it.
 
     ``claims`` are the bytes of the buffer of each tensor in the cascade memory, ``work`` the multiply-accumulates (or whatever
-    the part counts) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in
-    this order, and behind them, if it ``counts``, an array of int64 with the work of each part as it is executed. ``tables`` are the
-    values of constants that are not the graph's: the numbers of stripes. ``external`` are tensors that do not lie in the cascade memory;
-    their stripes have buffers of their own, such as ``X_in0`` in the group that begins with part 0.
+    the part counts) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in this order. If
+    it ``counts``, an array of int64 with the executed work of each part follows. ``tables`` are the values of constants that are not the
+    graph's: the numbers of stripes. ``external`` are tensors that do not lie in the cascade memory; their stripes have buffers of their
+    own, such as ``X_in0`` in the group that begins with part 0.
     """
 
     module: Any

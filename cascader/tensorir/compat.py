@@ -1,7 +1,7 @@
 """Every difference between the versions of TVM that are supported (0.26 and 0.27), behind one lazy import.
 
-The other modules of this package call :func:`load` and use what it returns; none of them imports ``tvm`` at the top, so
-that importing the cascader costs nothing where TVM is missing. TVM ships no type information: its objects are ``Any``.
+The other modules of this package call :func:`load` and use its result. No module imports ``tvm`` at the top, so that the cascader imports
+without TVM. TVM ships no type information: its objects are ``Any``.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def shape_of(buffer: Any) -> tuple[int, ...]:
     """Shape of a buffer or tensor in elements; InputError if an extent is a variable."""
     for extent in buffer.shape:
         if not isinstance(extent, int) and not hasattr(extent, "value"):
-            raise InputError(f"{shown(str(buffer.name))} has the extent {shown(str(extent))}, which is no number: give fixed shapes.")
+            raise InputError(f"{shown(str(buffer.name))} has the extent {shown(str(extent))}, which is not a number: give fixed shapes.")
     return tuple(int(extent) for extent in buffer.shape)
 
 

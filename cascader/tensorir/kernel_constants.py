@@ -1,4 +1,4 @@
-"""Constants that kernels read beside those of the network, in one block of bytes: decoded weights, channel tables, look-up tables."""
+"""Constants that kernels read in addition to the network's, in one block of bytes: decoded weights, channel tables, look-up tables."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def take(constants: bytes, span: ByteRange, what: str) -> bytes:
     """The bytes of a range of the network's constants; InputError if it is elsewhere."""
     if span.region != CONSTANTS or span.end > len(constants):
         raise InputError(
-            f"{what} reads bytes {span.start} to {span.end} of region {span.region}, which are no constants: make the schedule anew."
+            f"{what} reads bytes {span.start} to {span.end} of region {span.region}, which are not constants: make the schedule anew."
         )
     return constants[span.start : span.end]
 

@@ -1,10 +1,9 @@
 """Kernels with a window in TensorIR: convolutions, depthwise operations and poolings.
 
 The taps that lie inside the IFM, the accumulation over them, and the loops over positions, blocks of output channels and
-taps. Loops are made of the accumulation, and so are the Tensor Expressions that tests write. Weights are laid out by blocks of
-output channels, the block's channels last, so that the innermost loop runs over consecutive weights and accumulators:
-compilers make vectors of it. The rules of poolings are those that :mod:`sim.functional.pooling` has found to be the NPU's,
-written anew.
+taps. Loops are made of the accumulation, and so are the Tensor Expressions that tests write. Weights are laid out by blocks of output
+channels, the block's channels last. The innermost loop then runs over consecutive weights and accumulators, which compilers vectorise. The
+rules of poolings are those that :mod:`sim.functional.pooling` has found to be the NPU's, written anew.
 """
 
 from __future__ import annotations

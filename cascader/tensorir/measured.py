@@ -25,8 +25,8 @@ class LiveRange(Struct, frozen=True):
 def live_ranges(body: Any) -> dict[Any, LiveRange]:
     """The live range of every buffer that a lowered statement uses.
 
-    A buffer that is allocated in a loop lives there from its first use to its last one; one that is allocated outside and used
-    inside lives through the whole loop, as its elements may be needed in the next iteration.
+    A buffer that is allocated in a loop lives there from its first use to its last use. A buffer that is allocated outside and used inside
+    lives through the whole loop, because the next iteration may need its elements.
     """
     return _Walker().visit(body)
 
@@ -98,8 +98,8 @@ class Measured(Struct, frozen=True, eq=False):
 def compile_measured(module: Any, function: str, target: Any = "llvm", *, checked: bool = True) -> Measured:
     """Compile for a target of TVM and look at one function of the module.
 
-    Not ``checked``, the functions take any array for a parameter: the caller has looked at its form, and saves the machine code of the
-    checks, which is most of it where constants are many.
+    Without ``checked`` the functions take any array for a parameter, because the caller has checked its form. That saves the machine code
+    of the checks, which is most of the code if constants are many.
     """
     tvm = load().tvm
     after: dict[str, Any] = {}

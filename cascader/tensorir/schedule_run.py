@@ -53,7 +53,7 @@ class CompiledSchedule(Struct, frozen=True, eq=False):
         store = np.random.default_rng(seed).integers(0, 256, size + 2 * GUARD + _ALIGNMENT).astype(np.uint8)
         start = GUARD + -(store.ctypes.data + GUARD) % _ALIGNMENT
         before, behind = store[:start].copy(), store[start + size :].copy()
-        # The array itself is used and not a copy of it: only so do the guards lie beside what the code writes.
+        # The array itself is used, not a copy: the guards must lie next to the bytes that the code writes.
         arena = load().tvm.runtime.from_dlpack(store[start : start + size])
         outputs, macs, stale = self._run(ARENA_FUNCTION, inputs, arena)
         damaged = int(np.count_nonzero(store[:start] != before)) + int(np.count_nonzero(store[start + size :] != behind))

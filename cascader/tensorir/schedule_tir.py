@@ -2,9 +2,9 @@
 
 Two functions of the module run the whole schedule. ``arena`` works in one arena of exactly ``arena_size`` bytes, which it is
 given, at the schedule's addresses. ``buffers`` allocates every buffer apart, of exactly its size, in scope ``global.sram``, and
-fills it with a pattern when its life begins, so that nothing rests on what a buffer held before. In both a rolling buffer
-holds its rows alone, row y at slot y modulo the rows, and staged weights are copied where the schedule says; before a job
-uses them they are compared with the constants, as the kernels themselves read decoded weights.
+fills it with a pattern when its life begins, so that nothing rests on what a buffer held before. In both, a rolling buffer holds only its
+rows, row y at slot y modulo the rows. Staged weights are copied where the schedule says. Before a job uses them they are compared with the
+constants, because the kernels themselves read decoded weights.
 
 For use as C there is ``run_schedule``: the run in an arena alone, without copies of weights and without counting.
 """
@@ -70,8 +70,8 @@ class ScheduleModule(Struct, frozen=True):
 def schedule_module(schedule: Schedule, *, as_c: bool = False) -> ScheduleModule:
     """The TensorIR of a schedule, to be compiled and measured, or (``as_c``) to be written as C.
 
-    Tensors that live outside its arena are moved behind it, as TensorIR has one memory for all of them. InputError, with the part's name,
-    if one of its kernels cannot be expressed.
+    Tensors outside its arena are moved to bytes after the arena, because TensorIR has one memory for all tensors. InputError, with the
+    part's name, if one of its kernels cannot be expressed.
     """
     schedule = in_one_arena(schedule)
     _check(schedule)

@@ -55,7 +55,7 @@ class Stage(Struct, frozen=True, eq=False):
 class StageGraph(Struct, frozen=True, eq=False):
     """Stages in one valid order, and the buffers of the placeholders; buffers are known by ``names``.
 
-    ``names`` of placeholders and stages are those of the Tensor Expressions, with a number behind them if a name is used twice.
+    ``names`` of placeholders and stages come from the Tensor Expressions, with a number at the end if a name is used twice.
     """
 
     inputs: tuple[Any, ...]

@@ -1,10 +1,10 @@
 """The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes a CascaderGraph, Part by Part.
 
-Part matchers say which stages are one Part. They are tried in order: a matcher looks at the stage that makes a wanted tensor
-and takes as many of the stages before it as belong to the same operator. The built-in ones know no device. One accumulation
-is one Part, with the reads and pads before it and the requantisation, clamps and writes behind it. So is a chain of
-element-wise stages. Data movement (reshape, slice, concatenation, transposition) is a Part of no work. :class:`StageSequence`
-matches stages by the name in their ``op`` attribute, as RFC 0037 does. A caller's own matchers are tried before all others.
+Part matchers say which stages are one Part. They are tried in order. A matcher looks at the stage that makes a wanted tensor, and takes all
+earlier stages that belong to the same operator. The built-in ones know no device. One accumulation is one Part, with the reads and pads
+before it and the requantisation, clamps and writes behind it. So is a chain of element-wise stages. Data movement (reshape, slice,
+concatenation, transposition) is a Part of no work. :class:`StageSequence` matches stages by the name in their ``op`` attribute, as RFC 0037
+does. A caller's own matchers are tried before all others.
 """
 
 from __future__ import annotations

@@ -23,8 +23,8 @@ Flags = NDArray[np.bool_]
 class UnwrittenRead(Struct, frozen=True):
     """An operand (IFM or IFM2) that reads byte ``address`` of the arena, which nothing has written.
 
-    ``operation`` is the place in its Program (-1: it is an output of the network, named by ``layer``, or that tensor is read by the CPU
-    operator ``mnemonic``), ``reads`` the bytes from the operand's first to its last; ``layer`` is "" if it is unknown.
+    ``operation`` is the place in its Program. It is -1 for an output of the network, named by ``layer``, and for a tensor that the CPU
+    operator ``mnemonic`` reads. ``reads`` are the bytes from the operand's first to its last; ``layer`` is "" if unknown.
     """
 
     operation: int

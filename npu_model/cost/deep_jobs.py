@@ -1,7 +1,7 @@
 """The work of an Ethos-U85's kernels in time: a chain of kernels is one, whose OFM blocks pass all of its members.
 
-Cycles are what published launches show on 256 MACs, not Vela's estimate: a microblock takes a cycle for each tap and 64 bits of the IFM's
-channels, and the output unit takes its table's cycles for every member of a chain. What is a fit says so.
+Cycles follow published launches on 256 MACs, not Vela's estimate. A microblock takes a cycle for each tap and 64 bits of the IFM's
+channels. The output unit takes its table's cycles for every member of a chain. What is a fit says so.
 """
 
 from __future__ import annotations

@@ -189,10 +189,10 @@ def _is_block(block: Shape3D, accelerator: Accelerator) -> bool:
 def shram_partition(query: BlockQuery, block: Shape3D, accelerator: Accelerator) -> Shram | None:
     """Bank numbers of the buffers for this OFM block, as the registers hold them; None if they do not fit.
 
-    From the bottom: output buffer, IFM buffer (a second one for a binary elementwise operation's other operand); from
-    the top: banks for the LUT, then accumulators (none for elementwise). Every buffer is double. A block that is not in
-    whole ublocks or exceeds the largest block gives None. Source: Vela 5.2.0 ``architecture_allocator.py``;
-    equal to the registers of every kernel that Vela emits.
+    The output buffer is at the bottom, then the IFM buffer (and a second buffer for the other operand of a binary elementwise operation).
+    The banks for the LUT are at the top, then the accumulators (none for elementwise). Every buffer is double. A block that is not in whole
+    ublocks or exceeds the largest block gives None. Source: Vela 5.2.0 ``architecture_allocator.py``; equal to the registers of every
+    kernel that Vela emits.
     """
     if not _is_block(block, accelerator):
         return None

@@ -64,8 +64,8 @@ def _is_in_one_tile(feature_map: FeatureMap, box: Box) -> bool:
 def placement(feature_map: FeatureMap, box: Box, word: int = BEAT_BYTES) -> tuple[int, ...]:
     """Facts of its place that the runs of ``box`` depend on: boxes equal in these, in shape and in channels have equal runs.
 
-    There are none in bricks. If rows start on words, or the box is in one tile, the fact is the place of the first pixel in its word.
-    Otherwise it is the box's corner.
+    Bricks have none. If rows start on words, or the box is in one tile, the fact is the place of the first pixel in its word. Otherwise it
+    is the box's corner.
     """
     if feature_map.layout is Layout.NHCWB16:
         return ()

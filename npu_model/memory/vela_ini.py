@@ -153,7 +153,7 @@ def _memory_name(section: _Section, port: int) -> str:
     key = f"axi{port}_port"
     name = section.text(key)
     if name not in _MEMORIES:
-        raise InputError(f"{key}={name} in [{section.title}] is no memory that Vela knows: write one of {', '.join(_MEMORIES)}.")
+        raise InputError(f"{key}={name} in [{section.title}] is not a memory that Vela knows: write one of {', '.join(_MEMORIES)}.")
     return name
 
 

@@ -144,7 +144,7 @@ def _require_length(stream: bytes) -> None:
     """InputError if the length of a stream is none of a weight range."""
     if not stream or len(stream) % ALIGNMENT:
         raise InputError(
-            f"A weight stream of {len(stream)} bytes is no positive multiple of {ALIGNMENT} bytes: the file is cut off; "
+            f"A weight stream of {len(stream)} bytes is not a positive multiple of {ALIGNMENT} bytes: the file is cut off; "
             "compile the network again."
         )
 

@@ -1,1 +1,1 @@
-"""Questions of a user: Asks, whose fields are the options of the commands, and the Request that is made of them."""
+"""Questions of a user: Asks, whose fields are the options of the commands, and the Request that they become."""

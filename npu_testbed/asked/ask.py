@@ -1,4 +1,4 @@
-"""Ask: what a user says to one command. Each field is an option, of which parser, Python function and documentation are made."""
+"""Ask: what a user says to one command. Each field is an option. Parser, Python function and documentation follow from it."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Callable, Mapping
@@ -44,7 +44,7 @@ class Ask(Struct, Generic[R_co], frozen=True, kw_only=True):
 
     @classmethod
     def extend(cls, parser: "ArgumentParser") -> None:
-        """Give the command's parser what is no field."""
+        """Give the command's parser arguments that are not fields."""
 
 
 class OfModels(Ask[R_co], frozen=True, kw_only=True):

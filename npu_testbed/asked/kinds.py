@@ -56,16 +56,15 @@ Optimise = Annotated[Literal["Performance", "Size"] | None, Option("what to opti
 Effort = Annotated[
     Literal["quick", "standard", "thorough"] | None,
     Option(
-        "how hard to search: with few changes, near the limit, or at every memory limit that a frontier tries, which takes some times "
-        "longer, and for networks of at most ten parts every schedule (default: standard)"
+        "how hard to search (default: standard): quick tries few changes, standard searches near the limit, and thorough searches every "
+        "memory limit of a frontier, which takes some times longer. Thorough tries all schedules of networks with at most ten parts"
     ),
 ]
 Homes = Annotated[
     str | Sequence[str] | Mapping[str, str],
     Option(
-        "let a tensor live outside the arena, in a memory of the memory system by its name or as axi0 or axi1: input=ext puts all "
-        "inputs there, output=ext all outputs, NAME=ext one tensor; or the name of a TOML file with such lines (repeatable; default: "
-        "all in the arena)",
+        "let a tensor live outside the arena (repeatable; default: all in the arena). The memory is a name of the memory system, or "
+        "axi0 or axi1: input=ext puts all inputs there, output=ext all outputs, NAME=ext one tensor. A TOML file may hold such lines",
         "WHAT=MEMORY",
         many=True,
     ),
@@ -73,8 +72,8 @@ Homes = Annotated[
 Spill = Annotated[
     str | None,
     Option(
-        "let the search move tensors between layers to this memory, such as ext or axi1; they come through the arena by DMA "
-        "(default: all of them stay there, or in Dedicated_Sram the outer arena is that memory)",
+        "let the search move tensors between layers to this memory, such as ext or axi1. The DMA brings them through the arena "
+        "(default: tensors stay in the arena; in Dedicated_Sram they may move to the outer arena)",
         "MEMORY",
     ),
 ]
@@ -93,7 +92,7 @@ Within = Annotated[
     Fraction | float | str | None,
     Option("take the smallest arena that costs at most this many per cent of the fastest schedule's cycles (default: 0)", "P", per_cent),
 ]
-Deadline = Annotated[float | str | None, Option("also say what meets this time of one inference in milliseconds", "MS", milliseconds)]
+Deadline = Annotated[float | str | None, Option("also say what meets this time per inference in milliseconds", "MS", milliseconds)]
 Timing = Annotated[
     PathText | None, Option("timing parameters of the NPU, as `calibrate fit` writes them (default: the model's own)", "PROFILE.toml")
 ]
@@ -110,7 +109,7 @@ InputShapes = Annotated[
         many=True,
     ),
 ]
-VelaTimeout = Annotated[float | None, Option("limit of one compilation with Vela in seconds (default: 120)", "SECONDS", seconds)]
+VelaTimeout = Annotated[float | None, Option("limit per compilation with Vela in seconds (default: 120)", "SECONDS", seconds)]
 Chip = Annotated[
     PathText | None,
     Option(
@@ -122,9 +121,8 @@ Chip = Annotated[
 TimingAdapter = Annotated[
     PathText | None,
     Option(
-        "timing-adapter profile: u55_high_end or off, for a U65 u65_high_end or u65_off, for a U85 u85_sys_dram_low, u85_sys_dram_mid, "
-        "u85_sys_dram_high or off, or a .toml file (default: that of the family's "
-        "high end, or what a schedule was made for)",
+        "timing-adapter profile, or a .toml file (default: the high end of the family, or the profile of the schedule). Profiles are "
+        "u55_high_end and off; for a U65 u65_high_end and u65_off; for a U85 u85_sys_dram_low, u85_sys_dram_mid and u85_sys_dram_high",
         "NAME|FILE",
         group=MEMORY,
     ),
@@ -165,8 +163,8 @@ CpuOperations = Annotated[
 Cpu = Annotated[
     PathText,
     Option(
-        "the core whose ranges of cycles stand for operators on the CPU, calls of the NPU and copies: cortex-m55, cortex-m85, or a "
-        "TOML file of your own (default: cortex-m55, whose figures are estimates)",
+        "the core that runs operators on the CPU, calls of the NPU and copies, each with a range of cycles: cortex-m55, cortex-m85, or "
+        "a TOML file of your own (default: cortex-m55, with estimated figures)",
         "NAME|FILE",
         group=REPORTS,
     ),
@@ -174,8 +172,8 @@ Cpu = Annotated[
 Energy = Annotated[
     PathText | None,
     Option(
-        "also say the ratio of energies, by a table of what a MAC, a byte of each memory and a cycle take ('illustrative' is shipped; it "
-        "is of no device)",
+        "also say the ratio of energies, by a table with the energy of a MAC, of a byte of each memory and of a cycle ('illustrative' is "
+        "included, and belongs to no device)",
         "TABLE.toml",
     ),
 ]

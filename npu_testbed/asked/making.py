@@ -14,7 +14,7 @@ R = TypeVar("R")
 
 
 def fill(parser: Parser, ask: type[Ask[Any]], *, is_needed: bool = True) -> None:
-    """Make a parser that of a command; what the command must write to a file, a verb returns (``is_needed`` False)."""
+    """Turn a parser into a command's. A verb returns what the command must write to a file (``is_needed`` False)."""
     parser.description = description(ask)
     parser.epilog = example(*ask.examples) if ask.examples else None
     add_options(parser, ask, is_needed=is_needed)

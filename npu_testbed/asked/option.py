@@ -22,12 +22,12 @@ class Group(NamedTuple):
 
 
 class Option(NamedTuple):
-    """The facts of an option that a field holds beside its type.
+    """The facts of an option that a field holds in addition to its type.
 
-    - ``help`` and ``metavar`` are those of the help text; ``group`` is the heading that the option stands under.
+    - ``help`` and ``metavar`` appear in the help text; ``group`` is the heading above the option.
     - ``read`` makes a value of a word; argparse.ArgumentTypeError says why it cannot.
     - ``many``: the option may be given several times. ``listed``: its value is a list with commas.
-    - ``source``: a positional argument; ``named``: spellings beside the field's own, such as ``-o``.
+    - ``source``: a positional argument; ``named``: spellings in addition to the field's own, such as ``-o``.
     - ``only``: "values" for an argument of Python alone, "words" for an option of the command line alone.
     - ``needed``: the command line must have it; ``spelled``: its long spelling there, where that is not the field's name.
     - ``alone``: the word that an option without a value stands for.
@@ -109,7 +109,7 @@ class Declared(NamedTuple):
         if isinstance(value, PathLike):
             return str(fspath(value))
         if isinstance(value, bytes) or callable(value):
-            raise InputError(f"{self.name}={shown(value)} is no value of this option: give a text, a number or a path.")
+            raise InputError(f"{self.name}={shown(value)} is not a value of this option: give a text, a number or a path.")
         return "none" if value is None else str(value)
 
 
@@ -134,7 +134,7 @@ def declared(ask: type[msgspec.Struct]) -> tuple[Declared, ...]:
 
 
 def add_options(parser: argparse.ArgumentParser, ask: type[msgspec.Struct], *, is_needed: bool = True) -> None:
-    """Give a parser the options of an Ask; with ``is_needed`` False none of them must be given."""
+    """Give a parser the options of an Ask; with ``is_needed`` False each option may be left out."""
     groups: dict[Group, Any] = {}
     for one in declared(ask):
         if one.option.only == "values" or (one.name == "json" and not getattr(ask, "has_document", True)):
@@ -155,6 +155,6 @@ def said_by(ask: msgspec.Struct) -> Iterator[tuple[Declared, Any]]:
 
 
 def given(ask: msgspec.Struct, names: Sequence[str]) -> list[str]:
-    """Those of the named options that were given, as the command line spells them."""
+    """The named options that were given, as the command line spells them."""
     said = {one.name: one for one, _ in said_by(ask)}
     return [said[name].option.metavar or name if said[name].option.source else said[name].flag for name in names if name in said]

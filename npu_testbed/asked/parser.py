@@ -18,7 +18,7 @@ class _Formatter(argparse.RawDescriptionHelpFormatter):
         pieces: list[str] = []
         for line in text.splitlines():
             goes_on = pieces and line and not line.startswith(("- ", "  ")) and pieces[-1] and not pieces[-1].startswith("  ")
-            # What follows a colon or a heading is a list; all else is one paragraph.
+            # Lines after a colon or a heading are a list; other lines are one paragraph.
             if goes_on and not pieces[-1].endswith(":"):
                 pieces[-1] += f" {line}"
             else:
@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             word = unknown[0].partition("=")[0]
-            # An option of another command is like one that has nothing to do with it: --effort is like --report.
+            # An option of another command may resemble an unrelated option: --effort is like --report.
             alike = [option for option in self._option_string_actions if option[:3] == word[:3]]
             near = did_you_mean(word, alike) if word.startswith("-") else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")
@@ -65,11 +65,11 @@ class Parser(argparse.ArgumentParser):
 
 
 HELP_WIDTH = 80
-"""Characters of a line of an example in a help text, whatever the terminal is."""
+"""Characters of a line of an example in a help text, on any terminal."""
 
 
 def _folded(line: str) -> str:
-    r"""A command as a shell reads it, in lines of at most :data:`HELP_WIDTH` characters; an option stays beside its value.
+    r"""A command as a shell reads it, in lines of at most :data:`HELP_WIDTH` characters; an option stays on the line of its value.
 
     >>> print(_folded("npu-testbed " + " ".join(f"--option-{n} value" for n in range(6))))
       npu-testbed --option-0 value --option-1 value --option-2 value \

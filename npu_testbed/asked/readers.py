@@ -21,7 +21,7 @@ MOST_BYTES = 1 << 40
 
 
 _UNITS = {"kib": 1 << 10, "mib": 1 << 20, "gib": 1 << 30}
-"""Bytes of the units that a size may be written in, whatever the case of their letters."""
+"""Bytes of the units of a size, in upper or lower case."""
 
 
 def byte_count(text: str) -> int:
@@ -37,7 +37,7 @@ def byte_count(text: str) -> int:
         value = 0
     if not 1 <= value <= MOST_BYTES:
         raise argparse.ArgumentTypeError(
-            f"{text[:40]!r} is no number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
+            f"{text[:40]!r} is not a number of bytes, give an integer from 1 to {MOST_BYTES}, or one with KiB, MiB or GiB behind it"
         )
     return value
 
@@ -45,7 +45,7 @@ def byte_count(text: str) -> int:
 def cycle_count(text: str) -> int:
     """A number of cycles, 1 or more."""
     if not (text.isascii() and text.isdecimal() and len(text) < 20 and 0 < int(text) <= MOST_CYCLES):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of cycles, give an integer of 1 or more")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of cycles, give an integer of 1 or more")
     return int(text)
 
 
@@ -56,7 +56,7 @@ def positive_count(text: str) -> int:
     except ValueError:
         value = 0
     if not 1 <= value <= 1000:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 1 to 1000")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 1 to 1000")
     return value
 
 
@@ -67,7 +67,7 @@ def percentage(text: str) -> float:
     except ValueError:
         value = -1.0
     if not 0 <= value <= 100:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give a number from 0 to 100")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a percentage, give a number from 0 to 100")
     return value
 
 
@@ -83,7 +83,7 @@ def per_cent(text: str) -> Fraction:
     """
     whole, mark, part = text.partition(".")
     if not all(digits.isascii() and digits.isdecimal() for digits in ([whole, part] if mark else [whole])) or len(text) > 12:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no percentage, give one such as 1 or 0.5")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a percentage, give one such as 1 or 0.5")
     if (value := Fraction(text)) > MOST_TOLERANCE:
         raise argparse.ArgumentTypeError(f"{text[:40]!r} is above {MOST_TOLERANCE} per cent, give a smaller one")
     return value / 100
@@ -96,7 +96,7 @@ def seconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= 7 * 24 * 3600:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give seconds above 0, up to a week")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time, give seconds above 0, up to a week")
     return value
 
 
@@ -119,7 +119,7 @@ def times(text: str) -> Fraction:
     except ValueError:
         value = Fraction(0)
     if not 1 <= value <= MOST_TIMES:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no multiple, give one from 1 to {MOST_TIMES}, such as 1.1")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a multiple, give one from 1 to {MOST_TIMES}, such as 1.1")
     return value
 
 
@@ -130,5 +130,5 @@ def milliseconds(text: str) -> float:
     except ValueError:
         value = 0.0
     if not 0 < value <= 1e9:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no time, give milliseconds above 0")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a time, give milliseconds above 0")
     return value

@@ -80,7 +80,7 @@ _CHIP_HAS = ("timing_adapter", "system_config", "config")
 
 
 def memory_options(ask: _OfMemory) -> MemoryOptions:
-    """The memory system that is asked for, or that of the chip; InputError if both are given."""
+    """The requested memory system, or the chip's; InputError if both are given."""
     settings = tuple(setting(text) for text in ask.set)
     if len(dict(settings)) < len(settings):
         raise InputError("--set was given twice with the same key: give each once.")
@@ -105,7 +105,7 @@ def of_chip(chip: chips.Chip, said: MemoryOptions) -> MemoryOptions:
     for option in _CHIP_HAS:
         if getattr(said, option) is not None:
             spelled = f"--{option.replace('_', '-')}"
-            raise InputError(f"{spelled} was given together with --chip {chip.name}, which has a memory system: drop one of them.")
+            raise InputError(f"{spelled} cannot be combined with --chip {chip.name}, which has a memory system: drop one of them.")
     mode = chip.memory_mode if said.memory_mode is None else said.memory_mode
     return MemoryOptions(chip.timing_adapter, chip.system_config, mode, chip.config, said.settings)
 
@@ -115,20 +115,20 @@ def _text(value: Any) -> str | None:
 
 
 def npu_said(ask: Any) -> tuple[str | None, str | None]:
-    """The accelerator that is asked for, by its name or by that of a chip, and the chip; None where not given."""
+    """The requested accelerator, by its name or by a chip's, and the chip; None if not given."""
     chip = None if ask.chip is None else str(ask.chip)
     given = getattr(ask, "accelerator_config", None)
     return (chips.load_chip(chip).accelerator if given is None and chip is not None else given), chip
 
 
 def device_of(ask: OneSearch[Any]) -> str:
-    """The accelerator that is asked for, that of the chip, or the command's default."""
+    """The requested accelerator, the chip's, or the command's default."""
     given, _ = npu_said(ask)
     return accelerator(ask.default_device if given is None else given).name
 
 
 def homes_of(ask: _OfHomes) -> tuple[str, ...]:
-    """The homes that are asked for, as pairs WHAT=MEMORY; those of a file in its order."""
+    """The requested homes, as pairs WHAT=MEMORY; homes from a file in the file's order."""
     found: list[str] = []
     for text in ask.home:
         found += [text] if "=" in text else home_file(text)
@@ -143,7 +143,7 @@ def operators_of(ask: Search[Any]) -> tuple[str, ...]:
 def recompute_of(ask: Search[Any]) -> Fraction | None:
     """The bound of multiply-accumulates (None: the search's own); InputError for two bounds."""
     if ask.no_recompute and ask.recompute is not None:
-        raise InputError(f"--no-recompute was given together with --recompute {float(ask.recompute):g}: drop one of them.")
+        raise InputError(f"--no-recompute cannot be combined with --recompute {float(ask.recompute):g}: drop one of them.")
     return Fraction(1) if ask.no_recompute else None if ask.recompute is None else Fraction(ask.recompute)
 
 

@@ -52,7 +52,7 @@ def _text_of(sources: Sequence[Any]) -> Iterator[list[str]]:
             else:
                 plan = getattr(source, "schedule", source)
                 if not isinstance(plan, schedules.Schedule):
-                    raise InputError(f"{shown(source)} is no model: give a path, zoo:NAME, the bytes of a .tflite, or a schedule.")
+                    raise InputError(f"{shown(source)} is not a model: give a path, zoo:NAME, the bytes of a .tflite, or a schedule.")
                 path = folder / f"schedule{number}.json"
                 scheduling.write_schedule(plan, path)
                 names.append(str(path))
@@ -124,7 +124,7 @@ def _answered(ask: type[Ask[R]], found: dict[str, Any]) -> R:
 def verb(ask: Callable[P, Ask[R]]) -> Callable[P, R]:
     """The Ask as a function with its fields as parameters, which returns the answer.
 
-    InputError for whatever the command would refuse with exit status 2.
+    InputError for anything that the command would refuse with exit status 2.
     """
     kind = cast("type[Ask[R]]", ask)
 

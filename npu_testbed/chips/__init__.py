@@ -66,7 +66,7 @@ def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
         if key not in known:
             raise InputError(f"Chip {name} has a key {printable(key)!r}{did_you_mean(key, known)}: write one of {', '.join(known)}.")
         if not isinstance(value, str) and key != "sram_bytes":
-            raise InputError(f"Chip {name} has a {key} that is no text: write it in quotation marks.")
+            raise InputError(f"Chip {name} has a {key} that is not text: write it in quotation marks.")
     for key in _REQUIRED:
         if key not in values:
             raise InputError(f"Chip {name} has no {key}: add {key} = VALUE.")

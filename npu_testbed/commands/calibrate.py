@@ -23,7 +23,7 @@ _MEASUREMENTS = (
 
 def _seed(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and len(text) <= 10) or not int(text) < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from 0 to 4294967295")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from 0 to 4294967295")
     return int(text)
 
 
@@ -33,7 +33,7 @@ def _date(text: str) -> str:
     try:
         return date.fromisoformat(text).isoformat()
     except ValueError:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no date, give one such as 2026-01-31") from None
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a date, give one such as 2026-01-31") from None
 
 
 def _measurements(path: "kinds.PathText | None") -> "tuple[Measurement, ...]":

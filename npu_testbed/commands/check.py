@@ -106,7 +106,7 @@ def _bound(ask: Check) -> "int | None":
 
 
 def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
-    """The limit of cycles: those of ``--max-cycles``, and those that the deadline leaves at the clock."""
+    """The limits of cycles: ``--max-cycles``, and the cycles that the deadline allows at the clock."""
     limits = [] if ask.max_cycles is None else [ask.max_cycles]
     if ask.deadline is not None:
         limits.append(int(Fraction(ask.deadline) * simulation.system.clock_hz / 1000))
@@ -114,16 +114,16 @@ def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
 
 
 def _require_together(ask: "Check") -> None:
-    """InputError for options of which one has no use for the other, or without it, and for places that cannot be written to."""
+    """InputError for options that do not go together, that need each other, or that name files which cannot be written."""
     from npu_testbed.files import require_picture, require_writable
 
     if ask.json and ask.markdown:
-        raise InputError("--json was given together with --markdown, and one document is printed: leave one of them out.")
+        raise InputError("--json cannot be combined with --markdown, and one document is printed: leave one of them out.")
     for option in ("tolerance", "update"):
         if getattr(ask, option) not in (None, False) and ask.against is None:
             raise InputError(f"--{option} was given without --against, whose baseline it is for: give both, or leave it out.")
     if ask.update and ask.tolerance is not None:
-        raise InputError("--tolerance was given together with --update, which holds nothing to the baseline: leave one of them out.")
+        raise InputError("--tolerance cannot be combined with --update, which holds nothing to the baseline: leave one of them out.")
     if ask.update:
         require_writable(str(ask.against), ask.file)
     if ask.sram_map is not None:
@@ -131,7 +131,7 @@ def _require_together(ask: "Check") -> None:
 
 
 def _baseline(ask: "Check") -> "Baseline | None":
-    """The baseline that is given; with --update None for one that is not there, or of another version."""
+    """The given baseline; None with --update if it does not exist, or has another version."""
     from npu_testbed.differences.bars import earlier_baseline, read_baseline
 
     if ask.against is None:

@@ -1,4 +1,4 @@
-"""``npu-testbed compare``: our schedules of a network beside Vela's."""
+"""``npu-testbed compare``: our schedules of a network, and Vela's."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ class Compare(CompareOptions, frozen=True):
     """Compare the frontier of a network with Vela's schedules.
 
     They are Vela Size, Vela Performance and Vela at the same arena sizes, on both of Vela's cores; one simulator replays them all.
-    The layers are those of our schedule at Vela Performance's bytes or fewer, for one MODEL.
+    The layers belong to our schedule at Vela Performance's bytes or fewer, for one MODEL.
     """
 
     command: ClassVar[str] = "compare"
@@ -108,7 +108,7 @@ def _compared(ask: Compare, show: "Progress") -> "tuple[Comparison, ...]":
 def _layers(
     ask: Compare, comparisons: "Sequence[Comparison]", events: object, show: "Progress"
 ) -> "tuple[Simulation | None, Sequence[Finding] | None]":
-    """The replay of our chosen schedule and what would make it better, where somebody looks at its layers."""
+    """The replay of our chosen schedule and what would make it better, if its layers are shown."""
     from msgspec.structs import replace
 
     from npu_testbed.cpu_time import load_cpu_table
@@ -139,7 +139,7 @@ def _check(ask: Compare) -> None:
     if ask.schedules is not None and many > 1:
         raise InputError(f"--schedules was given with {many} models: a folder is for one, compare them one by one.")
     if ask.markdown and ask.json:
-        raise InputError("--markdown was given together with --json: both are ways to print the result, choose one.")
+        raise InputError("--markdown cannot be combined with --json: both are ways to print the result, choose one.")
     min_percent(ask)
     if ask.csv is not None:
         require_writable(ask.csv, *kinds.texts(ask.models))

@@ -39,7 +39,7 @@ def alignment(text: str) -> int:
     except ValueError:
         value = 0
     if not 16 <= value <= _MOST_ALIGNMENT or value & (value - 1):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no alignment, give a power of 2 from 16 to {_MOST_ALIGNMENT}")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not an alignment, give a power of 2 from 16 to {_MOST_ALIGNMENT}")
     return value
 
 
@@ -231,11 +231,11 @@ def _target(ask: Compile) -> "Target":
     from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE, Target
 
     if ask.fewest_bytes and ask.fewest_cycles:
-        raise InputError("--fewest-bytes was given together with --fewest-cycles: each gives the other up, choose one.")
+        raise InputError("--fewest-bytes cannot be combined with --fewest-cycles: each gives the other up, choose one.")
     for other in ("fewest_bytes", "disable_cascading"):
         if ask.within is not None and getattr(ask, other):
             raise InputError(
-                f"--within was given together with --{other.replace('_', '-')}, which trades no bytes for cycles: drop one of them."
+                f"--within cannot be combined with --{other.replace('_', '-')}, which trades no bytes for cycles: drop one of them."
             )
     return Target(
         aim=FEWEST_BYTES if ask.fewest_bytes else FEWEST_CYCLES if ask.fewest_cycles else PROMISE,

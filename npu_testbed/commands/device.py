@@ -33,7 +33,7 @@ class DeviceRunOptions(Ask["DeviceRunOutcome"], frozen=True, kw_only=True):
 class DeviceRun(DeviceRunOptions, frozen=True):
     """Run firmware on an emulated Cortex-M core with the NPU in its address space.
 
-    What the firmware sends through its UART or semihosting is printed. Status 1 unless it ends by itself with exit code 0.
+    The output of the firmware, through its UART or semihosting, is printed. Status 1 unless it ends by itself with exit code 0.
     """
 
     command: ClassVar[str] = "device run"

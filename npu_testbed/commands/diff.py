@@ -78,7 +78,7 @@ class Diff(DiffOptions, frozen=True):
         from npu_testbed.outcomes.differences import DiffOutcome, Energies
 
         if self.all and self.json:
-            raise InputError("--all was given together with --json, which has every layer: drop one of them.")
+            raise InputError("--all cannot be combined with --json, which has every layer: drop one of them.")
         first, second = sides(self)
         table = None if self.energy is None else load_energy_table(str(self.energy))
         before, after = replay_side(first, show), replay_side(second, show)
@@ -139,7 +139,7 @@ def _size(text: "str | None") -> "int | None":
 
 
 def _timing(profile: "str | None") -> "TimingParameters | None":
-    """Timing parameters of a profile; those of the model under its name; None if none are asked for."""
+    """Timing parameters of a profile, or the model's own for `model`; None if not requested."""
     from npu_testbed.timing import load_timing
 
     return None if profile is None else load_timing(None if profile == "model" else profile)

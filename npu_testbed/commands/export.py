@@ -79,7 +79,7 @@ class Export(ExportOptions, frozen=True):
         from npu_testbed.runtimes.sizes import require_sizes, sizes_file
 
         if self.fast_scratch and self.no_fast_scratch:
-            raise InputError("--fast-scratch was given together with --no-fast-scratch: choose one.")
+            raise InputError("--fast-scratch cannot be combined with --no-fast-scratch: choose one.")
         if self.input_shape and self.model is None:
             raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
         file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)

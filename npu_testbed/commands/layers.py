@@ -20,5 +20,5 @@ class _OfLayers(Protocol):
 def min_percent(ask: _OfLayers) -> float:
     """The value of ``--min-percent``; InputError if it is given for a document, which has every layer."""
     if ask.min_percent is not None and ask.json:
-        raise InputError(f"--min-percent {ask.min_percent:g} was given together with --json, which has every layer: drop one of them.")
+        raise InputError(f"--min-percent {ask.min_percent:g} cannot be combined with --json, which has every layer: drop one of them.")
     return DEFAULT_MIN_PERCENT if ask.min_percent is None else float(ask.min_percent)

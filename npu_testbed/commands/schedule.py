@@ -70,8 +70,8 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
 class Schedule(ScheduleOptions, frozen=True):
     """Schedule a quantised network and write a self-contained schedule file.
 
-    Layers are cascaded in stripes. Of the schedules found that fit, the fastest in replay is written, or with --optimise Size the one that
-    needs least SRAM.
+    Layers are cascaded in stripes. The fastest schedule in replay that fits is written; with --optimise Size, the schedule that needs the
+    least SRAM.
     """
 
     command: ClassVar[str] = "schedule"
@@ -148,12 +148,12 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
 
         require_together(ask.runtime, request)
     ending = _ending(ask, request, show)
-    # Vela has run by now: what reads its answers is imported beside it.
+    # Vela has run by now: these imports do not delay it.
     from npu_testbed.outcomes.schedule import ScheduleOutcome
     from npu_testbed.runtimes.chosen_runtime import require_runs
     from npu_testbed.runtimes.sizes import sizes_file
 
-    # What reads a schedule takes long to import: it is imported while Vela runs.
+    # This module takes long to import, and Vela does not wait for it.
     from npu_testbed.scheduling import schedule_file
 
     output = None if ask.output is None else str(ask.output)
@@ -198,35 +198,35 @@ _OF_SEARCH = ("effort", "time_limit", "within", "recompute", "no_recompute", "sp
 
 
 def _check_together(ask: Schedule) -> None:
-    """InputError for options of the search beside those that do without it."""
+    """InputError for options of the search together with options that do without a search."""
     said = {one.name: (one, value) for one, value in said_by(ask)}
     for switch, others, why in (
         ("no_cascade", ("stripes", "optimise", *_OF_SEARCH), "which leaves no choice"),
-        ("stripes", (*_OF_SEARCH, "home"), "which is no search of rows"),
+        ("stripes", (*_OF_SEARCH, "home"), "which is not a search of rows"),
     ):
         for option in others if switch in said else ():
             if option in said:
                 one, value = said[option]
                 name = one.flag if value is True else f"{one.flag} {' '.join(value) if isinstance(value, tuple) else value}"
-                raise InputError(f"{name} was given together with --{switch.replace('_', '-')}, {why}: drop one of them.")
+                raise InputError(f"{name} cannot be combined with --{switch.replace('_', '-')}, {why}: drop one of them.")
 
 
 def _check_cost(ask: Schedule) -> None:
-    """InputError for a cost beside another aim."""
+    """InputError for a cost together with another aim."""
     if ask.cost is None:
         return
     if ask.stripes:
-        raise InputError("cost was given together with stripes, which is no search of rows: drop one of them.")
+        raise InputError("cost cannot be combined with stripes, which is not a search of rows: drop one of them.")
     if ask.no_cascade or ask.optimise is not None or ask.within is not None:
         aim = "within" if ask.optimise is None else f"optimise={ask.optimise!r}"
         other = "no_cascade, which leaves no choice" if ask.no_cascade else f"{aim}, another aim"
-        raise InputError(f"cost was given together with {other}: drop one of them.")
+        raise InputError(f"cost cannot be combined with {other}: drop one of them.")
     if not callable(ask.cost):
         raise InputError(f"cost is {shown(ask.cost)}: give a function of npu_testbed.Figures that returns a number.")
 
 
 def _write_stopped(ending: "Ending", output: str | None) -> None:
-    """Write the best schedule so far: whoever wants the process to end is told what it is, and gets no report, which takes time."""
+    """Write the best schedule so far and say what it is. A report would take time, so that it is left out."""
     from npu_testbed.anytime import in_words
     from npu_testbed.endings import say
     from npu_testbed.scheduling import write_schedule
@@ -290,7 +290,7 @@ def _planned(ask: Schedule, request: "Request", task: "Task") -> "Request":
 
 
 def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
-    """The search as it ends, or the network layer by layer, which is no search."""
+    """The search as it ends, or the network layer by layer, which needs no search."""
     from npu_testbed.anytime import Ending, best_in_time
     from npu_testbed.asked.request import run_of
     from npu_testbed.legalise import load_task
@@ -315,7 +315,7 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
         from msgspec.structs import replace
 
         task = load_task(request, show)
-        # What takes long to import is imported while Vela runs.
+        # These modules take long to import: they are imported while Vela runs.
         from npu_testbed.costs import price_of
         from npu_testbed.scheduling import choice_of
 

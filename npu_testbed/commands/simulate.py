@@ -40,11 +40,11 @@ CHECKS = (
 
 
 def _window(text: str) -> tuple[int, int | None]:
-    """The cycles to draw: FIRST:LAST, of which either may be left out."""
+    """The cycles to draw: FIRST:LAST; either may be left out."""
     first, mark, last = text.partition(":")
     plain = (not first or (first.isascii() and first.isdecimal())) and (not last or (last.isascii() and last.isdecimal()))
     if not mark or not plain or len(text) > _DIGITS or (last and int(first or 0) >= int(last)):
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no window of cycles, give FIRST:LAST with FIRST below LAST, such as 0:2000")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a window of cycles, give FIRST:LAST with FIRST below LAST, such as 0:2000")
     return int(first or 0), int(last) if last else None
 
 
@@ -78,7 +78,7 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     measured: Annotated[
         kinds.PathText | None,
         Option(
-            "also set a measurement beside the replay: an FVP's PMU trace, a log of the evaluation kit or of ExecuTorch with the NPU's "
+            "also compare the replay with a measurement: an FVP's PMU trace, a log of the evaluation kit or of ExecuTorch with the NPU's "
             "counters, QREAD samples, a CSV of layers, Vela's per-layer CSV, or the table of ExecuTorch's inspector",
             "M.csv",
             group=kinds.REPORTS,
@@ -179,7 +179,7 @@ class SimulateVelaOptions(Replay, frozen=True, kw_only=True):
 
 
 class SimulateVela(SimulateVelaOptions, frozen=True):
-    """Replay Vela's own schedule: of a compiled *_vela.tflite as it is, of any other network compiled with Vela first."""
+    """Replay Vela's own schedule: a compiled *_vela.tflite as it is; any other network is compiled with Vela first."""
 
     command: ClassVar[str] = "simulate vela"
     examples: ClassVar[tuple[str, ...]] = (
@@ -268,7 +268,7 @@ def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "
     min_percent(ask)
     cpu = load_cpu_table(str(ask.cpu))
     if ask.timeline is not None and ask.json:
-        raise InputError("--timeline was given together with --json, which has no drawings: leave one of them out.")
+        raise InputError("--timeline cannot be combined with --json, which has no drawings: leave one of them out.")
     recorder, events, timeline = TraceRecorder(), TimelineEvents(), TimelineRecorder(all_shortened)
     _require_places(ask, source)
     measured = _measured(ask)
@@ -356,7 +356,7 @@ def _require_places(ask: "Replay", source: str) -> None:
 
 
 def _drawn(timeline: "TimelineRecorder", window: "tuple[int, int | None]") -> str:
-    """The timeline in lines as wide as tables are; InputError if the window lies behind the last cycle."""
+    """The timeline in lines as wide as tables are; InputError if the window begins after the last cycle."""
     from sim.views.timeline import LABELS, CycleWindow
     from validation.layout import width
 

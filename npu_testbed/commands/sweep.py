@@ -106,7 +106,7 @@ class Sweep(SweepOptions, frozen=True):
     """Schedule each network on every combination of accelerators, memory systems, parameters and limits of the arena.
 
     Each point is scheduled as `schedule` does, and the answer says what is fastest within each limit. A larger limit gets what a smaller
-    one found, if that is better. With --results a sweep that was interrupted goes on where it was.
+    one found, if that is better. --results lets an interrupted sweep go on where it was.
     """
 
     command: ClassVar[str] = "sweep"
@@ -155,16 +155,16 @@ def _check(ask: Sweep) -> None:
     if ask.report is not None:
         require_page(ask.report, *kinds.texts(ask.models))
     if ask.distributed is not None and ask.jobs is not None:
-        raise InputError("--jobs was given together with --distributed, whose cluster has its own workers: drop one of them.")
+        raise InputError("--jobs cannot be combined with --distributed, whose cluster has its own workers: drop one of them.")
     tls = [f"--{name.replace('_', '-')}" for name in _TLS if getattr(ask, name) is not None]
     if tls and ask.distributed is None:
         raise InputError(f"{tls[0]} was given without --distributed, whose connections it encrypts: give both, or leave it out.")
     if 0 < len(tls) < len(_TLS):
         raise InputError(f"{' and '.join(tls)} was given alone: encryption takes --tls-ca-file, --tls-cert and --tls-key.")
     if ask.distributed is not None and ask.vela_timeout is not None:
-        raise InputError("--vela-timeout was given together with --distributed: set it where the workers run, or leave it out.")
+        raise InputError("--vela-timeout cannot be combined with --distributed: set it where the workers run, or leave it out.")
     if ask.deadline is not None and ask.json and ask.report is None:
-        raise InputError("--deadline was given together with --json, which has the time of every point: drop one of them.")
+        raise InputError("--deadline cannot be combined with --json, which has the time of every point: drop one of them.")
 
 
 _TLS = ("tls_ca_file", "tls_cert", "tls_key")

@@ -42,7 +42,9 @@ def _address(text: str) -> int | str:
     except ValueError:
         value = -1
     if not 0 <= value < 1 << 32:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no address from 0 to 0xffffffff; give one such as 0x90000000, or {_BUILT_IN}")
+        raise argparse.ArgumentTypeError(
+            f"{text[:40]!r} is not an address from 0 to 0xffffffff; give one such as 0x90000000, or {_BUILT_IN}"
+        )
     return value
 
 
@@ -52,7 +54,7 @@ def _seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 1 <= value <= 86400:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number of seconds from 1 to 86400")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number of seconds from 1 to 86400")
     return value
 
 

@@ -1,4 +1,4 @@
-"""``npu-testbed validate vela``, ``vela-estimate`` and ``litert``: networks, compiled by Vela, set beside a peer."""
+"""``npu-testbed validate vela``, ``vela-estimate`` and ``litert``: networks, compiled by Vela and compared with a peer."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ class ValidateVelaOptions(OnMemory["ValidateVelaOutcome | BesideVelaOutcome"], f
 
     accelerator_config: Devices = ()
     optimise: Strategies = "both"
-    compare: Annotated[bool, Option("set our own schedules beside Vela's, as npu-testbed compare does (minutes a network)")] = False
+    compare: Annotated[bool, Option("compare our own schedules with Vela's, as npu-testbed compare does (minutes a network)")] = False
     results: kinds.Results = None
 
 
@@ -72,13 +72,14 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
 
     Networks are compiled with Vela for its default memory system. Its schedules are replayed, and the SRAM that they touch is compared
     with Vela's own figure, and cycles with its estimate.
-    With --compare, our own schedules are set beside Vela's, too: a row per network, a row per arena size of a sweep of eight, and every
-    schedule of Vela's that ours does not match in its bytes and cycles. The options of the search and of the memory system are for it.
+    With --compare, our own schedules are compared with Vela's, too. The answer has a row per network, a row per arena size of a sweep of
+    eight, and every schedule of Vela's that ours does not match in bytes and cycles. The options of the search and of the memory system are
+    for it.
 
     Status 1 if a difference in SRAM has no explanation, or if with --compare
     - ours needs more bytes than Vela Size at its cycles, or is more than 1 % slower in Vela Performance's bytes,
     - at an arena size that Vela fits ours is more than 1 % slower, or
-    - a network fails, which is reported beside the others' results.
+    - a network fails, which is reported with the others' results.
     """
 
     command: ClassVar[str] = "validate vela"

@@ -1,4 +1,4 @@
-"""``npu-testbed validate portfolio``: our schedules beside Vela's on the networks of the portfolio, and verified."""
+"""``npu-testbed validate portfolio``: our schedules of the portfolio's networks, compared with Vela's and verified."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Sequence
@@ -33,15 +33,15 @@ class ValidatePortfolioOptions(OnMemory["PortfolioOutcome | PortfolioListOutcome
 
 
 class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
-    """Set our schedules beside Vela's (the better of its two cores) on small networks that the package builds itself.
+    """Compare our schedules with Vela's (the better of its two cores) on small networks that the package builds itself.
 
-    Our smallest schedule of each runs bit by bit beside LiteRT's reference kernels (extra 'numerics').
+    Our smallest schedule of each runs bit by bit, and is compared with LiteRT's reference kernels (extra 'numerics').
 
     Status 1 if
     - our smallest schedule needs more bytes than Vela Size,
     - in Vela Size's or Vela Performance's bytes ours takes more than 1.01 of its cycles,
     - an output differs from LiteRT's and the portfolio names no exception, or
-    - a network fails, which is reported beside the others' results.
+    - a network fails, which is reported with the others' results.
     """
 
     command: ClassVar[str] = "validate portfolio"

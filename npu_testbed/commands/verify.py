@@ -20,7 +20,7 @@ def _integer(text: str, low: int, high: int) -> int:
     except ValueError:
         value = low - 1
     if not low <= value <= high:
-        raise argparse.ArgumentTypeError(f"{text[:40]!r} is no number from {low} to {high}")
+        raise argparse.ArgumentTypeError(f"{text[:40]!r} is not a number from {low} to {high}")
     return value
 
 
@@ -69,7 +69,7 @@ class Verify(VerifyOptions, frozen=True):
     file: Annotated[kinds.Source, Option("a schedule file, a *_vela.tflite or a .pte of one delegate", "FILE", source=True)]
 
     def answer(self, show: "Progress") -> "VerifyOutcome":
-        """Compare; status 1 for a hazard or for outputs that are not LiteRT's or, where that is not asked, those of Vela's stream."""
+        """Compare; status 1 for a hazard, or for outputs that differ from LiteRT's or, without it, from those of Vela's stream."""
         from npu_testbed.asked.request import shaped
         from npu_testbed.file_verification import prove, verify
         from npu_testbed.outcomes.verify import VerifyOutcome

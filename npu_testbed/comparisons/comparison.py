@@ -175,7 +175,7 @@ def _vela_task(request: Request, task: Task) -> VelaTask:
     """The task of Vela: the model, by the names by which it knows the memories."""
     source = request.source
     if not isinstance(source, ModelSource):
-        raise InputError(f"{source.name} is no model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")
+        raise InputError(f"{source.name} is not a model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")
     model, _ = without_constant_outputs(with_own_shapes(source.data))
     names, parted = request.names, has_outer_arena(request.memory)
     # Where the arena is parted from a fast scratch, Vela too has inputs and outputs in the arena, and its maps in either.

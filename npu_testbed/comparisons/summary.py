@@ -115,7 +115,7 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _failed_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """Of each network of which Vela has no schedule for Size or for Performance, which core failed and how."""
+    """The networks for which Vela has no schedule for Size or for Performance, each with the core that failed, and how."""
     without = [one for one in comparisons if one.size is None or one.performance is None]
     return tuple(f"{network_name(one)}: {line}" for one in without for line in failure_lines(one))
 

@@ -124,7 +124,7 @@ class VelaBatch(Struct, frozen=True):
     runs: tuple[VelaRun, ...]
     at_once: int = 1
 
-    def homes(self, processes: int) -> range:
+    def worker_processes(self, processes: int) -> range:
         """The last process for the Python core, whose runs take longest, and the others for the C++ core."""
         last = processes - 1
         return range(last, processes) if self.runs[0].core == CORES[1] else range(max(last, 1))

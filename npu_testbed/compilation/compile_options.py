@@ -39,12 +39,12 @@ class Target(Struct, frozen=True):
             raise InputError(f"The aim {self.aim!r} of a compilation is unknown: choose {', '.join(AIMS[:-1])} or {AIMS[-1]}.")
         if request.homes and self.legacy:
             raise InputError(
-                f"--debug-force-legacy-core was given together with --home {shown(request.homes[0])}: Vela's Python core keeps inputs and "
+                f"--debug-force-legacy-core cannot be combined with --home {shown(request.homes[0])}: Vela's Python core keeps inputs and "
                 "outputs in its arena; drop one of them."
             )
         size = self.cpu_tensor_alignment
         if not ALIGNMENT <= size <= MOST_ALIGNMENT or size & (size - 1):
-            raise InputError(f"--cpu-tensor-alignment {size} is no power of 2 from {ALIGNMENT} to {MOST_ALIGNMENT}: give one of these.")
+            raise InputError(f"--cpu-tensor-alignment {size} is not a power of 2 from {ALIGNMENT} to {MOST_ALIGNMENT}: give one of these.")
 
 
 def network_name(model: str) -> str:

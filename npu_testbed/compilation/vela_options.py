@@ -10,7 +10,7 @@ from npu_model.errors import InputError
 
 _INSPECT = "`npu-testbed inspect` prints the compiled file's operations"
 _LAYERS = "the per-layer CSV and `npu-testbed simulate vela` say what each layer takes"
-_ONE_STAGE = "it is no stage of this compilation"
+_ONE_STAGE = "it is not a stage of this compilation"
 _NOT_ON_U55 = "the Ethos-U55 and Ethos-U65 have no such hardware, so that Vela's files for them do not change"
 _NO_SWITCH = "the cascader has no such switch"
 

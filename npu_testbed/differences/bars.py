@@ -68,7 +68,7 @@ def read_baseline(path: str) -> Baseline:
     try:
         document = json.loads(text)
     except (ValueError, RecursionError):
-        raise InputError(f"Baseline {path!r} is no JSON document: make it anew with `npu-testbed check --json`.") from None
+        raise InputError(f"Baseline {path!r} is not a JSON document: make it anew with `npu-testbed check --json`.") from None
     if not isinstance(document, dict) or document.get("command") != COMMAND:
         raise InputError(f"Baseline {path!r} was not printed by `npu-testbed check --json`: make it so.")
     if document.get("schema") not in (_FIRST, _SCHEMA):

@@ -23,7 +23,7 @@ Key = tuple[int, int, int, int]
 
 
 class _MisplacedError(Exception):
-    """A feature map that is no part of a tensor as it was taken for."""
+    """A feature map that is not the part of a tensor that it seemed to be."""
 
 
 def _wasteful(fm: FeatureMap) -> bool:

@@ -47,7 +47,7 @@ def _of(program: Program, kept: Sequence[int], operations: Sequence[Operation]) 
 
 
 def _waits(operations: Sequence[Operation], change: Callable[[int, int], int], at: int) -> list[Operation]:
-    """The operations with each DMA wait behind index ``at`` changed: by its count, and the transfers issued between."""
+    """The operations with each DMA wait after index ``at`` changed, by its count and the transfers issued between."""
     found: list[Operation] = list(operations[:at])
     later = 0
     for op in operations[at:]:

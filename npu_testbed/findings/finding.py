@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True):
 
 
 def with_needs(found: Finding, planned: int, budget: int | None = None) -> Finding:
-    """The finding whose sentence says what SRAM it needs, if that is more than ``planned``, and how much of it is beyond a ``budget``.
+    """The finding whose sentence says what SRAM it needs, if that is more than ``planned``, and the bytes beyond a ``budget``.
 
     >>> with_needs(Finding("weights", "A copy saves 9 cycles (3.0%).", "", 9, 0, 0.03, 4096), 4000, 4080).text
     'A copy saves 9 cycles (3.0%); it needs 4,096 bytes of SRAM in all, 16 more than the budget.'

@@ -90,7 +90,7 @@ class _Table:
 
     def __init__(self, where: str, values: Any) -> None:
         if not isinstance(values, dict):
-            raise InputError(f"{where} of the chip is no table: see docs/firmware.md for the keys.")
+            raise InputError(f"{where} of the chip is not a table: see docs/firmware.md for the keys.")
         self._where, self._values, self._asked = where, values, set[str]()
 
     def _get(self, key: str, default: Any) -> Any:

@@ -210,7 +210,7 @@ class QemuMachine:
         changed = (base, access.registers[0], PC, XPSR)
         if access.load or access.width != 4 or base == access.registers[0] or len(access.registers) != 1:
             raise StoppedError(
-                f"at {place:#010x} the firmware starts the NPU by an instruction {code:04x} {more:04x} that is no plain store"
+                f"at {place:#010x} the firmware starts the NPU by an instruction {code:04x} {more:04x} that is not a plain store"
             )
         kept = [self._stub.register(register) for register in changed]
         address = _PENDING + 4 * (interrupt // 32)

@@ -103,7 +103,7 @@ def _serve(device: Device, kind: int, value: int, argument: int) -> int:
     elif kind == WAIT:
         device.wait(min(argument, _MOST_CYCLES))
     else:
-        raise InputError(f"Message {kind} is no request: {READ} to {CLOSE} are; see the protocol in docs/firmware.md.")
+        raise InputError(f"Message {kind} is not a request: {READ} to {CLOSE} are; see the protocol in docs/firmware.md.")
     return 0
 
 

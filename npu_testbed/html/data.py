@@ -57,7 +57,9 @@ def replay_data(  # what a report shows
 
     ``beside`` is a measurement, and ``rival`` is Vela's schedule; None if unknown.
     """
-    short = short_layers(simulation.replay)
+    short, granted = short_layers(simulation.replay), simulation.granted_bytes
+    # A limit far above the arena would leave the map a strip: it is drawn if it is exceeded.
+    exceeded = granted if granted is not None and granted < simulation.planned_bytes else None
 
     def rows(found: Sequence[LayerRow]) -> list[dict[str, Any]]:
         return [
@@ -79,7 +81,7 @@ def replay_data(  # what a report shows
         "measured": None if beside is None else measured_data(beside),
         "findings": None if found is None else [one.text for one in found],
         "bounds": nothing_found(simulation) if found is not None and not found else "",
-        "map": map_data(arena, budget),
+        "map": map_data(arena, exceeded if budget is None else budget),
         "timeline": timeline_data(simulation, recorder),
         "graph": graph_data(simulation),
     }

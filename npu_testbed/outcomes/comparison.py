@@ -54,7 +54,7 @@ class ComparisonOutcome(Outcome, frozen=True):
         return inference_of(network, comparison.chosen.cycles, comparison.frontier.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
 
     def deadline_text(self, milliseconds: float) -> str:
-        """The smallest schedule of each network that meets a time of one inference."""
+        """The smallest schedule of each network that meets a time per inference."""
         return "\n".join(frontier_deadline(one.frontier, milliseconds) for one in self.comparisons)
 
     def within_text(self, within: float) -> str:

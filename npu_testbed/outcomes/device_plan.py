@@ -1,4 +1,4 @@
-"""The outcome of ``npu-testbed schedule --device``: a plan of stripes for a device that is no NPU."""
+"""The outcome of ``npu-testbed schedule --device``: a plan of stripes for your own device."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from validation.layout import filled
 
 
 class DevicePlanOutcome(Outcome, frozen=True, eq=False):
-    """Groups of parts with their stripes and buffers, and the run that has shown that every claim of them holds.
+    """Groups of parts with their stripes and buffers, and the run that has proven all their claims.
 
     ``output`` is the file that is written (empty: none).
     """

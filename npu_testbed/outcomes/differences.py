@@ -1,4 +1,4 @@
-"""The outcomes of ``npu-testbed diff`` and ``npu-testbed check``: a schedule beside another one, or beside bars."""
+"""The outcomes of ``npu-testbed diff`` and ``npu-testbed check``: a schedule compared with another schedule, or with bars."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ class DiffOutcome(Outcome, frozen=True):
 
 
 class CheckOutcome(ReplayedOutcome, frozen=True):
-    """A replay held to ``bars``, those of a ``baseline`` among them (None: no baseline).
+    """A replay and the ``bars`` that it must keep to, including the bars of a ``baseline`` (None: no baseline).
 
     ``markdown`` makes the text a summary for a pull request; ``said`` is what is added to it.
     """

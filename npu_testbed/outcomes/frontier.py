@@ -21,7 +21,7 @@ from validation.layout import filled
 
 
 class FrontierOutcome(Outcome, frozen=True):
-    """The frontier of a network, and Vela's points beside it where a ``comparison`` was asked for."""
+    """The frontier of a network, with Vela's points if a ``comparison`` was requested."""
 
     frontier: Frontier
     comparison: Comparison | None = None

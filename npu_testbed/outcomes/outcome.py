@@ -38,7 +38,7 @@ class Outcome(Struct, frozen=True):
         """The report as a terminal shows it."""
 
     def deadline_text(self, milliseconds: float) -> str:  # noqa: ARG002  # most outcomes know no time
-        """The verdict on a time of one inference, in a sentence; "" where an outcome has no time, or its own bar says so."""
+        """The verdict on a time per inference, in a sentence; "" if an outcome has no time, or states it as a bar of its own."""
         return ""
 
     def within_text(self, within: float) -> str:  # noqa: ARG002  # a schedule's own text says what it took

@@ -29,10 +29,10 @@ from validation.layout import filled
 
 
 class ReplayOutcome(ReplayedOutcome, frozen=True):
-    """A replay of a schedule, ``kind`` ours or Vela's, and what stands beside it.
+    """A replay of a schedule, ``kind`` ours or Vela's, and what else was requested.
 
     ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" where not asked for, ``trace`` the file that a trace was
-    written to. ``areas`` makes the map of the arena. ``stream`` is the run beside an input whose rows arrive one by one.
+    written to. ``areas`` makes the map of the arena. ``stream`` is the run with an input whose rows arrive one by one.
     """
 
     kind: str

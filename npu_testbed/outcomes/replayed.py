@@ -34,5 +34,5 @@ class ReplayedOutcome(Outcome, frozen=True):
         return headline(self.replayed)
 
     def deadline_text(self, milliseconds: float) -> str:
-        """Whether the schedule meets a time of one inference."""
+        """Whether the schedule meets a time per inference."""
         return deadline_sentence(self.cycles, self.replayed.system.clock_hz, milliseconds)

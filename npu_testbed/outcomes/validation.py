@@ -1,4 +1,4 @@
-"""The outcomes of ``npu-testbed validate``: the simulator beside each of its peers."""
+"""The outcomes of ``npu-testbed validate``: the simulator compared with each peer."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class FvpOutcome(Outcome, frozen=True):
 
 
 class FvpLiveOutcome(Outcome, frozen=True):
-    """A network on an installed FVP beside its replay."""
+    """A network on an installed FVP, and its replay."""
 
     result: live.LiveResult
     timing: TimingParameters
@@ -77,7 +77,7 @@ class FvpLiveOutcome(Outcome, frozen=True):
 
 
 class ValidateVelaOutcome(Outcome, frozen=True):
-    """The SRAM and cycles of Vela's schedules beside Vela's own figures."""
+    """The SRAM and cycles of Vela's schedules, and Vela's own figures."""
 
     scores: tuple[replays.VelaScore, ...]
 
@@ -101,7 +101,7 @@ class ValidateVelaOutcome(Outcome, frozen=True):
 
 
 class BesideVelaOutcome(Outcome, frozen=True):
-    """Vela's schedules beside Vela's own figures, and ours beside Vela's; ``notes`` are said below the scores."""
+    """Vela's schedules compared with Vela's own figures, and ours with Vela's; ``notes`` are printed below the scores."""
 
     result: BesideVela
     notes: Sequence[str] = ()
@@ -180,7 +180,7 @@ class LitertOutcome(Outcome, frozen=True):
 
 
 class PortfolioOutcome(Outcome, frozen=True):
-    """Our schedules beside Vela's on networks of the portfolio."""
+    """Our schedules and Vela's on networks of the portfolio."""
 
     report: Report
 

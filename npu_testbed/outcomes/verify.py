@@ -32,7 +32,7 @@ class VerifyOutcome(Outcome, frozen=True):
 
     @property
     def comparisons(self) -> Sequence[OutputComparison]:
-        """Each output beside each reference: bytes, and how many differ."""
+        """Each output with each reference: bytes, and how many differ."""
         return self.verification.comparisons
 
     @property

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def proof_text(proof: Proof, cycles: int) -> str:
-    """A sentence on the class that was searched whole, or would have been, beside a schedule of so many cycles.
+    """A sentence on the class that was searched whole, or would have been, for a schedule with so many cycles.
 
     >>> from cascader.ethosu.search.task import Proof
     >>> proof_text(Proof(members=376, replayed=136, tried=376, least_cycles=25900, complete=True), 25900)
@@ -32,7 +32,7 @@ def proof_text(proof: Proof, cycles: int) -> str:
 
 
 def bounds_text(choice: Choice, cycles: int) -> list[str]:
-    """The sentences on a choice of so many ``cycles``; none of a network layer by layer, which is no search."""
+    """The sentences on a choice of so many ``cycles``; nothing for a network layer by layer, which needs no search."""
     said = []
     if choice.proof is not None:
         said.append(proof_text(choice.proof, cycles))

@@ -25,7 +25,7 @@ def carried_bytes(network: CompiledNetwork) -> int:
 
 
 def carried_text(network: CompiledNetwork) -> str:
-    """The bytes that transfers carry in which direction, as a clause; "" if there are none."""
+    """The bytes that transfers carry in each direction, as a clause; "" without transfers."""
     found = list(_transfers(network))
     out = sum(one.length for one in found if one.source.region == ARENA)
     come = sum(one.length for one in found) - out

@@ -21,7 +21,7 @@ def io_bytes(network: CompiledNetwork) -> int:
 
 
 def ends_of(frontier: Frontier) -> tuple[CompiledNetwork, MemorySystem | None]:
-    """The network of a frontier's first point and its memory system: inputs and outputs live in the same places in all of them."""
+    """The network of a frontier's first point and its memory system: inputs and outputs have the same homes in all points."""
     plan = frontier.points[0].schedule
     return lower(plan), plan.provenance.memory_system
 

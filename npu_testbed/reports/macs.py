@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def share_again(macs: int, again: int) -> str:
-    """The part of the multiply-accumulates that is done again, of those that are done once.
+    """The share of recomputed multiply-accumulates in the network's own.
 
     >>> share_again(1008, 8), share_again(1000, 0)
     ('+0.8%', '0')
@@ -18,7 +18,7 @@ def share_again(macs: int, again: int) -> str:
 
 
 def macs_text(compiled: CompiledNetwork, again: int) -> str:
-    """A sentence on the multiply-accumulates of a network as it runs, ``again`` of which are done a second time."""
+    """A sentence on the multiply-accumulates of a network as it runs, and the recomputed ones (``again``)."""
     macs = macs_of(compiled)
     if not again:
         return f"It does {macs:,} multiply-accumulates, none of them twice."
@@ -26,5 +26,5 @@ def macs_text(compiled: CompiledNetwork, again: int) -> str:
 
 
 def macs_of(compiled: CompiledNetwork) -> int:
-    """Multiply-accumulates of all kernels that run; transfers do none, and rows that nobody reads are not made."""
+    """Multiply-accumulates of all kernels that run. Transfers do none, and unread rows are not computed."""
     return sum(kernel.macs for program in compiled.programs for kernel in program.kernels)

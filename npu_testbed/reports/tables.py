@@ -89,7 +89,7 @@ def _share(percent: float) -> str:
 
 
 def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]:
-    """The rows from ``min_percent`` of the cycles on, and behind them one for two or more others together."""
+    """The rows from ``min_percent`` of the cycles on, and then one row for two or more other layers together."""
     small = [row for row in rows if 100 * row.share < min_percent]
     if len(small) < 2:
         return tuple(rows)

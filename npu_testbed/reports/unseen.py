@@ -1,4 +1,4 @@
-"""The distance by which cycles may be off on a network that nobody has measured, in words."""
+"""The error of cycles on a network that was not measured, in words."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _ON = ("timing adapter u55_high_end", "timing adapter u65_high_end")
 
 
 FITTED = {"u85": "3.8 % on average and 11.7 % at worst on the 17 points that its rules are fitted to, and unknown elsewhere (u85)"}
-"""The error of families of which no network was left out of the choice of rules."""
+"""The error of families whose networks all took part in the choice of rules."""
 
 
 def unseen_text(device: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> str:

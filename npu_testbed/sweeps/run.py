@@ -75,7 +75,7 @@ def _kept(value: Any) -> Answer:
     """The answer in a file that was kept; ValueError (InputError), TypeError or LookupError if it holds none."""
     found = typed(Answer, value["answer"])
     if not found.refused and found.cycles < 1:
-        raise ValueError("It is no answer.")
+        raise ValueError("It is not an answer.")
     return found
 
 

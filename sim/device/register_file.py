@@ -11,7 +11,7 @@ _WORD_MASK = (1 << 32) - 1
 def require_word(offset: int) -> None:
     """InputError unless ``offset`` is that of a word of the register file."""
     if offset % WORD or not 0 <= offset < REGISTER_BYTES:
-        raise InputError(f"Offset {offset:#x} is no register: multiples of {WORD} from 0 to {REGISTER_BYTES - WORD:#x} are.")
+        raise InputError(f"Offset {offset:#x} is not a register: multiples of {WORD} from 0 to {REGISTER_BYTES - WORD:#x} are.")
 
 
 class Words:

@@ -52,5 +52,5 @@ class Origins:
             byte = span.start + int(np.argmax(computed))
             raise InputError(
                 f"{user} reads weights at bytes {span.start:#x} to {span.end:#x} of region {span.region}, of which byte {byte:#x} was "
-                "computed and is no copy of a constant: such weights cannot be decoded; the stream is wrong."
+                "computed and is not a copy of a constant: such weights cannot be decoded; the stream is wrong."
             )

@@ -102,7 +102,7 @@ def test_a_search_that_ends_in_time_gives_what_it_gives_without_a_limit(tmp_path
 
 def test_a_time_limit_is_no_option_of_a_schedule_without_a_choice(tmp_path: Path) -> None:
     sentence = refusal("schedule", "zoo:tiny_conv", "--no-cascade", "--time-limit", "5", "-o", tmp_path / "s.json")
-    assert "--time-limit 5.0 was given together with --no-cascade" in sentence
+    assert "--time-limit 5.0 cannot be combined with --no-cascade" in sentence
 
 
 def test_a_bound_of_bytes_that_says_nothing_is_left_out(tmp_path: Path) -> None:

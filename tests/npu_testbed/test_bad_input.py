@@ -71,7 +71,7 @@ def test_files_that_are_no_files(words: tuple[str, ...], tmp_path: Path, empty: 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")
 def test_an_endless_device_is_not_read() -> None:
-    assert "no regular file" in refusal("inspect", "/dev/zero")
+    assert "not a regular file" in refusal("inspect", "/dev/zero")
 
 
 @pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn"])
@@ -226,10 +226,10 @@ def test_a_network_compiled_for_another_npu_is_refused(tmp_path: Path) -> None:
 
 
 def test_outputs_that_cannot_be_written_are_refused_before_the_work(plan: Path, tmp_path: Path) -> None:
-    assert "no directory" in refusal("schedule", "zoo:tiny_conv", "-o", tmp_path / "missing" / "out.json")
+    assert "not a directory" in refusal("schedule", "zoo:tiny_conv", "-o", tmp_path / "missing" / "out.json")
     assert "is a directory" in refusal("schedule", "zoo:tiny_conv", "-o", tmp_path)
     assert "directory" in refusal("schedule", "zoo:tiny_conv", "-o", "")
-    assert "no directory" in refusal("simulate", "schedule", plan, "--trace", tmp_path / "missing" / "trace.json")
+    assert "not a directory" in refusal("simulate", "schedule", plan, "--trace", tmp_path / "missing" / "trace.json")
     before = plan.read_bytes()
     assert "would be overwritten" in refusal("simulate", "schedule", plan, "--trace", plan)
     assert plan.read_bytes() == before

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import xml.etree.ElementTree as ET
 from collections.abc import Callable, Sequence
@@ -25,7 +26,7 @@ from npu_testbed.comparisons.comparison import Comparison, SweepRow, cycles_verd
 from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import ComparisonSummary, summary_table, sweep_table
 from npu_testbed.comparisons.vela_points import vela_points
-from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaRun, VelaTask
+from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
 from npu_testbed.comparisons.verdicts import Verdicts, verdicts
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import Frontier, FrontierPoint, LowerBounds
@@ -141,6 +142,20 @@ def test_a_comparison_does_not_start_the_engine_whose_twin_is_equal_to_the_cycle
     with workers(1) as executor:
         points, _ = vela_points(task, [VelaRun("C++", "Size")], executor)
     assert points[0].cycles > 0
+
+
+def process_of(_batch: VelaBatch) -> int:
+    return os.getpid()
+
+
+def test_the_python_core_of_vela_has_a_process_of_its_own_which_the_other_core_leaves_to_it() -> None:
+    system = MemoryOptions().memory_system()
+    task = VelaTask(b"", "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
+    python, other = (VelaBatch(task, (VelaRun(core, "Size"),)) for core in ("Python", "C++"))
+    with workers(2) as executor:
+        processes = {batch: {executor.submit(process_of, batch).result() for _ in range(3)} for batch in (python, other)}
+    assert [len(found) for found in processes.values()] == [1, 1]
+    assert processes[python] != processes[other]
 
 
 def test_a_stream_that_comes_again_for_another_arena_size_is_replayed_once(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -187,7 +187,7 @@ def test_a_folder_that_cannot_be_made_is_refused_before_the_work(tmp_path: Path)
     (tmp_path / "file").write_text("")
     outcome = call("compile", "no.tflite", "--output-dir", tmp_path / "file" / "out")
     assert outcome.status == 1
-    assert "is no directory: choose another place." in outcome.errors
+    assert "is not a directory: choose another place." in outcome.errors
 
 
 def test_the_schedule_beside_the_file_replays_to_the_same_cycles(tmp_path: Path) -> None:

@@ -134,8 +134,8 @@ def test_layers_beyond_a_dozen_are_folded_unless_all_are_asked_for() -> None:
         ((MODEL,), "Both sides are zoo:ds_cnn with the same options"),
         ((MODEL, "--optimise", "Size,Size,Size"), "has 3 values"),
         ((MODEL, "--optimise", "Size,"), "has 2 values"),
-        ((MODEL, "--arena-cache-size", "1,x"), "no number of bytes"),
-        ((MODEL, "--all", "--json", "--optimise", "Size,Performance"), "--all was given together with --json"),
+        ((MODEL, "--arena-cache-size", "1,x"), "not a number of bytes"),
+        ((MODEL, "--all", "--json", "--optimise", "Size,Performance"), "--all cannot be combined with --json"),
     ],
 )
 def test_what_cannot_be_compared_is_refused(words: tuple[str, ...], says: str) -> None:
@@ -255,7 +255,7 @@ def test_a_baseline_that_no_check_printed_is_refused(
 def test_a_baseline_that_is_no_json_is_refused(text: str, plan: Path, tmp_path: Path) -> None:
     path = tmp_path / "b.json"
     path.write_text(text)
-    assert "is no JSON document" in refusal("check", plan, "--against", path)
+    assert "is not a JSON document" in refusal("check", plan, "--against", path)
 
 
 def test_a_baseline_of_another_device_or_memory_is_refused(plan: Path, baseline: Path) -> None:
@@ -309,5 +309,5 @@ def test_a_baseline_of_another_version_or_memory_is_written_anew_and_another_fil
         assert path.read_text() == text
     assert "it would be overwritten" in refusal("check", plan, "--against", plan, "--update")
     assert "without --against" in refusal("check", plan, "--update")
-    assert "together with --update" in refusal("check", plan, "--against", tmp_path / "none.json", "--update", "--tolerance", "1")
+    assert "combined with --update" in refusal("check", plan, "--against", tmp_path / "none.json", "--update", "--tolerance", "1")
     assert "does not end in .svg" in refusal("check", plan, "--max-cycles", "1", "--sram-map", tmp_path / "arena.png")

@@ -287,8 +287,8 @@ def test_data_lies_in_memory_from_the_start(tmp_path: Path) -> None:
     ("content", "sentence"),
     [
         (b"", "bad.elf' has 0 bytes"),
-        (b"MZ", "no 32-bit little-endian ELF file"),
-        (b"\x7fELF\x02\x01" + bytes(60), "no 32-bit little-endian ELF file"),
+        (b"MZ", "not a 32-bit little-endian ELF file"),
+        (b"\x7fELF\x02\x01" + bytes(60), "not a 32-bit little-endian ELF file"),
         (elf((0, bytes(64)), machine=62), "for machine 62"),
         (elf(), "0 program headers"),
         (elf((0, bytes(64)))[:-8], "a segment ends at byte"),
@@ -326,7 +326,7 @@ def test_what_is_no_firmware_is_refused_in_one_sentence(content: bytes, sentence
         ('name = "SRAM"\naddresses = [0x21000000,', r'name = "a\nb\u001b[2J"' + "\naddresses = [0x20000000,", r"a\nb\x1b[2J at"),
         ("[uart]", r'["a\u001b"]', r"has the key 'a\x1b'"),
         ("[uart]", "[serial]", "has the key 'serial'"),
-        ("[core]", "[[core]]", "[core] of the chip is no table"),
+        ("[core]", "[[core]]", "[core] of the chip is not a table"),
     ],
 )
 def test_a_chip_that_makes_no_sense_is_refused_in_one_sentence(old: str, new: str, sentence: str, tmp_path: Path) -> None:

@@ -206,7 +206,7 @@ def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(tmp_path: Path
     [
         (("--spill", "sram"), "names no memory of timing adapter u55_high_end that takes tensors from the arena: choose ext"),
         (("--spill", "tape"), "choose ext"),
-        (("--spill", "ext", "--no-cascade"), "--spill ext was given together with --no-cascade"),
+        (("--spill", "ext", "--no-cascade"), "--spill ext cannot be combined with --no-cascade"),
     ],
 )
 def test_a_spill_goes_to_a_memory_that_takes_it(options: tuple[str, ...], says: str, tmp_path: Path) -> None:

@@ -125,7 +125,7 @@ def test_two_devices_of_one_program_have_registers_memory_time_and_interrupts_of
         "2",
         "2",
     ]
-    assert second == "Offset 0x2 is no register: multiples of 4 from 0 to 0xffc are."
+    assert second == "Offset 0x2 is not a register: multiples of 4 from 0 to 0xffc are."
     assert third == ""
 
 

@@ -55,7 +55,7 @@ OPTIONS = [
 def test_a_pipe_that_nobody_writes_to_is_not_waited_for(words: tuple[str, ...], tmp_path: Path) -> None:
     pipe = tmp_path / "pipe.toml"
     os.mkfifo(pipe)
-    assert "no regular file" in refusal(*(word.replace("{}", str(pipe)) for word in words))
+    assert "not a regular file" in refusal(*(word.replace("{}", str(pipe)) for word in words))
 
 
 OUTPUTS = [
@@ -90,7 +90,7 @@ def test_a_place_that_takes_no_file_is_refused_before_anything_is_done(words: tu
         (tmp_path / "file").write_bytes(b"")
         outcome = call(*(word.replace("{}", str(place)) for word in words))
         assert outcome.status in (1, 2), outcome
-        assert re.search("named pipe|is no directory|directory: give|a directory", outcome.errors), outcome.errors
+        assert re.search("named pipe|is not a directory|directory: give|a directory", outcome.errors), outcome.errors
 
 
 def test_what_standard_output_is_takes_a_schedule_even_if_it_is_a_pipe() -> None:
@@ -106,14 +106,14 @@ def test_what_standard_output_is_takes_a_schedule_even_if_it_is_a_pipe() -> None
 def test_an_endless_device_is_not_read_behind_any_option(words: tuple[str, ...], tmp_path: Path) -> None:
     link = tmp_path / "zero.toml"
     link.symlink_to("/dev/zero")
-    assert "no regular file" in refusal(*(word.replace("{}", str(link)) for word in words))
+    assert "not a regular file" in refusal(*(word.replace("{}", str(link)) for word in words))
 
 
 @pytest.mark.skipif(not Path("/dev/zero").exists(), reason="this system has no /dev/zero")
 def test_a_csv_that_names_a_device_as_its_network_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "chip.csv"
     path.write_text("model,NPU_ACTIVE,timing_adapter\n/dev/zero,7,off\n")
-    assert "no regular file" in refusal("calibrate", "fit", path, "-o", tmp_path / "out.toml")
+    assert "not a regular file" in refusal("calibrate", "fit", path, "-o", tmp_path / "out.toml")
 
 
 def test_a_configuration_larger_than_any_is_not_read(tmp_path: Path) -> None:

@@ -192,6 +192,8 @@ def test_a_report_opens_with_time_bytes_whether_they_fit_and_vela(page: Page, tm
     assert values[2][1] == f"{9000 - ours.planned_bytes:,} of 9,000 bytes stay free"
     assert f"Vela Performance ({theirs.replay.cycles:,})" in values[3][1]
     assert f"{theirs.planned_bytes:,} bytes" in values[3][1]
+    assert of_vela(replace(theirs, granted_bytes=3000))["map"]["budget"] == 3000
+    assert of_vela(replace(theirs, granted_bytes=1 << 20))["map"]["budget"] is None
     over = headline_data(replace(theirs, granted_bytes=theirs.planned_bytes - 16))
     assert (over[2]["value"], over[2]["state"]) == ("does not fit", "bad")
     assert over[2]["words"] == f"16 bytes more than the {theirs.planned_bytes - 16:,} that are granted"

@@ -42,12 +42,12 @@ def test_constants_are_staged_where_there_is_room() -> None:
 @pytest.mark.parametrize(
     ("options", "name"),
     [
-        ({"no_cascade": True}, "--stripes was given together with --no-cascade"),
-        ({"effort": "quick"}, "--effort quick was given together with --stripes"),
-        ({"home": "input=ext"}, "--home input=ext was given together with --stripes"),
-        ({"spill": "ext"}, "--spill ext was given together with --stripes"),
-        ({"recompute": "2"}, "--recompute 2 was given together with --stripes"),
-        ({"cost": lambda figures: figures.cycles}, "cost was given together with stripes"),
+        ({"no_cascade": True}, "--stripes cannot be combined with --no-cascade"),
+        ({"effort": "quick"}, "--effort quick cannot be combined with --stripes"),
+        ({"home": "input=ext"}, "--home input=ext cannot be combined with --stripes"),
+        ({"spill": "ext"}, "--spill ext cannot be combined with --stripes"),
+        ({"recompute": "2"}, "--recompute 2 cannot be combined with --stripes"),
+        ({"cost": lambda figures: figures.cycles}, "cost cannot be combined with stripes"),
     ],
 )
 def test_options_of_the_search_by_rows_are_refused_beside_it(options: dict[str, object], name: str) -> None:

@@ -144,7 +144,7 @@ def test_a_slower_source_is_waited_for_and_a_fast_one_is_not() -> None:
 
 @pytest.mark.parametrize("text", ["input", "input=", "=5", "input=0", "input=-3", "input=1e3"])
 def test_what_is_no_stream_is_refused(text: str) -> None:
-    with pytest.raises(InputError, match="is no stream: write NAME=CYCLES_PER_ROW"):
+    with pytest.raises(InputError, match="is not a stream: write NAME=CYCLES_PER_ROW"):
         stream_of(text)
 
 
@@ -166,7 +166,7 @@ def test_the_command_line_says_what_the_stream_does(tmp_path: Path) -> None:
     assert "No command stream reads a byte before it has arrived" in " ".join(call(*words).output.split())
     refused = call(*words[:3], "--stream", "image")
     assert refused.status == 2
-    assert "is no stream" in refused.errors
+    assert "is not a stream" in refused.errors
 
 
 def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for(tmp_path: Path) -> None:

@@ -86,9 +86,9 @@ def test_settings_change_the_memory_that_they_name_and_nothing_else() -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("ext.read_latency", "is no parameter with a value"),
-        ("ext.colour=1", "is no parameter with a value"),
-        ("ext.read_latency=", "is no parameter with a value"),
+        ("ext.read_latency", "is not a parameter with a value"),
+        ("ext.colour=1", "is not a parameter with a value"),
+        ("ext.read_latency=", "is not a parameter with a value"),
         ("flash.read_latency=1", "does not have: it has 'sram' and 'ext'"),
         ("ext.read_latency=x", "give a number"),
         ("ext.read_latency=1e999999999", "give a number"),
@@ -108,7 +108,7 @@ def test_options_that_contradict_are_refused() -> None:
     assert "where the workers run" in refusal("sweep", MODEL, "--distributed", "tcp://localhost:1", "--vela-timeout", 2)
     assert "drop one" in refusal("sweep", MODEL, "--json", "--deadline", 2)
     assert "unknown" in refusal("sweep", MODEL, "--accelerator-config", "ethos-u55-100")
-    assert "no number of bytes" in refusal("sweep", MODEL, "--arena-cache-size", "9000,many")
+    assert "not a number of bytes" in refusal("sweep", MODEL, "--arena-cache-size", "9000,many")
     assert "an integer from 1 to 1099511627776" in refusal("sweep", MODEL, "--arena-cache-size", 1 << 64)
 
 

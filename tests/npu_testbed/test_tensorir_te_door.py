@@ -139,7 +139,7 @@ def test_a_function_that_makes_no_graph_is_told_so_in_one_sentence(graph: Path, 
 
 
 def test_a_file_that_is_missing_or_wrong_is_told_so_in_one_sentence(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match=r"no.py' is no file: give a Python file and its function"):
+    with pytest.raises(InputError, match=r"no.py' is not a file: give a Python file and its function"):
         npu_testbed.schedule(f"{tmp_path / 'no.py'}:make_graph")
     (tmp_path / "bad.py").write_text("def make_graph(:\n")
     with pytest.raises(InputError, match=r"bad.py' raised SyntaxError: .*: correct it\."):

@@ -86,7 +86,7 @@ def test_a_pte_is_verified_beside_the_tosa_network_that_it_was_made_from(tmp_pat
 
 def test_a_pte_is_verified_beside_its_own_network_alone() -> None:
     assert "give it with --model" in refusal("verify", PTE)
-    assert "is no TOSA network" in refusal("verify", PTE, "--model", "zoo:tiny_conv")
+    assert "is not a TOSA network" in refusal("verify", PTE, "--model", "zoo:tiny_conv")
 
 
 def test_a_pte_of_two_delegates_is_not_verified_as_one(raw: dict[str, np.ndarray], tmp_path: Path) -> None:

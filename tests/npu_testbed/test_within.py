@@ -58,12 +58,12 @@ def test_a_larger_budget_of_a_sweep_keeps_the_tolerance() -> None:
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("schedule", MODEL, "--optimise", "Size", "-o", "s.json"), "--within 5 was given together with --optimise Size"),
-        (("sweep", MODEL, "--optimise", "Size"), "--within 5 was given together with --optimise Size"),
-        (("schedule", MODEL, "--no-cascade", "-o", "s.json"), "was given together with --no-cascade"),
-        (("schedule", MODEL, "--stripes", "-o", "s.json"), "was given together with --stripes"),
-        (("compile", MODEL, "--fewest-bytes"), "--within was given together with --fewest-bytes"),
-        (("compile", MODEL, "--disable-cascading"), "--within was given together with --disable-cascading"),
+        (("schedule", MODEL, "--optimise", "Size", "-o", "s.json"), "--within 5 cannot be combined with --optimise Size"),
+        (("sweep", MODEL, "--optimise", "Size"), "--within 5 cannot be combined with --optimise Size"),
+        (("schedule", MODEL, "--no-cascade", "-o", "s.json"), "cannot be combined with --no-cascade"),
+        (("schedule", MODEL, "--stripes", "-o", "s.json"), "cannot be combined with --stripes"),
+        (("compile", MODEL, "--fewest-bytes"), "--within cannot be combined with --fewest-bytes"),
+        (("compile", MODEL, "--disable-cascading"), "--within cannot be combined with --disable-cascading"),
     ],
 )
 def test_what_knows_no_tolerance_is_refused(words: tuple[str, ...], says: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,6 +13,7 @@ from types import ModuleType
 import pytest
 from doc_pages import DOCS, calls, commands, is_shown, pages, true_page
 
+import npu_testbed
 from npu_testbed.cli import build_parser
 from sim import Unit
 
@@ -149,6 +150,18 @@ def test_every_old_page_is_gone_and_leads_to_a_page_that_is_there(tmp_path: Path
     assert {old: new for old, new in found.items() if (DOCS / old).exists() or not (DOCS / new).exists()} == {}
     site.on_post_build({"site_dir": str(tmp_path)})
     assert 'url=../gate.html"' in (tmp_path / "stories" / "ci-and-boards.html").read_text(encoding="utf-8")
+
+
+def test_the_reference_opens_with_a_line_for_each_verb() -> None:
+    pytest.importorskip("mkdocs", reason="mkdocs is not installed")
+    site = hook("site_pages")
+    named = [name for name in npu_testbed.__all__ if name not in {"VERSION", "Error", "Figures"}]
+    assert sorted(site.verbs()) == sorted(named)
+    lines = site.api_index().splitlines()
+    for name, (ask, said) in site.verbs().items():
+        (line,) = (line for line in lines if line.startswith(f"- [`{name}`](npu_testbed.commands.md#{ask}): "))
+        assert said
+        assert line.endswith(".")
 
 
 def test_examples_in_docstrings_are_code_on_the_site() -> None:

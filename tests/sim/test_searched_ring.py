@@ -67,5 +67,5 @@ def test_from_the_command_line(capsys: pytest.CaptureFixture[str]) -> None:
     main(["--side", "32", "--rows", "4"])
     titles = [line.split("  ")[0] for line in capsys.readouterr().out.splitlines()[2:]]
     assert titles == ["by hand, bands of 4 rows", "found by the search"]
-    with pytest.raises(InputError, match="--side 32 is no multiple of --rows 5"):
+    with pytest.raises(InputError, match="--side 32 is not a multiple of --rows 5"):
         main(["--side", "32", "--rows", "5"])

@@ -192,5 +192,5 @@ def test_from_the_command_line(capsys: pytest.CaptureFixture[str], tmp_path: Pat
     assert plot.read_text(encoding="utf-8").startswith("<svg")
     main(["--side", "16", "--rows", "4", "--ways", "4"])
     assert capsys.readouterr().out.splitlines()[2:] == printed.splitlines()[-1:]
-    with pytest.raises(InputError, match="--side 16 is no multiple of --rows 5: choose a divisor"):
+    with pytest.raises(InputError, match="--side 16 is not a multiple of --rows 5: choose a divisor"):
         main(["--side", "16", "--rows", "5"])

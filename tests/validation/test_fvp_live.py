@@ -342,7 +342,7 @@ def test_the_fvp_is_found_in_path_or_where_the_option_says(tmp_path: Path, monke
     assert find_binary(None) == fake
     assert find_binary(fake) == fake
     for wrong in (tmp_path, tmp_path / "absent"):
-        with pytest.raises(InputError, match="is no file that can be run"):
+        with pytest.raises(InputError, match="is not a file that can be run"):
             find_binary(wrong)
 
 
@@ -362,5 +362,5 @@ def test_ready_firmware_is_found_in_its_package_for_this_board_and_framework(tmp
     (info / "RECORD").write_text(record, encoding="utf-8")
     monkeypatch.syspath_prepend(str(tmp_path))
     assert find_firmware(None) == tmp_path / "mlia_ethos_u" / "sse-300/u55/tflm/a.axf"
-    with pytest.raises(InputError, match=r"is no file: give the path of an \.axf"):
+    with pytest.raises(InputError, match=r"is not a file: give the path of an \.axf"):
         find_firmware(tmp_path)

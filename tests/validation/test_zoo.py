@@ -327,7 +327,7 @@ def test_an_unknown_network_is_answered_with_the_known_names() -> None:
         (lambda net, x: net.conv2d(net.reshape(x, (1, 256)), 4), "four dimensions"),
         (lambda net, x: net.conv2d(x, 4, name="x"), "taken"),
         (lambda net, _: net.finish([]), "no output"),
-        (lambda net, _: net.finish([PortfolioBuilder("other").input((1, 4))]), "no activation"),
+        (lambda net, _: net.finish([PortfolioBuilder("other").input((1, 4))]), "not an activation"),
         (lambda _, __: PortfolioBuilder("n", "int4"), "int8, int16, uint8, float32"),
     ],
 )

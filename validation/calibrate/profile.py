@@ -162,7 +162,7 @@ def _record(make: type[T], table: Any, where: str) -> T:
 def _records(make: type[T], table: Mapping[str, Any], key: str) -> tuple[T, ...]:
     rows = table.get(key, [])
     if not isinstance(rows, list):
-        raise InputError(f"The calibration profile's {key} is no array of tables: write it as [[{key}]].")
+        raise InputError(f"The calibration profile's {key} is not an array of tables: write it as [[{key}]].")
     return tuple(_record(make, row, key) for row in rows)
 
 

@@ -160,7 +160,9 @@ class NetworkRecorder:
         """The activation behind ``handle``; InputError if it is not one of this network."""
         value = self._values.get(handle.index)
         if value is None or value.handle is not handle:
-            raise InputError(f"Tensor {handle.index} is no activation of network {self.name!r}: use a handle that its builder returned.")
+            raise InputError(
+                f"Tensor {handle.index} is not an activation of network {self.name!r}: use a handle that its builder returned."
+            )
         return value
 
     def constant(

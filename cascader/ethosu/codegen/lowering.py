@@ -168,12 +168,12 @@ def lower(
 ) -> CompiledNetwork:
     """The Programs and CPU operators of a schedule, in order, in one arena of ``schedule.arena_size`` bytes.
 
-    A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a
-    kernel needs one that is not there, as Vela does, or with ``early_tables`` under the first job of each Program; weights are
-    copied where the schedule says so, kernels wait for transfers of what they read and, by BLOCKDEP, for each other. A further Program
-    begins with each of the jobs ``cuts``: the host may wait for something before it hands that to the NPU. Inputs outside the arena may lie
-    in ``rings`` of rows, in which the source overwrites old rows. InputError if a block config does not fit or, where that is ``checked``,
-    an operation breaks a rule of the accelerator.
+    A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a kernel needs a
+    missing table, as Vela does, or with ``early_tables`` during the first job of each Program. Weights are copied where the schedule says
+    so. Kernels wait for transfers of their inputs and, by BLOCKDEP, for each other. A further Program begins with each of the jobs
+    ``cuts``: the host may wait for something before it hands that to the NPU. Inputs outside the arena may lie in ``rings`` of rows, in
+    which the source overwrites old rows. InputError if a block config does not fit or, where that is ``checked``, an operation breaks a
+    rule of the accelerator.
     """
     lowered = _lowered(schedule, rings or {}, early_tables=early_tables, cuts=cuts)
     for program in lowered.programs if checked else ():

@@ -62,9 +62,9 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
 class _Units:
     """When each unit is free, in cycles, and the last stores. The numbers lie in the order of the compiled core's ``Units``."""
 
-    # Load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance. When the
-    # last fetch was asked for, when the slot that is filled and the one before are free, when the input buffer is; when the last constants
-    # were asked for, when their path is free, and the MAC array's second step before.
+    # Load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance. Times of
+    # the last fetch request, of the free slots (the filled slot and its predecessor) and of the free input buffer; times of the last
+    # request for constants, of their free path, and of the MAC array's step before the last.
     __slots__ = (
         *("latency", "load", "decoder", "mac", "mac_before", "output", "output_before", "store", "store_before", "port", "allowance"),
         *("asked", "slot", "slot_before", "filled", "begun", "stream", "mac_earlier"),

@@ -33,7 +33,7 @@ def wanted_home(text: str, system: MemorySystem) -> Wanted:
     """
     what, equals, name = (piece.strip() for piece in text.rpartition("="))
     if not equals or not what or not name:
-        raise InputError(f"--home {shown(text)} is no home: write WHAT=MEMORY, such as input={system.ports[-1].name}.")
+        raise InputError(f"--home {shown(text)} is not a home: write WHAT=MEMORY, such as input={system.ports[-1].name}.")
     port = _port_of(name, system)
     if port is None:
         known = " or ".join(f"{memory.name} (axi{port})" for port, memory in enumerate(system.ports))

@@ -181,8 +181,8 @@ def check_in_line(_place: LinePlace, draft: Draft, form: Form) -> None:
 def change(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int, whole: bool) -> tuple[Draft, int]:  # noqa: FBT001  # as it is sent
     """A draft of so many cycles with its blocks, and then its copies, changed as replays say, and its cycles then.
 
-    The replays of blocks take ``effort`` cycles at most, those of copies half as many. If the ``whole`` draft is to be changed, its blocks
-    are left where that is too few for one of each part.
+    The replays of blocks take at most ``effort`` cycles, the replays of copies half of that. If the ``whole`` draft is to be changed, its
+    blocks are left where that is too few for one of each part.
     """
     made, fewer = with_replayed_blocks(form, draft, cycles, judge, effort, whole=whole)
     return with_replayed_copies(form, made, fewer, judge, effort // 2)

@@ -139,7 +139,7 @@ def _check_sharing(schedule: Schedule, copy: Copy, parts: Mapping[str, object], 
     for name in copy.sharing:
         other = parts.get(name)
         if not isinstance(other, EthosuPart) or not isinstance(payload, EthosuPart):
-            raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, which is no kernel: leave it out.")
+            raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, which is not a kernel: leave it out.")
         if copied_content(other.operation, constants) != copied_content(payload.operation, constants):
             raise InputError(f"The copy of part {copy.part!r} is shared by {name!r}, whose constants are others: leave it out.")
         if segment_of[name] != segment_of[copy.part]:

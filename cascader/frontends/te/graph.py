@@ -53,5 +53,5 @@ def operator_at(read: TeGraph, part: Part) -> Operator:
     """The operator of a Part; InputError if the graph was read as something else."""
     found = read.match(part).payload
     if not isinstance(found, Operator):
-        raise InputError(f"Part {part.name!r} is no operator of the Ethos-U: read the graph with operators_of.")
+        raise InputError(f"Part {part.name!r} is not an operator of the Ethos-U: read the graph with operators_of.")
     return found

@@ -44,7 +44,7 @@ def graph_from_file(source: str) -> Graph:
 
 def _module(path: Path) -> ModuleType:
     if not path.is_file():
-        raise InputError(f"Graph {shown(str(path))} is no file: give a Python file and its function, as in net.py:make_graph.")
+        raise InputError(f"Graph {shown(str(path))} is not a file: give a Python file and its function, as in net.py:make_graph.")
     spec = importlib.util.spec_from_file_location(f"_graph_{path.stem}", path)
     if spec is None or spec.loader is None:
         raise InputError(f"Graph {shown(str(path))} cannot be read as Python: give a file that ends in {_SUFFIX}.")

@@ -169,13 +169,13 @@ class _Importer:
         tensor = one.tensors[role]
         if tensor not in self._read.constants:
             raise InputError(
-                f"{one.op} {name!r} has {role} {tensor!r}, which is no constant: give its value in the dictionary of constants."
+                f"{one.op} {name!r} has {role} {tensor!r}, which is not a constant: give its value in the dictionary of constants."
             )
         return self._read.constants[tensor]
 
     def _table(self, tensor: str) -> LutLoad:
         if tensor not in self._read.constants:
-            raise InputError(f"The table {tensor!r} is no constant: give its value in the dictionary of constants.")
+            raise InputError(f"The table {tensor!r} is not a constant: give its value in the dictionary of constants.")
         content = self._read.constants[tensor].tobytes()
         if content not in self._tables:
             slot = len(self._tables) % _SLOTS

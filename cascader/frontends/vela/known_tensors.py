@@ -1,7 +1,7 @@
 """Networks changed before Vela gets them: shapes as LiteRT reads them, and values that no inference changes as constants.
 
-Vela 5.2 takes a tensor's shape from its signature where that has an unknown extent, LiteRT from the shape that stands beside it; a file
-that some tool has cut has another one there. Operators that make values of shapes and constants alone stay on the CPU with Vela.
+If a tensor's signature has an unknown extent, Vela 5.2 takes the shape from the signature. LiteRT takes the plain shape, which differs in a
+file that some tool has cut. Operators that make values of shapes and constants alone stay on the CPU with Vela.
 """
 
 from __future__ import annotations

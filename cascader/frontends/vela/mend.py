@@ -7,7 +7,7 @@ weight and no cycle. A 16-bit one cannot be mended: LiteRT multiplies its sums b
 layers are named.
 
 Vela 5.2.0 lowers a TRANSPOSE to average poolings of single elements. Of uint8 tensors their maps are int8, and what comes out is cut off
-below 0. The range of the activation is one field: with all of it, and zero points of 0, such a kernel moves bytes as they are.
+below 0. The range of the activation is one field. With the full range, and zero points of 0, such a kernel moves bytes unchanged.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Networks changed before Vela 5.2 gets them: what a core of Vela compiles wrongly or needlessly, in operators that it compiles well.
 
 Outputs that are constants are kept from both cores: the Python core drops them, the C++ core drops their values. Operators that change
-nothing become reshapes, as the C++ core runs kernels for them and the Python core has not all of them. What neither core compiles rightly
-becomes simpler operators: the C++ core cannot compile a resize or an ARG_MAX of several images, mixes images in grouped convolutions and
-in convolutions of a part of a tensor, and takes other elements than a STRIDED_SLICE with steps; the Python core leaves convolutions of
-several images to the CPU, and copies the part of one image alone.
+nothing become reshapes, as the C++ core runs kernels for them and the Python core has not all of them. Operators that neither core compiles
+correctly become simpler operators. The C++ core cannot compile a resize or an ARG_MAX of several images. It mixes images in grouped
+convolutions and in convolutions of a part of a tensor, and takes wrong elements for a STRIDED_SLICE with steps. The Python core leaves
+convolutions of several images to the CPU, and copies only the part of one image.
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ def with_states_read_first(model: bytes) -> bytes:
 
 
 def state_fault(network: CompiledNetwork) -> str:
-    """The first resource variable that is read behind its assignment, as a clause; "" if there is none."""
+    """The first resource variable that is read after its assignment, as a clause; "" without one."""
     assigned: set[str] = set()
     for step in network.steps:
         if isinstance(step, CpuOperator) and step.code == READ and step.resource in assigned:

@@ -1,8 +1,8 @@
 """Tensors of a legalised compilation: extents of addresses, read back from every range that it touches, and their names.
 
-In a legalised compilation no two tensors share an address, so overlapping ranges belong to one tensor. That is the
-whole rule: a concatenation is written in pieces that only its reader joins, a slice reads a part of what another wrote,
-and a strided kernel reads less than its tensor.
+In a legalised compilation no two tensors share an address, so overlapping ranges belong to one tensor. That is the whole rule. A
+concatenation is written in parts that only its reader joins. A slice reads a part of another operator's output, and a strided kernel reads
+less than its tensor.
 """
 
 from __future__ import annotations

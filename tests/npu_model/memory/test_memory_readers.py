@@ -157,7 +157,7 @@ def test_a_memory_faster_than_the_port_moves_a_word_a_cycle() -> None:
         ("Sram_clock_scale=0.762", "", "has no Sram_clock_scale: add"),
         ("core_clock=400e6", "", "has no core_clock: add"),
         ("axi1_port=OnChipFlash", "", "has no axi1_port: add"),
-        ("axi1_port=OnChipFlash", "axi1_port=Mram", "no memory that Vela knows: write one of Sram, Dram"),
+        ("axi1_port=OnChipFlash", "axi1_port=Mram", "not a memory that Vela knows: write one of Sram, Dram"),
         ("Sram_read_latency=29", "Sram_read_latency=fast", "is not a number"),
         ("Sram_read_latency=29", "Sram_read_latency=29.5", "is not whole"),
         ("Sram_read_latency=29", "Sram_read_latency=-1", "out of range"),
@@ -313,9 +313,9 @@ def test_an_adapter_changed_in_code_is_checked_too() -> None:
 def test_files_that_cannot_be_read_are_refused(tmp_path: Path) -> None:
     binary = tmp_path / "model.toml"
     binary.write_bytes(b"\xff\xfe\x00\x80")
-    with pytest.raises(InputError, match="is no text from byte 0 on"):
+    with pytest.raises(InputError, match="is not text from byte 0 on"):
         load_memory_system(config=binary)
-    with pytest.raises(InputError, match="is no text from byte 0 on"):
+    with pytest.raises(InputError, match="is not text from byte 0 on"):
         load_timing_adapter(binary)
     with pytest.raises(InputError, match=r"cannot be read \(no such file"):
         load_memory_system(config=tmp_path / "absent.ini")

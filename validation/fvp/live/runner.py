@@ -59,7 +59,7 @@ def find_binary(path: Path | None) -> Path:
     """The FVP's binary; InputError if it is not there."""
     if path is not None:
         if not path.is_file() or not os.access(path, os.X_OK):
-            raise InputError(f"FVP {str(path)!r} is no file that can be run: give the path of the binary itself.")
+            raise InputError(f"FVP {str(path)!r} is not a file that can be run: give the path of the binary itself.")
         return path.resolve()
     for name in BINARIES:
         found = shutil.which(name)
@@ -76,7 +76,7 @@ def find_firmware(path: Path | None) -> Path:
     """The firmware to run: a file, or a Corstone-300 Ethos-U55 runner of the package of ready ones; InputError if there is none."""
     if path is not None:
         if not path.is_file():
-            raise InputError(f"Firmware {str(path)!r} is no file: give the path of an .axf.")
+            raise InputError(f"Firmware {str(path)!r} is not a file: give the path of an .axf.")
         return path.resolve()
     try:
         files = metadata.files(RUNNERS) or []

@@ -138,7 +138,7 @@ def test_a_form_without_a_named_tensor_is_left_out() -> None:
 @pytest.mark.parametrize(
     ("homes", "says"),
     [
-        (("input",), "is no home: write WHAT=MEMORY"),
+        (("input",), "is not a home: write WHAT=MEMORY"),
         (("input=flash",), "choose sram .axi0. or ext .axi1."),
         (("nothing=ext",), "which the network does not have: write input, output, or one of"),
         (("input=ext", "input=sram"), "in ext and in sram: give it one home"),

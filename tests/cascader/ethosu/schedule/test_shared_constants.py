@@ -67,7 +67,7 @@ def test_a_copy_is_shared_by_parts_with_the_same_constants_alone() -> None:
     one, two = (names[0] for names in sharing(recurrent().network)[:2])
     with pytest.raises(InputError, match="whose constants are others: leave it out"):
         check_schedule(with_copy(recurrent(), [one, two]))
-    with pytest.raises(InputError, match="which is no kernel: leave it out"):
+    with pytest.raises(InputError, match="which is not a kernel: leave it out"):
         check_schedule(with_copy(recurrent(), [one, "nothing"]))
 
 

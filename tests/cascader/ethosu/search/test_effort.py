@@ -27,7 +27,7 @@ def test_a_search_at_the_budget_is_hardly_slower_than_one_at_every_limit(budget:
 def test_an_effort_is_no_option_of_a_schedule_without_a_choice(tmp_path: Path) -> None:
     out = tmp_path / "plan.json"
     sentence = refusal("schedule", "zoo:tiny_conv", "--no-cascade", "--effort", "thorough", "-o", out)
-    assert "--effort thorough was given together with --no-cascade" in sentence
+    assert "--effort thorough cannot be combined with --no-cascade" in sentence
     assert call("schedule", "zoo:tiny_conv", "--effort", "thorough", "-o", out).status == 0
 
 

@@ -88,13 +88,13 @@ def test_a_move_that_does_not_say_where_is_refused(op: str, missing: str) -> Non
 def test_a_stage_of_no_operator_is_refused_by_name() -> None:
     x = image((1, 4, 4, 3))
     other = load().te.compute((1, 4, 4, 3), x, name="other")
-    with pytest.raises(InputError, match=r"'other' is no operator of the Ethos-U: write it with the functions .* --device"):
+    with pytest.raises(InputError, match=r"'other' is not an operator of the Ethos-U: write it with the functions .* --device"):
         import_graph(graph_of(x, other))
 
 
 def test_an_extent_that_is_a_variable_is_refused_by_its_name() -> None:
     rows = load().te.var("rows")
-    with pytest.raises(InputError, match=r"^'image' has the extent 'rows', which is no number: give fixed shapes\.$"):
+    with pytest.raises(InputError, match=r"^'image' has the extent 'rows', which is not a number: give fixed shapes\.$"):
         npu.ethosu_identity(image((1, rows, 8, 4)))
 
 
