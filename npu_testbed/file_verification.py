@@ -16,6 +16,7 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.compiled.containers import unpacked
+from npu_model.compiled.deployed import deployed_payloads
 from npu_model.compiled.driver_checks import DriverCheck, file_checks, payload_checks, require_driver
 from npu_model.compiled.executorch import RUNTIME, executorch_payloads
 from npu_model.compiled.network import CompiledNetwork
@@ -25,6 +26,7 @@ from npu_model.export.tflite_file import payload_of
 from npu_model.front import later
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import read_tflite
+from npu_testbed.deployed_names import named_alike
 from npu_testbed.first_difference import Runs, differing_reference, first_difference
 from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.program_files import ReadFile, read_network
@@ -74,21 +76,24 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         return _verify_te(read, model, Path(path).name, inferences, seed, progress)
     if RUNTIME in cpu_codes(network):
         raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
+    if read.deployed and model is None:
+        said = "It does not hold the network that it was made from: give that with --model, and values are compared, too."
+        return Verification(Path(path).name, 0, seed, (), said, hazards=network_hazards(network))
     original = _original(read.plan, model, Path(path).name)
+    if read.deployed:
+        network = named_alike(network, legalised(original.data, _legaliser(network)).stream, Path(path).name)
     tosa = is_tosa(original.data)
     if read.delegate and not tosa:
         raise InputError(f"{original.name} is not a TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
-    device, inputs = network.programs[0].accelerator, seeded_inputs(network, inferences, seed)
+    inputs = seeded_inputs(network, inferences, seed)
     counts = {} if tosa else counted_outputs(read_tflite(original.data))
     with nullcontext() if tosa else closing(CpuKernels(original.data)) as kernels:
         if counts and kernels is not None:
             inputs = _detecting(network, inputs, counts, kernels, seed)
         ours = Once(lambda: functional_outputs(network, inputs, kernels))
-        # If nothing is scheduled for the NPU, the stream is legalised for the default NPU: the network's bytes are the same.
-        legaliser = device if device in accelerator_names() else DEFAULT_ACCELERATOR
-        vela = legalised(original.data, legaliser, meanwhile=ours.run)
+        vela = legalised(original.data, _legaliser(network), meanwhile=ours.run)
         mended, expected = vela.mended, vela.stream
         _require_constants(network, expected, Path(path).name)
         # A delegate names nothing: its inputs and outputs are those of its TOSA network, in the same order.
@@ -121,6 +126,12 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
             runs = Runs(network, expected, mended.network, inputs, asked, found, theirs, counts)
             result = replace(result, began=first_difference(result, runs, original.data, kernels))
         return result
+
+
+def _legaliser(network: CompiledNetwork) -> str:
+    """The NPU for which the reference is legalised: the network's own, or the default one; the bytes are the same."""
+    device = network.programs[0].accelerator
+    return device if device in accelerator_names() else DEFAULT_ACCELERATOR
 
 
 def _detecting(
@@ -198,6 +209,8 @@ def _require_driver(path: str | Path, read: ReadFile) -> None:
     """InputError, naming the check, if the core driver would refuse a file, or what a schedule is exported to."""
     if read.plan is not None:
         checks: Iterator[DriverCheck] = (check for program in read.network.programs for check in payload_checks(payload_of(program)))
+    elif read.deployed:
+        checks = (check for payload in deployed_payloads(read_file(path, "File")) for check in payload_checks(payload))
     elif read.delegate:
         checks = (check for payload in executorch_payloads(unpacked(read_file(path, "File"))) for check in payload_checks(payload))
     else:

@@ -10,7 +10,8 @@ from msgspec import Struct
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
-from npu_model.compiled.containers import is_delegate, unpacked
+from npu_model.compiled.containers import holds_payloads, is_delegate, unpacked
+from npu_model.compiled.deployed import read_deployed
 from npu_model.compiled.executorch import read_executorch
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
@@ -40,11 +41,15 @@ _LINE = 2000
 
 
 class ReadFile(Struct, frozen=True):
-    """The network in a file, and the schedule if the file is one; the inputs and outputs of a ``delegate`` have no names."""
+    """The network in a file, and the schedule if the file is one; the inputs and outputs of a ``delegate`` have no names.
+
+    A ``deployed`` network is driver payloads in C or in a raw file.
+    """
 
     network: CompiledNetwork
     plan: Schedule | None = None
     delegate: bool = False
+    deployed: bool = False
 
 
 def read_network(path: str | Path) -> ReadFile:
@@ -54,9 +59,12 @@ def read_network(path: str | Path) -> ReadFile:
         return ReadFile(read_executorch(data), delegate=True)
     if is_tflite(data):
         return ReadFile(read_compiled(data))
+    if holds_payloads(data):
+        return ReadFile(read_deployed(data), deployed=True)
     if data.lstrip()[:1] != b"{":
         raise InputError(
-            f"File {str(path)!r} is neither a compiled network nor a schedule: give a *_vela.tflite, a .pte or a schedule file."
+            f"File {str(path)!r} is neither a compiled network nor a schedule: give a *_vela.tflite, a .pte, a C source with a driver "
+            "payload, a raw .npz or a schedule file."
         )
     plan = read_schedule(path)
     return ReadFile(lower(plan), plan)

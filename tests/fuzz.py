@@ -34,11 +34,13 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 import damage
 from cpu_networks import cpu_split_network
 from delegates import raw_network, stream
+from deployed_forms import SOURCES, compiled_network, source_of
 from plan_files import edited_plan
 from vela_u85 import compiled
 
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
+from npu_model.export import export_raw
 from npu_testbed.cli import main
 from npu_testbed.configs import vela_ini_text
 from validation.zoo import build
@@ -140,6 +142,16 @@ def _delegate() -> bytes:
         return stream(raw_network(Path(folder)))
 
 
+def _sources() -> tuple[bytes, ...]:
+    """C sources with driver payloads, as three compilers write them."""
+    return tuple(source_of(kind, compiled_network("tiny_residual")) for kind in SOURCES)
+
+
+def _raw() -> bytes:
+    """A raw file."""
+    return export_raw(compiled_network("tiny_residual"))
+
+
 def _baseline() -> bytes:
     """The document that ``check --json`` prints of the network that baselines are held against."""
     printed = io.StringIO()
@@ -172,6 +184,8 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
         "deep": tuple(compiled(name, macs) for name, macs in (("conv_resize_nearest_half_conv", 256), ("mobilenet_v3", 1024))),
         "executorch": (_delegate(),),
         "source": (b"const uint8_t n[] = {\n" + b",".join(b"%d" % byte for byte in build("tiny_conv")) + b"\n};\n",),
+        "deployed": _sources(),
+        "raw": (_raw(),),
         "baseline": (_baseline(),),
         "ini": (vela_ini_text().encode(),),
         "toml": tuple(path.read_bytes() for path in sorted(adapters.glob("*.toml"))),
@@ -194,6 +208,8 @@ COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "deep": ("n_vela.tflite", (("inspect", "{}"), ("export", "{}", "-o", "x.tflite"), ("simulate", "vela", "{}", "--stalls"))),
     "executorch": ("n.pte", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"))),
     "source": ("n.cc", (("simulate", "vela", "{}"),)),
+    "deployed": ("n.c", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("verify", "{}"))),
+    "raw": ("n.npz", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("verify", "{}"))),
     "baseline": ("b.json", (("check", "{model}", "--against", "{}"),)),
     "ini": ("v.ini", (("simulate", "vela", "{model}", "--config", "{}", "--system-config", "Ethos_U55_High_End_Embedded"),)),
     "toml": ("t.toml", (("simulate", "vela", "{model}", "--timing-adapter", "{}"),)),
@@ -237,7 +253,7 @@ def case_of(kind: str, seed: int) -> Case:
     data = rng.choice(_seeds()[kind])
     if kind in ("chip", "board", "cpu", "homes", "toml", "energy", "profile"):
         data = _toml(rng, data)
-    elif kind in ("network", "compiled", "executorch", "trace", "elf"):
+    elif kind in ("network", "compiled", "executorch", "raw", "trace", "elf"):
         copy = bytearray(data)
         damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import struct
 from collections.abc import Iterator
 
 from npu_model.errors import InputError
@@ -11,6 +12,8 @@ MAX_BYTES = 1 << 28
 """Bound of a source that is read: some 50 MiB of network."""
 
 _TYPE = re.compile(rb"\b(?:u?int8_t|char)\b")
+_WORD_TYPE = re.compile(rb"\bu?int32_t\b")
+_NAME = re.compile(rb"(\w{1,200})\s*\[")
 _NUMBER = re.compile(rb"0[xX][0-9a-fA-F]{1,8}|-?\d{1,10}")
 _BINARY = 1 << 12
 """Bytes that are looked at to tell text from binary."""
@@ -33,31 +36,53 @@ def _without_comments(data: bytes) -> bytes:
     return b"".join([*kept, data[position:]])
 
 
-def _initialisers(data: bytes) -> Iterator[bytes]:
-    """The text between the braces after every declaration of an array of bytes."""
+def _initialisers(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """Every declaration of an array of bytes or words, with the text between its braces."""
     position = 0
     while (start := data.find(b"{", position)) >= 0:
         end = data.find(b"}", start)
         if end < 0:
             return
         declaration = data[position:start].rpartition(b";")[2].rstrip()
-        if declaration.endswith(b"=") and b"[" in declaration and _TYPE.search(declaration):
-            yield data[start + 1 : end]
+        if declaration.endswith(b"=") and b"[" in declaration and (_TYPE.search(declaration) or _WORD_TYPE.search(declaration)):
+            yield declaration, data[start + 1 : end]
             position = end + 1
         else:
             # A function, a namespace or a structure, in which an array may stand.
             position = start + 1
 
 
+def _values(initialiser: bytes) -> list[int]:
+    return [int(number, 16 if number[1:2] in b"xX" and number[1:2] else 10) for number in _NUMBER.findall(initialiser)]
+
+
+def _words(initialiser: bytes) -> bytes:
+    """The bytes of an array of words; none if a value has more than 32 bits, as no array of a network does."""
+    values = _values(initialiser)
+    return struct.pack(f"<{len(values)}I", *values) if all(0 <= value < 1 << 32 for value in values) else b""
+
+
 def _bytes(initialiser: bytes) -> bytes:
-    values = [int(number, 16 if number[1:2] in b"xX" and number[1:2] else 10) for number in _NUMBER.findall(initialiser)]
+    values = _values(initialiser)
     wrong = next((value for value in values if not _LOWEST <= value <= _HIGHEST), None)
     if wrong is not None:
         raise InputError(f"An array of bytes in the C source holds {wrong}: {_LOWEST} to {_HIGHEST} is the range; give an array of bytes.")
     return bytes([value & 0xFF for value in values])
 
 
+def _text(data: bytes) -> bytes:
+    """The source without comments; none of what is no text."""
+    return _without_comments(data) if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES else b""
+
+
+def named_arrays(data: bytes) -> Iterator[tuple[str, bytes]]:
+    """The name and content of every array of bytes or 32-bit words in a C source, in order. InputError if one holds what is no byte."""
+    for declaration, initialiser in _initialisers(_text(data)):
+        name = _NAME.search(declaration)
+        is_bytes = _TYPE.search(declaration) is not None
+        yield "" if name is None else name[1].decode("ascii", "replace"), (_bytes if is_bytes else _words)(initialiser)
+
+
 def c_arrays(data: bytes) -> Iterator[bytes]:
     """The content of every array of bytes in a C source, in order; none of what is no text. InputError if one holds what is no byte."""
-    if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES:
-        yield from map(_bytes, _initialisers(_without_comments(data)))
+    yield from (_bytes(initialiser) for declaration, initialiser in _initialisers(_text(data)) if _TYPE.search(declaration))

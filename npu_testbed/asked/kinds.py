@@ -33,7 +33,10 @@ PathText = str | PathLike[str]
 
 MODEL = "a .tflite file, or zoo:NAME or portfolio:NAME for a network that the package builds"
 GRAPH = f"{MODEL}, or GRAPH.py:FUNCTION for Tensor Expressions (extra 'tensorir'): that file is your own code, and it is run"
-ANY_FILE = "a schedule file, a *_vela.tflite, a .pte, a C array, a .tflite to compile, zoo:NAME or portfolio:NAME"
+ANY_FILE = (
+    "a schedule file, a *_vela.tflite, a .pte, a C array, a C source or raw .npz with driver payloads, a .tflite to compile, zoo:NAME or "
+    "portfolio:NAME"
+)
 
 MEMORY = Group("memory system", "Either a timing adapter or Vela's configuration.")
 COMPILATION = Group("compilation", "For a network that is not compiled yet.")

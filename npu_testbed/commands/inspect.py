@@ -21,7 +21,10 @@ class Inspect(Ask["TextOutcome"], frozen=True):
         "npu-testbed inspect network_vela.tflite > network.txt",
     )
 
-    file: Annotated[kinds.Source, Option("a *_vela.tflite or a schedule file", "FILE", source=True)]
+    file: Annotated[
+        kinds.Source,
+        Option("a schedule file, a *_vela.tflite, a .pte, or a C source or raw .npz with driver payloads", "FILE", source=True),
+    ]
 
     def answer(self, show: "Progress") -> "TextOutcome":
         """The text form."""

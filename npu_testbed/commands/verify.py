@@ -66,7 +66,12 @@ class Verify(VerifyOptions, frozen=True):
         "npu-testbed verify mobilenet_v1.json --tensorir",
     )
 
-    file: Annotated[kinds.Source, Option("a schedule file, a *_vela.tflite or a .pte of one delegate", "FILE", source=True)]
+    file: Annotated[
+        kinds.Source,
+        Option(
+            "a schedule file, a *_vela.tflite, a .pte of one delegate, or a C source or raw .npz with driver payloads", "FILE", source=True
+        ),
+    ]
 
     def answer(self, show: "Progress") -> "VerifyOutcome":
         """Compare; status 1 for a hazard, or for outputs that differ from LiteRT's or, without it, from those of Vela's stream."""

@@ -62,8 +62,11 @@ class VerifyOutcome(Outcome, frozen=True):
         """A row for each output and reference, and the remarks."""
         result = self.verification
         rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
-        sections = [f"{printable(result.model)}: {result.inferences} inferences on random inputs, seed {result.seed}"]
-        sections.append(grid(("output", "reference", "result"), rows, (True, True, True)))
+        same = "every order that the NPU may take gives the same bytes"
+        order = "another order of its operations gives other bytes" if result.hazards else same
+        how = f"{result.inferences} inferences on random inputs, seed {result.seed}" if result.inferences else order
+        sections = [f"{printable(result.model)}: {how}"]
+        sections += [grid(("output", "reference", "result"), rows, (True, True, True))] if rows else []
         sections += [filled(printable(result.remark, 4000))] if result.remark else []
         sections += [hazards_text(result.hazards, "Error")] if result.hazards else []
         return "\n\n".join(sections if self.proof is None else [*sections, self.proof.text()])
