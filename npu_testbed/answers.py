@@ -2,8 +2,8 @@
 
 An answer is a JSON value under the digest of all that it follows from: the question, the versions of the tools and our own sources.
 So a folder may be used for anything, and one from elsewhere can at worst be of no use. Each answer is written whole or not at all, as soon
-as it is known. An interruption loses only the answers in progress. It carries the digest of its key and of its own content: one that is
-damaged, or that somebody has changed, is worked out again.
+as it is known. An interruption loses only the answers in progress. It carries the digest of its key and of its own content: a damaged or
+changed answer is computed again.
 """
 
 from __future__ import annotations
@@ -129,5 +129,5 @@ class Answers:
         return found
 
     def remove(self) -> None:
-        """Remove all answers: nobody will ask again."""
+        """Remove all answers, which are no longer needed."""
         shutil.rmtree(self.folder, ignore_errors=True)

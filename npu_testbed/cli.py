@@ -124,7 +124,7 @@ def _stopped(ask: Ask[Any], stop: KeyboardInterrupt) -> str:
 
 
 def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way to end has its status
-    """Run a command line (``sys.argv[1:]`` if None) and return the exit status; nothing is raised, whatever happens."""
+    """Run a command line (``sys.argv[1:]`` if None) and return the exit status; it never raises."""
     prepare_streams()
     try:
         with terminations(), safe_output():

@@ -73,7 +73,7 @@ def compiled_for(device: str, memory: MemoryOptions) -> tuple[str, str]:
 
 def system_of(device: str, memory: MemoryOptions) -> MemorySystem:
     """The memory system of the options on an accelerator."""
-    # The bounds of a timing adapter are its own, whatever the NPU may have outstanding.
+    # A timing adapter has its own bounds, independent of what the NPU may have outstanding.
     memory = memory_of(device, memory)
     system = memory.memory_system()
     return through_ports(device, system if memory.timing_adapter is not None else as_seen_by(device, system))

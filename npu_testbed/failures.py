@@ -27,7 +27,7 @@ class Failure(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """One sentence; an error that is none of the input's is named as such."""
+        """One sentence, which names an error that the input did not cause."""
         if isinstance(self.error, InputError):
             return printable(" ".join(str(self.error).split()), _REASON)
         said = printable(" ".join(str(self.error).split()), _REASON).rstrip(".")

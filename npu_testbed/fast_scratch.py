@@ -33,11 +33,11 @@ from npu_model.program.region_numbers import ARENA, FIRST_HOME
 FAST_SCRATCH = 2
 
 _Moves = Mapping[int, tuple[int, int]]
-"""By region the one that its bytes move to, and how far behind its start they begin."""
+"""By region, the region that its bytes move to, and their distance from its start."""
 
 
 def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
-    """The network with its arena as the fast scratch, and its home regions one behind the other as the arena.
+    """The network with its arena as the fast scratch, and its home regions one after the other as the arena.
 
     InputError if it has operators on the CPU, states, a fast scratch already, or an input or output in its arena.
     """

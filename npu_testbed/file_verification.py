@@ -1,4 +1,4 @@
-"""The network in a file, run bit by bit beside its references, and a schedule compiled by TVM."""
+"""The network in a file, run bit by bit and compared with its references, and a schedule compiled by TVM."""
 
 from __future__ import annotations
 
@@ -219,7 +219,7 @@ def _require_driver(path: str | Path, read: ReadFile) -> None:
 
 
 def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name: str) -> None:
-    """InputError if an output that is a constant of the model is none of the network's."""
+    """InputError if the network lacks an output that is a constant of the model."""
     known = {one.name for one in network.constant_outputs}
     for constant in expected.constant_outputs:
         if constant.name not in known:
@@ -230,7 +230,7 @@ def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name
 
 
 def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
-    """Compile a schedule's TensorIR and run it on seeded inputs: outputs, memory and work beside what LiteRT and the schedule say.
+    """Compile a schedule's TensorIR and run it on seeded inputs: outputs, memory and work are compared with LiteRT and the schedule.
 
     ``model`` is by default the package's own that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
     is not installed, or a kernel cannot be expressed.

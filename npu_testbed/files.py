@@ -12,7 +12,7 @@ from npu_model.errors import InputError
 from validation.reading import reason_of
 
 _TEMPORARY = ".npu-testbed"
-"""Beginning of a temporary file's name; the process, what nobody can guess and a number follow."""
+"""Beginning of a temporary file's name; the process, a random part and a number follow."""
 
 
 def token_hex(size: int) -> str:
@@ -118,7 +118,7 @@ def _runs(process: int) -> bool:
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-"""A temporary file is nobody's but ours: whatever lies there by its name, a link to elsewhere too, is not written to."""
+"""A temporary file is ours alone: an existing file or link of its name is not written to."""
 
 
 def _write_new(file: Path, data: bytes, *, durable: bool) -> None:
@@ -130,7 +130,7 @@ def _write_new(file: Path, data: bytes, *, durable: bool) -> None:
 
 
 def _settle(folders: Iterable[Path]) -> None:
-    """Have the system keep the names in these folders, whatever becomes of its power; where it cannot, it keeps them when it does."""
+    """Have the system keep the names in these folders even if power fails. A system that cannot keeps them at its own time."""
     for folder in folders:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)
@@ -158,11 +158,11 @@ def _is_special(path: Path) -> bool:
 
 
 def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bool = True) -> None:
-    """Write all files or none: each into a temporary file beside its target, and only when all are whole are they renamed.
+    """Write all files or none: each into a temporary file next to its target. They are renamed once all are complete.
 
     What is ``durable`` is on the disk before it takes its name, so that a loss of power leaves the old file or the new one. A link is
-    followed, as whoever names a file means it; without ``follow``, for names that are ours, the file takes the link's place.
-    A target that is no regular file (a pipe, /dev/null) is written to directly, before the others. InputError if it cannot be done.
+    followed, because a user who names it means its target. Without ``follow``, for our own names, the file replaces the link. A target that
+    is not a regular file (a pipe, /dev/null) is written to directly, before the others. InputError if it cannot be done.
     """
     for path in files:
         require_writable(path)

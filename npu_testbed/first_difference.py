@@ -56,7 +56,7 @@ def _named(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def differing_reference(result: Verification) -> str:
-    """The reference beside which a difference is looked for: Vela's stream if the schedule differs from it, else LiteRT; "" for none."""
+    """The reference against which a difference is searched: Vela's stream if the schedule differs from it, else LiteRT; "" for none."""
     if not (result.equal_to(VELA_STREAM) or result.equal_to(MENDED_STREAM)):
         return VELA_STREAM
     asked = any(row.reference == LITERT for row in result.comparisons)

@@ -77,7 +77,7 @@ class FrontierPoint(Brief, frozen=True, dict=True):
 
     @property
     def macs_again(self) -> int:
-        """Multiply-accumulates that are done a second time, by tiles and skips made again."""
+        """Recomputed multiply-accumulates, from tiles and recomputed skips."""
         return self.schedule.network.macs_again
 
     @property
@@ -114,7 +114,7 @@ class Frontier(Brief, frozen=True):
     replayed: int
     timing: TimingParameters = DEFAULT_TIMING
     near: tuple[FrontierPoint, ...] = ()
-    """Schedules that are behind a point by a per cent at most: what may stand in its place if that says more under other timings."""
+    """Schedules that are at most a per cent worse than a point. They may replace it if they say more under other timings."""
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""

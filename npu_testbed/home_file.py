@@ -1,4 +1,4 @@
-"""Home files: the homes of tensors in TOML, a line ``NAME = "MEMORY"`` for each; what is no bare key is quoted."""
+"""Home files: the homes of tensors in TOML, a line ``NAME = "MEMORY"`` for each; names that are not bare keys are quoted."""
 
 from __future__ import annotations
 

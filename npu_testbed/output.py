@@ -33,7 +33,7 @@ class OutputError(Exception):
 
 
 class Output(io.TextIOBase):
-    """A stream that writes to another one: without control codes, whatever name they came in.
+    """A stream that writes to another stream, without the control codes that names may hold.
 
     Raises OutputError where the other one raises OSError, but BrokenPipeError as it is: that ends a command without a word.
     """

@@ -21,7 +21,7 @@ from npu_testbed.te_models import is_te, load_graph
 from validation.reading import read_configuration
 
 ENDINGS = (".json", ".c", ".py")
-"""Endings of the file that is written: the plan, C with a header beside it, TensorIR as TVM's script."""
+"""Endings of the file that is written: the plan, C with a header, TensorIR as TVM's script."""
 
 
 def plan_for_device(

@@ -1,4 +1,4 @@
-"""Networks set beside Vela and LiteRT: the runs behind ``npu-testbed validate vela``, ``vela-estimate`` and ``litert``.
+"""Networks compared with Vela and LiteRT: the runs of ``npu-testbed validate vela``, ``vela-estimate`` and ``litert``.
 
 >>> from npu_testbed.peers import validate_vela
 >>> [score.verdict.name for score in validate_vela(["zoo:tiny_conv"], optimise=("Size",))]
@@ -75,7 +75,7 @@ def validate_vela_estimate(
     optimise: Sequence[str] = OPTIMISE,
     progress: Progress = silent,
 ) -> tuple[EstimateComparison, ...]:
-    """Vela's own estimate of ``models`` beside its reproduction, column by column; InputError as :func:`validate_vela`."""
+    """Vela's own estimate of ``models`` and its reproduction, column by column; InputError as :func:`validate_vela`."""
     return tuple(
         vela_estimate.compare(model.data, device, strategy, name=model.name)
         for model, device, strategy in _cases(models, accelerators, optimise, "Reproducing Vela's estimate", progress)
@@ -135,7 +135,7 @@ def validate_litert(
     *,
     seed: int = 0,
 ) -> tuple[LitertScore, ...]:
-    """Vela's schedules of ``models`` run bit by bit on seeded inputs, beside LiteRT's reference kernels.
+    """Vela's schedules of ``models`` run bit by bit on seeded inputs, and compared with LiteRT's reference kernels.
 
     InputError as :func:`validate_vela`, if LiteRT is not installed, or its kernels cannot execute an operator on the CPU.
     """

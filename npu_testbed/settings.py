@@ -21,7 +21,7 @@ PARAMETERS = ("read_latency", "write_latency", "max_reads", "max_writes", "burst
 """Parameters of a memory, by the names of :class:`npu_model.memory.system.Memory`."""
 
 _ENDLESS = re.compile(r"[eE][+-]?[\d_]{4}")
-"""An exponent that is no parameter's: 1e999999999 as a fraction would never finish."""
+"""An exponent beyond every parameter: 1e999999999 as a fraction would never finish."""
 
 Setting = tuple[str, str]
 """A key, such as "OffChipFlash.read_latency" or "clock_hz", and a value as it was written."""

@@ -50,7 +50,7 @@ class TeModel(Struct, frozen=True, eq=False):
 
 
 def is_graph(value: object) -> TypeGuard[Graph]:
-    """Whether a value is a graph of Tensor Expressions; whoever has one has imported what makes it."""
+    """Whether a value is a graph of Tensor Expressions; a caller who has one has imported its maker."""
     made = sys.modules.get("cascader.frontends.te.graph")
     return made is not None and isinstance(value, made.Graph)
 
@@ -84,7 +84,7 @@ def load_graph(source: str) -> tuple[str, Graph]:
 
 
 def load_te(source: str) -> TeModel:
-    """The graph of a source, read as operators of the Ethos-U; InputError if one of its stages is none."""
+    """The graph of a source, read as operators of the Ethos-U; InputError if a stage is not an operator."""
     name, graph = load_graph(source)
     read = graphs.operators_of(graph)
     return TeModel(name, graph, read, graphs.digest(read))

@@ -30,12 +30,12 @@ Arrays = Mapping[str, NDArray[Any]]
 
 
 class TensorirProof(Struct, frozen=True):
-    """The run of a schedule's compiled TensorIR, beside what was planned; all memory in bytes.
+    """The run of a schedule's compiled TensorIR, and the plan; all memory in bytes.
 
     ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
     ``claimed`` and ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` is the most that whole buffers take
     at once, and ``placed`` is TVM's own arena for these buffers. Both exceed ``arena`` if buffers share bytes row by row. ``damaged`` bytes
-    lie beside the arena, ``stale`` ones are staged weights; both must be 0. Work is in multiply-accumulates of one inference, and
+    lie next to the arena, ``stale`` ones are staged weights; both must be 0. Work is in multiply-accumulates of one inference, and
     ``unequal_parts`` are those that did not do what was planned.
     """
 
@@ -110,9 +110,10 @@ def litert_judges(model: bytes) -> Sequence[Reference]:
 def prove_schedule(
     schedule: Schedule, judges: Sequence[Reference], *, inferences: int = 2, seed: int = 0, progress: Progress = silent
 ) -> TensorirProof:
-    """Compile the schedule's TensorIR and run it on seeded inputs, beside the ``judges``, if there are any, and the schedule's own Program.
+    """Compile the schedule's TensorIR and run it on seeded inputs.
 
-    InputError if TVM is not installed, a kernel cannot be expressed, or the network runs an operator on the CPU that is not a copy.
+    The outputs are compared with the ``judges``, if any, and with the schedule's own Program. InputError if TVM is not
+    installed, a kernel cannot be expressed, or the network runs an operator on the CPU that is not a copy.
     """
     load()
     progress("Compiling TensorIR")

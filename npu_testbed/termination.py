@@ -85,7 +85,7 @@ def raise_terminations() -> None:
 
 @contextmanager
 def terminations() -> Iterator[None]:
-    """Within, a signal that asks the process to end raises :class:`Terminated`, unless whoever started it has it ignored (nohup)."""
+    """Within, a signal that asks the process to end raises :class:`Terminated`, unless the starter had it ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
         # Only the main thread may handle signals: a program that calls us elsewhere handles its own.
         yield

@@ -1,4 +1,4 @@
-"""Outputs that an operator leaves undefined in part: what lies behind the number of valid entries."""
+"""Outputs that an operator leaves undefined in part: the entries after the number of valid entries."""
 
 from __future__ import annotations
 

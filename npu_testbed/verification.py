@@ -1,4 +1,4 @@
-"""The functional run of a network beside its references: how many bytes of each output differ."""
+"""The functional run of a network against its references: how many bytes of each output differ."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _QUANTISED_BITS = 16
 
 
 class OutputComparison(Struct, frozen=True):
-    """One output of all inferences beside one reference: ``differing`` of ``size`` bytes.
+    """One output of all inferences and one reference: ``differing`` of ``size`` bytes.
 
     ``undefined`` are the bytes that could not be compared, as the operator defines only a part of its output. ``is_vacuous`` says that no
     inference defined half of it.
@@ -112,7 +112,7 @@ class Verification(Struct, frozen=True):
         )
 
     def _difference(self) -> str:
-        """The cause of the differences, "" if there are none or it is not known."""
+        """The cause of the differences, "" without differences or if it is unknown."""
         once = f"{_named(self.fully_connected)}, where {LITERT} round once"
         if self.equal_to(MENDED_STREAM) and not self.equal_to(VELA_STREAM):
             return f"Differs from {VELA_STREAM} only by the mending: that stream rounds twice in {once}."
@@ -196,7 +196,7 @@ def renamed(arrays: Sequence[Arrays], own: Sequence[Binding], theirs: Sequence[B
 
 
 OLD_SUFFIX = "_cpu"
-"""Suffix that Vela 3.0.0 puts behind the names of a network's outputs."""
+"""Suffix that Vela 3.0.0 adds to the names of a network's outputs."""
 
 
 def compare(
@@ -258,5 +258,5 @@ class Once:
 def compared(
     found: Sequence[Arrays], inputs: Sequence[Arrays], references: Sequence[Reference], counts: Mapping[str, str] | None = None
 ) -> tuple[OutputComparison, ...]:
-    """The outputs ``found`` for the seeded ``inputs`` beside each reference. InputError if one of them cannot run."""
+    """The outputs ``found`` for the seeded ``inputs`` with each reference. InputError if one of them cannot run."""
     return tuple(row for name, outputs in references for row in compare(name, found, outputs(inputs), counts))

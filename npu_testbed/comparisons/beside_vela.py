@@ -1,4 +1,4 @@
-"""Many networks beside Vela: its schedules replayed, and ours compared with them; what fails on one network costs no other its results."""
+"""Many networks compared with Vela: its schedules replayed, and ours next to them. A network that fails costs no other its results."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class BesideVela(Struct, frozen=True):
 
 
 Sources = Sequence[tuple[str, Model]]
-"""Where each network comes from (a path or ``zoo:NAME``), with the network."""
+"""The source of each network (a path or ``zoo:NAME``), with the network."""
 
 
 def _score(source: str, model: Model, device: str, strategy: str, answers: Answers | None, progress: Progress) -> VelaScore:

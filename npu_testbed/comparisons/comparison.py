@@ -1,4 +1,4 @@
-"""Comparison: our frontier beside Vela's schedules of the same network, all replayed by one simulator."""
+"""Comparison: our frontier and Vela's schedules of the same network, all replayed by one simulator."""
 
 from __future__ import annotations
 
@@ -147,7 +147,7 @@ def _largest(performance: VelaPoint, bound: int | None) -> int:
 
 
 class Sides(Struct, frozen=True):
-    """The parts of a comparison beside the four answers.
+    """The parts of a comparison in addition to the four answers.
 
     ``sweep`` is a number of arena sizes at which both are compared (0: none). With ``robust``, answers are also replayed under other
     timings, and among equally good ones the steadiest is taken. With ``energy``, each answer has a ratio of energies by that table.

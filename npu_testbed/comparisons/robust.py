@@ -103,7 +103,7 @@ TRIED = 8
 def tied(frontier: Frontier, answer: BestAnswer) -> tuple[FrontierPoint, ...]:
     """The schedules that may stand in an answer's place, the nearest first.
 
-    They keep its condition and are behind it by :data:`~cascader.ethosu.search.frontier.NEAR` at most. All have passed the check.
+    They keep its condition, and are worse by at most :data:`~cascader.ethosu.search.frontier.NEAR`. All have passed the check.
     """
     ours, vela = answer.ours, answer.vela
     assert ours is not None  # noqa: S101  # only an answer has a verdict
@@ -142,7 +142,7 @@ def robust_answers(
 ) -> tuple[tuple[BestAnswer, RobustAnswer | None], ...]:
     """Each answer with its range and verdict, on the memories and around the timing of ``task``; None where ours has no schedule.
 
-    In the place of an answer whose claim does not hold stands one that is a per cent behind it at most and does, if there is one. For a
+    An answer whose claim does not hold is replaced by an answer whose claim does and that is at most a per cent worse, if one exists. For a
     claim of bytes the next larger points of our frontier are tried then.
     """
     changes = undecided()

@@ -18,7 +18,7 @@ def _sentence(what: str, wins: Sequence[tuple[str, RobustAnswer]]) -> str:
 def robust_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
     """Sentences on the comparisons that have verdicts under other timings; none if no comparison has them.
 
-    Counted are wins in bytes at Vela Size's cycles, and wins in cycles of ``NOISE`` or more in Vela Performance's bytes.
+    Wins in bytes at Vela Size's cycles count, and wins in cycles of ``NOISE`` or more in Vela Performance's bytes.
     """
     asked = [(one, one.robust) for one in comparisons if one.robust is not None]
     if not asked:

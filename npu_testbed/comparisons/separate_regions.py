@@ -1,4 +1,4 @@
-"""Separate regions: Vela's schedules with inputs and outputs outside the arena, beside ours with homes.
+"""Separate regions: Vela's schedules with inputs and outputs outside the arena, compared with ours with homes.
 
 Vela's ``--separate-io-regions`` takes all inputs and all outputs out of its arena, on its C++ core alone: the Python core reads the option
 and keeps them in. Which memory they are in is a matter of the replay: that of our homes, or the arena's memory where ours has none.
@@ -39,7 +39,7 @@ def end_ports(network: Network) -> EndPorts | None:
 def on_end_ports(system: MemorySystem, network: CompiledNetwork, ports: EndPorts) -> MemorySystem:
     """Return ``system`` with these ports for the regions of a compiled network's inputs and outputs. None stands for the arena's port.
 
-    A region that several tensors share lies behind the slowest port that is asked for: AXI1 if any of them lives there.
+    A region that several tensors share lies at the slowest requested port: AXI1 if any of them lives there.
     """
     behind = list(system.region_ports)
     asked: dict[int, list[int]] = {}

@@ -146,7 +146,7 @@ def _at(one: Comparison, row: SweepRow) -> str:
 
 
 def _same_size(rows: Sequence[tuple[Comparison, SweepRow]]) -> str:
-    """Our cycles beside Vela's at the sizes that Vela fits, in a sentence."""
+    """Our cycles and Vela's at the sizes that Vela fits, in a sentence."""
     ratios = [row.cycles_ratio for _, row in rows if row.cycles_ratio is not None]
     if not ratios:
         return f"Sizes that Vela fits: {len(rows)}, of which ours fits none."

@@ -66,8 +66,8 @@ def vela_points(
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
     """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared.
 
-    So many runs of the Python core are compiled ``at_once``, whatever the executor has. ``on_cpu`` is how many operators ours leaves to
-    the CPU, if it is known.
+    ``at_once`` is the number of runs of the Python core that are compiled together, on any executor. ``on_cpu`` is how many operators ours
+    leaves to the CPU, if it is known.
     """
     batches = tuple(_batches(task, runs, at_once))
     answers = in_order([executor.submit(outcomes, batch) for batch in batches])

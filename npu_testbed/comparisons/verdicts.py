@@ -64,7 +64,7 @@ def vela_fits(row: SweepRow) -> bool:
 
 
 def gaps(comparison: Comparison) -> tuple[Shortfall, ...]:
-    """The gaps beside all of Vela's schedules, those that overflow their arena too.
+    """The gaps to all of Vela's schedules, including schedules that overflow their arena.
 
     A schedule of Vela's that another of its own beats is left out: whatever of ours matches the better one matches it, too.
     """

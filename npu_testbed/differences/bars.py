@@ -92,7 +92,7 @@ def read_baseline(path: str) -> Baseline:
 def earlier_baseline(path: str) -> Baseline | None:
     """The baseline that is to be written anew, None if there is none yet or another version printed it.
 
-    InputError if the file is none that a check printed: it is not overwritten.
+    InputError if a check did not print the file: it is not overwritten.
     """
     if not Path(path).exists():
         return None

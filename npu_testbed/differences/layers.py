@@ -1,4 +1,4 @@
-"""The layers of two replays beside each other: which are the same one, and what is different about it."""
+"""The layers of two replays side by side: which layers are the same, and how they differ."""
 
 from __future__ import annotations
 
@@ -121,7 +121,7 @@ def _aligned(before: Sequence[LayerFigures], after: Sequence[LayerFigures]) -> I
     elif any(len({one.label for one in side}) < len(side) for side in (before, after)):
         yield from _in_order(before, after, (_label,))
     else:
-        # A name is the same layer, whatever the order is that the layers run in.
+        # Equal names are the same layer, in any order of the layers.
         found = {one.label: one for one in after}
         yield from ((one, found.pop(one.label, None)) for one in before)
         yield from ((None, one) for one in found.values())

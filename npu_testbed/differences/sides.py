@@ -1,4 +1,4 @@
-"""The two sides of a comparison: whatever can be replayed, each with options of its own."""
+"""The two sides of a comparison: anything that can be replayed, each with its own options."""
 
 from __future__ import annotations
 

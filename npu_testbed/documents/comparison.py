@@ -72,7 +72,7 @@ class VerdictsEntry(Entry, frozen=True):
 
 
 class ComparisonEntry(Entry, frozen=True):
-    """Our schedules of a network beside Vela's."""
+    """Our schedules of a network, and Vela's."""
 
     frontier: FrontierEntry
     ends: NetworkEnds
@@ -166,7 +166,7 @@ class ComparisonSummaryEntry(Entry, frozen=True):
 
 
 class VelaScoreEntry(Entry, frozen=True):
-    """A schedule of Vela's in replay beside Vela's own figures."""
+    """A schedule of Vela's in replay, and Vela's own figures."""
 
     network: str
     accelerator: str

@@ -1,4 +1,4 @@
-"""The part of a replay's document that holds a measurement beside it."""
+"""The part of a replay's document that holds a measurement."""
 
 from __future__ import annotations
 

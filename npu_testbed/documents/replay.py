@@ -96,7 +96,7 @@ class ReplayDocument(Document, frozen=True):
 
 
 class SimulateDocument(ReplayDocument, frozen=True):
-    """A replay on its own, with what was asked for beside it."""
+    """A replay on its own, with the parts that were requested."""
 
     hazards: Hazards
     recurrent: Annotated[tuple[RecurrentEntry, ...], meaning("Recurrent layers (LSTM), in order; each is one of `layers`, too.")]

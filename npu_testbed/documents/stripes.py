@@ -38,7 +38,7 @@ class StagingGroupEntry(GroupEntry, frozen=True):
 
 
 class ScheduleDeviceDocument(Document, frozen=True):
-    """A plan of stripes for a device that is no NPU."""
+    """A plan of stripes for your own device."""
 
     model: str
     device: str

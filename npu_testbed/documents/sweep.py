@@ -10,7 +10,7 @@ from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, 
 
 
 class SweepPointEntry(Entry, frozen=True):
-    """A point of a sweep with its answer: zeros and a reason in ``refused`` where there is no schedule."""
+    """A point of a sweep with its answer: zeros and a reason in ``refused`` without a schedule."""
 
     model: str
     model_sha256: str

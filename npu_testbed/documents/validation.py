@@ -33,7 +33,7 @@ class ValidateAllDocument(Document, frozen=True):
 
 
 class LitertScoreEntry(Entry, frozen=True):
-    """The outputs of a network beside LiteRT's."""
+    """The outputs of a network, and LiteRT's."""
 
     network: str
     accelerator: str
@@ -45,7 +45,7 @@ class LitertScoreEntry(Entry, frozen=True):
 
 
 class ValidateLitertDocument(Document, frozen=True):
-    """Outputs of Vela's streams beside LiteRT's."""
+    """Outputs of Vela's streams, and LiteRT's."""
 
     passed: bool
     networks: tuple[LitertScoreEntry, ...]

@@ -1,4 +1,4 @@
-"""Two energies beside each other, as a text and as JSON: ratios and shares alone."""
+"""Two energies side by side, as a text and as JSON: only ratios and shares."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The tables beside a replay in a report: the answers to Vela's schedules, and a measurement layer by layer."""
+"""The extra tables of a report on a replay: the answers to Vela's schedules, and a measurement layer by layer."""
 
 from __future__ import annotations
 

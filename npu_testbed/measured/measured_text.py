@@ -1,4 +1,4 @@
-"""The measurement beside the replay, as a text and as JSON."""
+"""The measurement and the replay, as a text and as JSON."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _sum(name: str, rows: Sequence[MeasuredRow]) -> MeasuredRow:
 
 
 def _folded(rows: Sequence[MeasuredRow], min_percent: float) -> list[MeasuredRow]:
-    """The rows that take ``min_percent`` of the cycles on either side, or differ by it, and behind them one for all others."""
+    """The rows that take ``min_percent`` of the cycles on either side, or differ by it, and then one row for all others."""
     bars = [min_percent * sum(getattr(row, key) for row in rows) / 100 for key in ("measured", "replayed")]
     large = [row for row in rows if row.measured >= bars[0] or row.replayed >= bars[1] or abs(row.difference) >= bars[0]]
     small = [row for row in rows if row not in large]

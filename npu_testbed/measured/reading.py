@@ -168,7 +168,7 @@ def column_map(text: str) -> dict[str, str]:
 
 
 def _mapped(header: Sequence[str], lines: Lines, columns: dict[str, str], path: str | Path) -> PerLayer:
-    """The layers of a table of other columns; cycles that are no whole numbers are rounded, lines without any are left out."""
+    """The layers of a table of other columns; fractional cycles are rounded, lines without cycles are left out."""
     for column in columns.values():
         if column not in header:
             near = did_you_mean(column, header)
@@ -184,7 +184,7 @@ def _whole(text: str) -> str:
 
 
 def _counters(data: bytes) -> Counters | None:
-    """The counters in a log; None if the bytes are no log of firmware."""
+    """The counters in a log; None if the bytes are not a firmware's log."""
     text = data.decode("utf-8", "replace")
     return Counters(tuple(sorted(parse_log(text).values.items()))) if is_log(text) else None
 

@@ -179,7 +179,7 @@ def _by_layer(cuts: Sequence[_Cuts], spent: Sequence[Sequence[float]]) -> list[M
 
 
 def _margin(cycles: int, whole: int, samples: int) -> int:
-    """Half of the 95 % interval of cycles that are a share of samples, after Agresti and Coull, so that no sample is no certainty.
+    """Half of the 95 % interval of cycles that are a share of samples, after Agresti and Coull, so that zero samples do not mean certainty.
 
     >>> _margin(50_000, 100_000, 400), _margin(0, 100_000, 400)
     (4876, 684)
@@ -189,7 +189,7 @@ def _margin(cycles: int, whole: int, samples: int) -> int:
 
 
 def beside_measured(replay: NetworkReplay, measured: Measured, cycles: int | None = None) -> Beside:
-    """The measurement beside the replay; ``cycles`` is NPU ACTIVE of a measured inference, where the measurement does not count them.
+    """The measurement and the replay. ``cycles`` is NPU ACTIVE of a measured inference, if the measurement does not count cycles.
 
     InputError if the measurement is not of this network, or ``cycles`` are given for a table of layers.
     """

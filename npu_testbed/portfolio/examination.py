@@ -1,4 +1,4 @@
-"""One network of the portfolio: compared with Vela, its smallest schedule verified; whatever fails is said in the finding."""
+"""One network of the portfolio: compared with Vela, its smallest schedule verified; the finding states any failure."""
 
 from __future__ import annotations
 

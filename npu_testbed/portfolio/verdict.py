@@ -13,7 +13,7 @@ from npu_testbed.documents.portfolio import ValidatePortfolioDocument
 
 
 class Check(str, Enum):
-    """The verdict of the functional run of our smallest schedule beside LiteRT's reference kernels."""
+    """The verdict of the functional run of our smallest schedule against LiteRT's reference kernels."""
 
     EXACT = "exact"
     EXCEPTION = "differs, as named"

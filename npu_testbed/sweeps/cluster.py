@@ -85,7 +85,7 @@ def _connected(cluster: Cluster) -> Any:
 
 
 def _told(error: BaseException, address: str) -> InputError | None:
-    """Fate of the cluster as a sentence; None if the error is none of the cluster's."""
+    """Fate of the cluster as a sentence; None if the error has another cause."""
     again = "start it again, and give the same command, which with --results goes on where it was"
     kind = type(error)
     if isinstance(error, CancelledError) or kind.__name__ in ("CancelledError", "FutureCancelledError", "CommClosedError"):

@@ -52,7 +52,7 @@ def key_of_point(request: Request) -> str:
 
 
 class Answer(Struct, frozen=True):
-    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused`` why there is no schedule.
+    """Result of a point: the figures of its schedule in replay, or zeros and in ``refused`` the reason without a schedule.
 
     ``outside_bytes`` are those of tensors that live outside the arena, ``macs_again`` those of its ``macs`` that are done a second time.
     """

@@ -54,7 +54,7 @@ def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes
 
 
 def all_table(results: Sequence[Result]) -> Table:
-    """A row for each point; why there is no schedule is a note."""
+    """A row for each point; a note says why a point has no schedule."""
     reasons = dict.fromkeys(result.answer.refused for result in results if result.answer.refused)
     homes = dict.fromkeys(home for result in results for home in result.point.homes)
     outside = (f"Outside the arena: {', '.join(homes)}. Bytes of the arena count none of it.",) if homes else ()
@@ -75,7 +75,7 @@ def best_table(results: Sequence[Result]) -> Table:
 
 
 def enough(results: Sequence[Result], deadline: float) -> tuple[Result, ...]:
-    """The points that meet a deadline in milliseconds, without those that another one meets it beside with no more of anything.
+    """The points that meet a deadline in milliseconds, without points for which another point meets it with no more of anything.
 
     What counts are the model and the memory system, which must be the same, MACs and bytes of the arena.
     """

@@ -34,7 +34,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def kind_of(point: FrontierPoint) -> int:
-    """The place of a point in :data:`KINDS`: by MACs that are done again, and by tensors outside the arena."""
+    """The place of a point in :data:`KINDS`: by recomputed MACs, and by tensors outside the arena."""
     return (1 if point.macs_again else 0) + (2 if point.homes else 0)
 
 
