@@ -5,7 +5,7 @@ from __future__ import annotations
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from validation.fvp.kept_left_out import kept_left_out
+from validation.fvp.left_out_errors import kept_left_out
 
 _OFF = ("timing adapter off", "timing adapter u65_off")
 _ON = ("timing adapter u55_high_end", "timing adapter u65_high_end")

@@ -21,8 +21,9 @@ from validation.fvp.ablation import render as ablation_table
 from validation.fvp.accuracy import accuracy_page
 from validation.fvp.bars import MEAN_LIMIT, OPERATOR_LIMIT, WORST_LIMIT, verdicts
 from validation.fvp.bearers import bearers_table, u55_bearers, u65_bearers
-from validation.fvp.left_out import all_left_out, folds, kept_left_out
+from validation.fvp.left_out import all_left_out, folds
 from validation.fvp.left_out import table as left_out_table
+from validation.fvp.left_out_errors import kept_left_out
 from validation.fvp.references.records import old_points, points, single_operators, sweeps, u65_points, whole_runs
 from validation.fvp.scorecard import (
     Scorecard,

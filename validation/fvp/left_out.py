@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from npu_model.timing import DEFAULT_TIMING
 from validation.fvp.ablation import ABLATIONS, CANDIDATES
-from validation.fvp.kept_left_out import HEADERS, LeftOut
+from validation.fvp.left_out_errors import HEADERS, LeftOut
 from validation.fvp.references.records import points, u65_points
 from validation.fvp.scores import mean_error, worst_error
 from validation.fvp.u65_rules import RULES, SHARED, RuleScore, without
