@@ -107,7 +107,7 @@ def _live_bytes(accesses: Sequence[Access]) -> tuple[int, ...]:
 
 
 def _bound(bindings: Sequence[Binding], homes: frozenset[int]) -> tuple[ByteRange, ...]:
-    """Where arrays lie, but for those that live outside the arena."""
+    """The places of arrays, except for arrays outside the arena."""
     return tuple(b.byte_range for b in bindings if b.region not in homes)
 
 

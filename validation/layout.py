@@ -51,8 +51,8 @@ def filled(sentence: str, indent: str = "") -> str:
 def grid(headers: Sequence[str], rows: Sequence[Sequence[str]], left: Sequence[bool], limit: int | None = None) -> str:
     """The table in lines of at most ``limit`` characters (None: :func:`width`); ``left`` says which columns hold text.
 
-    Where it does not fit, headers and text are broken at spaces and long names cut in their middle, numbers never. Where that is not
-    enough, the columns are parted, the first one before each of the parts, or every row is a paragraph of its own.
+    If it does not fit, headers and text are broken at spaces, and long names are cut in their middle. Numbers stay whole. If that is not
+    enough, the columns are divided into parts that each begin with the first column, or every row becomes a paragraph.
 
     >>> print(grid(("layer", "AXI0 read"), [("conv", "1,204,224")], (True, False), 18))
     layer         AXI0

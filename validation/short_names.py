@@ -78,7 +78,7 @@ def told_apart(names: Sequence[str]) -> list[str]:
 def short_names(names: Sequence[str], size: int) -> list[str]:
     """Each of the names in at most ``size`` characters, and two that differ differ then, too.
 
-    If one is longer, paths lose what tells nothing (:func:`told_apart`). What is still longer is cut as :func:`name_end` does, or
+    If one is longer, paths lose what tells nothing (:func:`told_apart`). A name that is still longer is cut as :func:`name_end` does, or
     around the place where it begins to differ from others.
 
     >>> short_names(["model/batch_norm_2/FusedBatchNorm", "model/batch_norm_4/FusedBatchNorm", "model/add"], 20)

@@ -18,7 +18,7 @@ EventCount = Callable[[str], int]
 
 
 class Pmu:
-    """The counters. What changes how they count is set between two calls of :meth:`count`, which brings them up to date."""
+    """The counters. Settings of how they count change between two calls of :meth:`count`, which brings the counters up to date."""
 
     def __init__(self) -> None:
         self._names = {number: name for name, number in event_numbers().items()}

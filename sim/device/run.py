@@ -78,7 +78,7 @@ class Run(Struct, frozen=True):
         return 4 * sum(self.commands.words[: self.first + at])
 
     def events(self, name: str, cycle: int) -> int:
-        """The number of times that an event has happened by a cycle of the run, of the operations that it comes to."""
+        """The number of times that an event has happened by a cycle of the run, in the operations that the run reaches."""
         return 0 if self.counts is None else self.counts.at(name, cycle, self.resume - self.first)
 
     def stopped_at(self, cycle: int) -> Run:

@@ -202,7 +202,7 @@ class Machine:
         self.dma_queue = Fifo(env)
         # The pipeline's buffers, in the data's way.
         self.weight_queue = Fifo(env)
-        # What may let the weight decoder go on: arrivals, free slots and new blocks, if it looks ahead.
+        # The events that may let the weight decoder go on: arrivals, free slots and new blocks, if it looks ahead.
         self.weight_news = Fifo(env)
         self._is_ahead = accelerator.access.weight_bursts > 0
         self.input_buffer = DoubleBuffer(env, timing.buffer_slots)

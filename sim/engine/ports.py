@@ -91,7 +91,7 @@ class DataPath:
 def transactions(runs: Runs, limit: int, phase: int = 0) -> list[int]:
     """Beats of the transactions that move ``runs``, at most ``limit`` each.
 
-    The first run starts ``phase`` words behind a multiple of ``limit``, which its transactions do not cross; the others start on one.
+    The first run starts ``phase`` words after a multiple of ``limit``, which its transactions do not cross. The others start on a multiple.
 
     >>> transactions((3, 10), 4)
     [3, 4, 4, 2]
@@ -120,7 +120,7 @@ class PortServer:
         self._env = env
         self._gate = gate
         self._path = path
-        # What is read of the IFM goes on to the input buffer, at its pace: when it can take more.
+        # Words of the IFM go on to the input buffer, at the buffer's pace: the time at which it can take more.
         self._filled = 0
         self._grants = timing.grant
         # Latency comes before the data of a read and after the data of a write.

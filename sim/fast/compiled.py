@@ -62,7 +62,7 @@ _WAITS = (
     *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB)),
     (Unit.WD, Cause.DW),
 )
-"""Waits that the core counts of every operation, in its order. Busy cycles of the units come before them, data beats behind them."""
+"""Waits that the core counts of every operation, in its order. Busy cycles of the units come before them, data beats after them."""
 
 _COUNTS = len(_BUSY) + len(_WAITS)
 
@@ -203,7 +203,7 @@ class CompiledCache:
         else:
             program, works = timed.program, {index: flat_jobs(jobs) for index, jobs in timed.jobs.items()}
         cycles, times, beats, counts = self.run(self.rows(program), list(works.values()), _COUNTS + 4 if counted else 0)
-        # Of each operation its index, issue and end, in the order in which they end; the rest is empty.
+        # Index, issue and end of each operation, in the order of the ends; the rest is empty.
         ended = iter(times[: 3 * (len(works) + len(program.transfers))])
         found = {index: Times(issued, end) for index, issued, end in zip(ended, ended, ended, strict=True)}
         found |= {index: found[head] for index, head in timed.heads.items()}

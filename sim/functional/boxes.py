@@ -29,11 +29,11 @@ class ElementBox(Struct, frozen=True):
 
     @property
     def end(self) -> int:
-        """Address behind the highest element."""
+        """Address after the highest element."""
         return self.start + sum(max((n - 1) * stride, 0) for n, stride in zip(self.shape, self.strides, strict=True)) + self.strides[3]
 
     def unused_lanes(self, size: int) -> ElementBox:
-        """The channels behind this box's, up to the end of the NHCWB16 brick, of elements of ``size`` bytes."""
+        """The channels after this box's, up to the end of the NHCWB16 brick, with elements of ``size`` bytes."""
         rows, columns, bricks, lanes = self.shape
         return ElementBox(self.start + lanes * size, (rows, columns, bricks, BRICK - lanes), self.strides, self.y, self.x, self.c + lanes)
 

@@ -36,7 +36,7 @@ _TABLE = _table()
 
 
 def _interpolated(distance: Integers, bits: int, limit: int) -> Integers:
-    """The table at ``distance`` / 2**``bits`` with ``bits`` fractional bits; ``limit`` behind its end."""
+    """The table at ``distance`` / 2**``bits`` with ``bits`` fractional bits; ``limit`` after its end."""
     place, fraction = distance >> bits, distance & ((1 << bits) - 1)
     inside = np.minimum(place, _SIZE - 2)
     between = (_TABLE[inside] << bits) + fraction * (_TABLE[inside + 1] - _TABLE[inside])

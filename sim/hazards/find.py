@@ -128,7 +128,7 @@ class _Check:
         self._kernels.append([*chain, (index, op)])
 
     def _after(self, other: int, before: KernelOperation, index: int, op: KernelOperation) -> Iterator[Race]:
-        """A kernel behind another one that may be under way."""
+        """A kernel after another kernel that may still be under way."""
         if not op.blockdep:
             return
         lost = _overwritten_table(self._accesses, other, index)

@@ -14,7 +14,8 @@ from sim.hazards.spans import Spans
 def lost_tables(program: Program, number: int = 0, programs: int = 1) -> Iterator[LostTable]:
     """Kernels that look up values where buffers of an earlier kernel have been since the table was loaded.
 
-    This can be on devices alone that reserve no banks of the shared buffer for tables. That a table was loaded at all is not asked here.
+    This can be on devices alone that reserve no banks of the shared buffer for tables. Another check asks whether a table was loaded at
+    all.
     """
     device = accelerator(program.accelerator)
     if device.reserved_lut_banks:

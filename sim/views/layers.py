@@ -29,8 +29,8 @@ class LayerRow(Struct, frozen=True):
     ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the
     first of MAC array, output unit, input load, weights, write-back). If that unit was busy for less than half of
     ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that
-    unit's work. Transfers run beside kernels: they bind a layer as far as it waits for them (``DMA_WAIT``), and as a unit
-    (``DMA``) only what has no kernel.
+    unit's work. Transfers run while kernels do. They bind a layer as far as it waits for them (``DMA_WAIT``), and as a unit (``DMA``) only
+    layers without a kernel.
 
     Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the part of the accelerator's multiply-accumulates
     during ``cycles`` that the layer's mathematics needs; more than 1 if it began to multiply before the layer before was done.

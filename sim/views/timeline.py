@@ -23,7 +23,7 @@ _SHORTEST_NAME = 12
 """Characters of a layer's name that the legend shows however narrow the drawing is."""
 
 LABELS = max(len(unit.value) for unit in Unit) + len(" ||")
-"""Characters of a line beside its columns."""
+"""Characters of a line in addition to its columns."""
 
 
 class CycleWindow(Struct, frozen=True):
@@ -118,7 +118,7 @@ class TimelineRecorder:
         self._drawings[-1].add(event)
 
     def text(self, columns: int = 100, window: CycleWindow = WHOLE) -> str:
-        """The drawings, at most ``columns`` wide beside the units' names; the cycles of ``window`` go on from Program to Program."""
+        """The drawings, at most ``columns`` wide without the units' names. The cycles of ``window`` go on from Program to Program."""
         origin, parts = 0, []
         several = len(self._drawings) > 1
         for number, drawing in enumerate(self._drawings):

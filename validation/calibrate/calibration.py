@@ -95,8 +95,8 @@ def _figures(errors: Sequence[float]) -> tuple[int, float, float]:
 class CheckedPoint(Struct, frozen=True):
     """One measurement under a profile.
 
-    ``recorded`` is what the profile says of its cycles, None if the fit has not seen it. ``beats`` has the counters that
-    were measured beside NPU ACTIVE: they show whether the right file and memory map were measured, before timing is judged.
+    ``recorded`` is what the profile says of its cycles, None if the fit has not seen it. ``beats`` has the counters that were measured with
+    NPU ACTIVE. They show whether the right file and memory map were measured, before timing is judged.
     """
 
     name: str

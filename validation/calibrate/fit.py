@@ -166,7 +166,7 @@ def _searched(problem: Problem, start: Notches) -> tuple[list[Notches], list[Not
 
 
 def _equals(problem: Problem, notches: Notches) -> Iterator[Notches]:
-    """The points beside one, along each parameter and as far as they go, that are as good."""
+    """The equally good points next to a point, along each parameter and as far as they go."""
     cost = problem.cost(notches)
     for number, parameter in enumerate(problem.parameters):
         for sign in (-1, 1):

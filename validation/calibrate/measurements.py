@@ -21,7 +21,7 @@ from validation.reading import MAX_TABLE_BYTES, read_configuration, read_file, r
 
 NPU_ACTIVE = "NPU_ACTIVE"
 BEATS = ("AXI0_RD_DATA_BEAT_RECEIVED", "AXI0_WR_DATA_BEAT_WRITTEN", "AXI1_RD_DATA_BEAT_RECEIVED")
-"""Counters beside NPU_ACTIVE, by Arm's PMU event names."""
+"""Counters in addition to NPU_ACTIVE, by Arm's PMU event names."""
 
 CALIBRATE, TEST = "calibrate", "test"
 _MEMORY = ("timing_adapter", "config", "system_config", "memory_mode")

@@ -1,1 +1,1 @@
-"""The Corstone FVPs: published records and live runs beside the replay."""
+"""The Corstone FVPs: published records and live runs, compared with the replay."""

@@ -69,6 +69,6 @@ def u65_bearers() -> tuple[Bearers, ...]:
 
 
 def bearers_table(rows: Sequence[Bearers]) -> Table:
-    """The rules beside the networks that bear them."""
+    """The rules, and the networks that support them."""
     cells = tuple((row.name, row.verdict, ", ".join(row.bear), ", ".join(row.against)) for row in rows)
     return Table("Networks that bear each rule", ("changed", "borne by", "networks", "against"), cells, (_NOTE,))

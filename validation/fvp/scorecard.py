@@ -1,6 +1,6 @@
 """The scorecard against the Corstone FVPs: measured command streams replayed, counter by counter.
 
-What it shows is agreement with Arm's simulator, which is itself an approximation, and not with silicon.
+It shows agreement with Arm's simulator, which is itself an approximation, not with silicon.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ Progress = Callable[[int, int], None]
 
 
 class Scorecard(Struct, frozen=True):
-    """Every replay beside its measurement, and the bars."""
+    """Every replay with its measurement, and the bars."""
 
     points: tuple[PointScore, ...]
     sweeps: tuple[SweepScore, ...]

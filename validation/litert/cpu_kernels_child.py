@@ -36,7 +36,7 @@ def _run(folder: Path, name: str) -> tuple[str, bool]:
             for array, tensor in zip(arrays.files, tensors["set"], strict=True):
                 detail = details[tensor]
                 dtype = np.dtype(detail["dtype"])
-                # What is not 0 is true in C; Python's bool has one true only.
+                # Every value but 0 is true in C; Python's bool has one true value.
                 values = arrays[array] != 0 if dtype == np.bool_ else arrays[array].view(dtype)
                 interpreter.set_tensor(tensor, values.reshape(detail["shape"]))
         interpreter.invoke()

@@ -1,4 +1,4 @@
-"""The NPU's operators, one by one, each as something to put behind a tensor."""
+"""The NPU's operators, one by one, each as something to add after a tensor."""
 
 from __future__ import annotations
 
@@ -12,9 +12,8 @@ from validation.zoo import TensorHandle
 class Link(Struct, frozen=True):
     """An ``operator`` as TFLite and a reader call it, and the ``chain`` that adds it.
 
-    ``positive`` operators are defined for values above zero alone. What is ``only_last`` gives numbers that no layer reads.
-    ``exception`` is why its outputs may differ from LiteRT's, "" if they may not;
-    ``unverifiable`` why LiteRT cannot run it.
+    ``positive`` operators are defined for values above zero alone. An ``only_last`` operator gives numbers that no layer reads.
+    ``exception`` is why its outputs may differ from LiteRT's, "" if they may not; ``unverifiable`` why LiteRT cannot run it.
     """
 
     operator: str

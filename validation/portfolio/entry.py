@@ -10,17 +10,17 @@ from validation.portfolio.builder import PortfolioBuilder
 from validation.zoo import TensorHandle
 
 Chain = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
-"""Adds operators behind a tensor and returns the last output."""
+"""Adds operators after a tensor and returns the last output."""
 
 Draw = Callable[[PortfolioBuilder], list[TensorHandle]]
 """Draws a whole network and returns its outputs."""
 
 
 LSTM = "Vela's kernels of UNIDIRECTIONAL_SEQUENCE_LSTM are not LiteRT's to the last bit (docs/exactness.md)"
-"""Why outputs behind an LSTM operator may differ from LiteRT's."""
+"""Why outputs after an LSTM operator may differ from LiteRT's."""
 
 WIDE_PRODUCTS = "16-bit fully connected layers have 16-bit multipliers on the NPU (docs/exactness.md)"
-"""Why outputs behind a fully connected layer of 16-bit activations may."""
+"""Why outputs after a fully connected layer of 16-bit activations may differ."""
 
 
 class PortfolioNetwork(Struct, frozen=True):

@@ -69,7 +69,7 @@ def _two_inputs(net: PortfolioBuilder) -> list[TensorHandle]:
 
 
 def _reshaped_outputs(net: PortfolioBuilder) -> list[TensorHandle]:
-    """A detector that hands out its boxes as a map and as a list, beside its scores."""
+    """A detector that hands out its boxes as a map and as a list, with its scores."""
     x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, activation="RELU6")
     x = net.conv2d(x, 24, strides=(2, 2), activation="RELU6")
     boxes = net.conv2d(x, 12, (1, 1))

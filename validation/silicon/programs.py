@@ -19,8 +19,8 @@ CONSTANTS, ARENA, INPUT = 0, 1, 5
 """Regions: the copy's source, where it goes to and where the result lies, and the input."""
 
 CONSTANTS_AT = 1024
-"""Where biases and then weights are copied to in the arena: a multiple of 64 bytes. Not stated, and of no consequence but for the borders
-of transactions, whose counts decide for this order."""
+"""The place in the arena for copies of biases and then weights: a multiple of 64 bytes. Not stated, and of no consequence but for the
+borders of transactions, whose counts decide for this order."""
 
 
 def input_address(inputs: int, outputs: int) -> int:

@@ -1,4 +1,4 @@
-"""Ours beside silicon: counters of the MAC array run by run, and cycles as differences between runs."""
+"""The replay compared with silicon: counters of the MAC array run by run, and cycles as differences between runs."""
 
 from __future__ import annotations
 

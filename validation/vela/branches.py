@@ -143,7 +143,7 @@ def compile_at(
     """
     found = None
     if core == CORES[1] and can_branch(limits):
-        # What is wrong with a model or a name is said one by one.
+        # Errors in a model or a name are reported one by one.
         with suppress(InputError):
             found = _branched(model, options, limits, at_once)
     of_core = replace(options, legacy=core == CORES[1])

@@ -43,7 +43,7 @@ class Branches:
 
     def _branch(self, one: Any, strategies: Any) -> None:
         """Come back in each copy; this process ends with the last of them."""
-        # With a fast scratch memory its size has been asked for before.
+        # The size of a fast scratch memory was requested before.
         if one.arch.is_spilling_enabled():
             os._exit(1)
         signal.alarm(0)

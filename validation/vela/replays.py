@@ -1,4 +1,4 @@
-"""Vela's schedules replayed: the SRAM that their streams are seen to touch beside Vela's own figure, and cycles beside its estimate."""
+"""Vela's schedules replayed: the SRAM that their streams touch next to Vela's own figure, and cycles next to its estimate."""
 
 from __future__ import annotations
 

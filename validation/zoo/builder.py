@@ -41,7 +41,7 @@ class ImageGrid(Struct, frozen=True):
         return (x.shape[1] - corner) * factor + corner, (x.shape[2] - corner) * factor + corner
 
     def positions(self, extent: int, size: int) -> Array:
-        """Where each of ``size`` elements lies on an axis of ``extent``."""
+        """The place of each of ``size`` elements on an axis of ``extent``."""
         steps = np.arange(size, dtype=np.float64)
         if self.align_corners and size > 1:
             return steps * (extent - 1) / (size - 1)

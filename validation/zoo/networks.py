@@ -69,7 +69,7 @@ def ds_cnn() -> bytes:
 
 
 def _basic_block(net: NetworkBuilder, x: TensorHandle, name: str, filters: int, stride: int) -> TensorHandle:
-    """Two 3x3 convolutions beside the identity, or beside a strided 1x1 convolution where the shape changes."""
+    """Two 3x3 convolutions next to the identity, or next to a strided 1x1 convolution if the shape changes."""
     y = net.conv2d(x, filters, strides=(stride, stride), activation="RELU", name=f"{name}/conv_1")
     y = net.conv2d(y, filters, name=f"{name}/conv_2")
     skip = x if y.shape == x.shape else net.conv2d(x, filters, (1, 1), strides=(stride, stride), name=f"{name}/skip")
@@ -154,7 +154,7 @@ def tiny_conv() -> bytes:
 
 
 def tiny_residual() -> bytes:
-    """One residual block on 24x24x3: stem, two convolutions beside the identity, add, average pool."""
+    """One residual block on 24x24x3: stem, two convolutions next to the identity, add, average pool."""
     net = NetworkBuilder("tiny_residual")
     stem = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU", name="stem")
     x = net.depthwise(stem, activation="RELU", name="depthwise")

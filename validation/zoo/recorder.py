@@ -157,7 +157,7 @@ class NetworkRecorder:
         return name
 
     def value(self, handle: TensorHandle) -> RecordedValue:
-        """The activation behind ``handle``; InputError if it is not one of this network."""
+        """The activation of ``handle``; InputError if it belongs to another network."""
         value = self._values.get(handle.index)
         if value is None or value.handle is not handle:
             raise InputError(

@@ -102,7 +102,7 @@ def is_log(text: str) -> bool:
 
 
 def parse_log(log: str, events: Sequence[str] = ()) -> FvpCounters:
-    """The counters of one inference in a firmware's log, which may hold anything else besides.
+    """The counters of an inference in a firmware's log, which may hold anything else.
 
     ``events`` says what the numbered counters 0 to 3 count where the log does not. InputError if NPU ACTIVE is missing, if a counter is not
     a count, or if a counter has two values (say, from several inferences).

@@ -22,7 +22,7 @@ _MOST_VALUE = 1 << 22
 """Characters of the longest event: one has some hundred."""
 
 _AHEAD = 4
-"""Characters behind a number that say that it is over."""
+"""Characters that end a number."""
 
 _GZIP = b"\x1f\x8b"
 _GZIP_WINDOW = 31

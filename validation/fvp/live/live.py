@@ -84,7 +84,7 @@ def validate_live(  # noqa: PLR0913  # the options of validate fvp
     InputError if the FVP or the firmware is missing, the model or a name is wrong, or the run does not give its counters.
     """
     chosen = options or FvpOptions()
-    # What is missing is said before anything takes time.
+    # Missing things are reported before anything takes time.
     binary, firmware = find_binary(chosen.binary), find_firmware(chosen.firmware)
     compiled, network, version = _compile(model, accelerator(accelerator_config).name, optimise, system_config, memory_mode)
     devices = {program.accelerator for program in network.programs}

@@ -22,7 +22,7 @@ RUNNERS = "mlia-ethos-u"
 """Distribution on PyPI whose wheel holds ready firmware (Arm, Apache-2.0)."""
 
 MODEL_ADDRESS = 0x90000000
-"""Where that firmware looks for the compiled .tflite: the DDR of the Corstone-300."""
+"""The address at which that firmware expects the compiled .tflite: the DDR of the Corstone-300."""
 
 TIMEOUT_SECONDS = 900.0
 """Bound of one run: Arm's evaluation kit quotes up to 7 minutes for one inference."""

@@ -224,7 +224,7 @@ def reference_files(data: Path) -> dict[str, bytes]:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Write the files beside this module, or into ``--output``."""
+    """Write the files next to this module, or into ``--output``."""
     parser = argparse.ArgumentParser(prog="python -m validation.fvp.references.build", description=__doc__.partition("\n")[0])
     parser.add_argument("--data", type=Path, required=True, help="folder of the published records")
     parser.add_argument("--output", type=Path, default=Path(__file__).parent, help="folder to write (default: this package)")

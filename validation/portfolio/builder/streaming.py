@@ -35,7 +35,7 @@ class Streaming(Moves, Pieces):
         return joined
 
     def widened(self, x: TensorHandle, columns: int, *, name: str | None = None) -> TensorHandle:
-        """NHWC ``x`` with ``columns`` of real zeros behind it, of a shape that SHAPE, STRIDED_SLICE, PACK and FILL work out."""
+        """NHWC ``x`` with ``columns`` of real zeros after it, in a shape that SHAPE, STRIDED_SLICE, PACK and FILL compute."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "widened")
         recorder, ones = self._recorder, np.ones(1, np.int32)
         extents = np.array([*x.shape] * CALIBRATION_IMAGES, np.float64)

@@ -1,4 +1,4 @@
-"""Blocks of image networks, each drawn behind a map: convolutions and their activations, residuals, gates, branches."""
+"""Blocks of image networks, each drawn after a map: convolutions and their activations, residuals, gates, branches."""
 
 from __future__ import annotations
 

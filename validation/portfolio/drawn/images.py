@@ -14,7 +14,7 @@ Recipe = Callable[[PortfolioBuilder, Dice], list[TensorHandle]]
 
 
 def image(net: PortfolioBuilder, dice: Dice, low: int = 16, high: int = 56) -> TensorHandle:
-    """An input, square or not, and a stem behind it now and then."""
+    """An input, square or not, sometimes with a stem after it."""
     rows = dice.between(low, high)
     columns = rows if dice.chance(50) else dice.between(low, high)
     batch = 2 if dice.chance(4) else 1

@@ -1,4 +1,4 @@
-"""Vela's estimate beside ours, column by column: proof that the baseline is known, and an alarm if Vela changes it."""
+"""Vela's estimate and ours, column by column: proof that the baseline is known, and an alarm if Vela changes it."""
 
 from __future__ import annotations
 
@@ -83,14 +83,14 @@ def _rows(recorded: Recorded, estimate: VelaEstimate | None) -> list[ColumnRow]:
     rows = []
     for column in dict.fromkeys((*recorded.columns, *(ours or {}))):
         vela, value = recorded.columns.get(column, 0), None if ours is None else ours.get(column, 0)
-        # What both leave blank or 0 proves nothing.
+        # Columns that both leave blank or 0 prove nothing.
         if vela or value:
             rows.append(ColumnRow(recorded.number, recorded.name, recorded.operator, column, vela, value))
     return rows
 
 
 def _network_rows(summary: VelaSummary, rows: tuple[ColumnRow, ...]) -> tuple[ColumnRow, ...]:
-    """The summary's cycles beside the sums of ours; None if an operation is missing in them."""
+    """The summary's cycles and the sums of ours; None if an operation is missing in ours."""
     pairs = {
         "cycles_total": ("op_cycles", summary.cycles_total),
         "cycles_npu": ("npu_cycles", summary.cycles_npu),
@@ -123,7 +123,7 @@ def compare(
     system_config: str = "",
     memory_mode: str = DEFAULT_MEMORY_MODE,
 ) -> EstimateComparison:
-    """Compile the .tflite ``network`` with the installed Vela and set its estimate beside ours.
+    """Compile the .tflite ``network`` with the installed Vela and compare its estimate with ours.
 
     ``name`` is what the network is called in reports; the other names are those of Vela's options, and memories are
     those of the ``vela.ini`` that Vela comes with. InputError as :func:`cascader.frontends.vela.compile_network`, and if
