@@ -33,7 +33,7 @@ def _tflm_notes(placement: RuntimeUse) -> list[str]:
     size = f"kTensorArenaSize {placement.arena:,} is {placement.planned:,} of the file{added}, and {own.least:,} to {own.most:,} of its own"
     said = [f"TFLite Micro: {size}."]
     if own.unmeasured:
-        said.append(f"The kernels of {', '.join(own.unmeasured)} on the CPU may keep more than that.")
+        said.append(f"The kernels of {', '.join(own.unmeasured)} on the CPU were not measured: 1,024 bytes are allowed for each.")
     return said
 
 

@@ -20,7 +20,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.moved_maps import Move
 from cascader.ethosu.forms.wide_copies import copy_cycles, is_copy
 from cascader.ethosu.job.transfers import copied_bytes, transfers
-from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part, part_of
+from cascader.ethosu.network.network import ARENA, CpuPart, EthosuPart, Network, Port, ethosu_part, part_of
 from cascader.graph.cascader_graph import CascaderGraph, Part, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap
@@ -96,12 +96,70 @@ def without_copies(network: Network, *, shifted: bool = False) -> Network:
 
     ``shifted``: only those that leave all bytes side by side, not those that transpose a tensor or store it in another layout.
     """
+    network = without_idle_copies(network)
     bound = network.bound
     for name in network.kernels:
         copy = found_copy(network, name)
         if copy is not None and is_steady(network.graph, copy):
             joined = (_joined(network, name, union) for union in _unions(network.graph, copy, bound) if union.move.shifts or not shifted)
             network = next((one for one in joined if one is not None), network)
+    return network
+
+
+def _is_idle(network: Network, name: str) -> CopyKernel | None:
+    """The part as a copy of a whole tensor to one of its size, byte by byte, that is all that its NPU job does; None if it is not."""
+    kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
+    if kernel is None or kernel.ifm == kernel.ofm or kernel.ifm2 is not None or not is_copy(kernel.operation):
+        return None
+    graph, ifm, ofm = network.graph, kernel.operation.ifm, kernel.operation.ofm
+    sizes = {graph.tensor(kernel.ifm).size, graph.tensor(kernel.ofm).size, copied_bytes(kernel.operation)}
+    inside = ifm.region == ofm.region == ARENA and ifm.is_single_tile and ofm.is_single_tile and ifm.base == ofm.base == 0
+    alone = any(segment.parts == (name,) for segment in network.segments)
+    alike = (ifm.layout, ifm.strides) == (ofm.layout, ofm.strides) and len(sizes) == 1
+    return CopyKernel(name, kernel.ifm, kernel.ofm, ifm, ofm) if inside and alone and alike else None
+
+
+def _renamed_port(port: Port, gone: str, kept: str) -> Port:
+    return replace(port, tensor=kept) if port.tensor == gone else port
+
+
+def _on_one_tensor(network: Network, copy: CopyKernel) -> Network:
+    """``network`` with both tensors of a copy as one, whose NPU job has nothing left to do."""
+    graph, kinds = network.graph, {name: network.graph.tensor(name).kind for name in (copy.source, copy.target)}
+    kept, gone = (copy.target, copy.source) if kinds[copy.target].stays_to_the_end else (copy.source, copy.target)
+
+    def ports(some: tuple[Port, ...]) -> tuple[Port, ...]:
+        return tuple(_renamed_port(port, gone, kept) for port in some)
+
+    def part(old: Part) -> Part:
+        payload = old.payload
+        if isinstance(payload, EthosuPart):
+            return part_of(old, payload.renamed({gone: kept}))
+        assert isinstance(payload, CpuPart)  # noqa: S101  # there is no other kind
+        inputs, outputs = (tuple(kept if name == gone else name for name in names) for names in (old.inputs, old.outputs))
+        return replace(
+            old, inputs=inputs, outputs=outputs, payload=replace(payload, inputs=ports(payload.inputs), outputs=ports(payload.outputs))
+        )
+
+    users = {one.name: (part(one),) for one in graph.parts if gone in (*one.inputs, *one.outputs) and one.name != copy.part}
+    made = network.with_parts({copy.part: (), **users}, [tensor for tensor in graph.tensors if tensor.name != gone])
+    segments = tuple(replace(one, inputs=ports(one.inputs), outputs=ports(one.outputs)) for one in made.segments)
+    return replace(made, segments=segments, inputs=ports(made.inputs), outputs=ports(made.outputs))
+
+
+def without_idle_copies(network: Network) -> Network:
+    """``network`` without the copies of a whole tensor that are all that an NPU job does, between operators on the CPU.
+
+    Such a job is a RESHAPE: both tensors are then one, and the job that is left runs no kernel.
+    """
+    for name in network.kernels if len(network.segments) > 1 else ():
+        copy = _is_idle(network, name)
+        if copy is None or not is_steady(network.graph, copy):
+            continue
+        kinds = [network.graph.tensor(tensor).kind for tensor in (copy.source, copy.target)]
+        later = [at for tensor in (copy.source, copy.target) for at in network.graph.writers(tensor)]
+        if kinds != [TensorKind.INPUT, TensorKind.OUTPUT] and len(later) <= 2:  # one writer of each
+            network = _on_one_tensor(network, copy)
     return network
 
 
