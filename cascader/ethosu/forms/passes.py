@@ -12,8 +12,9 @@ from cascader.ethosu.forms.fold import folded
 from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts, quick_layouts
 from cascader.ethosu.forms.long_steps import with_long_steps
 from cascader.ethosu.forms.phases import in_phases
+from cascader.ethosu.forms.planned import planned_bytes
 from cascader.ethosu.forms.reblock import reblocked, recoded
-from cascader.ethosu.forms.recomputed import planned_bytes, recomputed
+from cascader.ethosu.forms.recomputed import recomputed
 from cascader.ethosu.forms.row_shapes import in_row_shapes
 from cascader.ethosu.forms.sizes import is_flat
 from cascader.ethosu.forms.slices import LARGEST, sliced

@@ -1,8 +1,9 @@
-"""Recomputed forms: the few ways to cut a network into tiles, or to make its skips again, that hold fewest bytes.
+"""Recomputed forms: the few ways to cut a network into tiles or channel stripes, or to recompute its skips, that hold the fewest bytes.
 
-Plans decide on the segment and the number of tiles, by their bytes alone. A plan of the whole network without cycles takes some hundredths
-of a second. Segments begin at the network's first part. Two segments are tried for each new smallest size of their remainder: the first,
-which recomputes least, and the last, which leaves the fewest parts to hold whole rows.
+Which segment and how many tiles is asked of plans, by their bytes alone: a plan of the whole network takes some hundredths of a second
+if nobody asks for cycles. Segments begin at the network's first part. Two are tried for each size of what they leave behind, of which none
+before leaves as little: the first one, which does least again, and the last one, which leaves fewest parts to hold whole rows. From the
+smallest form, and from the one of fewest multiply-accumulates, blocks at the peak are then cut into stripes of channels.
 """
 
 from __future__ import annotations
@@ -10,26 +11,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
-from msgspec import Struct
-
 from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.by_peak import Candidate, Terms, Tiles, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, segment
-from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
+from cascader.ethosu.forms.planned import planned_bytes, planned_front
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.tiles import tiled
 from cascader.ethosu.network.homes import homed_forms
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.network.wanted_homes import Wanted
-from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.graph.cascader_graph import TensorKind
-from cascader.plan.depth_first import DepthFirstScheduler
-from cascader.plan.group_costs import JobTimes, KnownCosts
-from cascader.plan.plans import Planner, PlanOptions
-from cascader.plan.proposals import smallest_limit
 from npu_model.accelerator import Accelerator
+from npu_model.shapes import ceil_div
 
-_MOST_TILES = 8
+_MOST_TILES = 12
 """Tiles at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
@@ -39,55 +34,10 @@ _SMALL = 16
 """Part of a network's bytes below which a tensor is too small to be made again for them."""
 MOST_PARTS = 256
 """Parts of a form at most: to plan one for each way to cut a network would take long."""
+_FORMS = 3
+"""Forms at most: the smallest one, the one that does least again, and one between."""
 WORTHWHILE = Fraction(99, 100)
 """Part of the bytes of a network that a form of it may hold at most."""
-
-
-class _NoCosts:
-    """A device on which nothing takes any time: plans of it differ in their bytes alone."""
-
-    def times(self, part: int, _start: int, _end: int) -> JobTimes:
-        return JobTimes(part, 1, 1, 0, 0, 1, 0, 0, 0)
-
-    def hidden(self, _part: int, _start: int, _end: int) -> int:
-        return 0
-
-    def constant_bytes(self, _part: int) -> int:
-        return 0
-
-    def transfer_cycles(self, _part: int) -> int:
-        return 0
-
-    def same_constants(self, part: int) -> int:
-        return part
-
-
-_BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
-
-
-def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
-    """Bytes of the arena that some plans of a network hold at least, of few rows and without copies of constants.
-
-    Its tensors are as dense as forms store them, in the one of two layouts that holds less, and live where ``homes`` want them.
-    """
-    layouts = dense_layouts(network, DEFAULT_OPTIONS.dense), denser_layouts(network)
-    different = layouts[:1] if layouts[1].graph == layouts[0].graph else layouts
-    return min(planned_limit(next(homed_forms([dense], homes), dense)) for dense in different)
-
-
-def planned_limit(placed: Network) -> int:
-    """Bytes as :func:`planned_bytes` of a network whose tensors are where they live."""
-    graph, costs = row_graph(placed), _NoCosts()
-    known = KnownCosts.alike(costs, [part.rows for part in graph.parts])
-    return smallest_limit(Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known).table())
-
-
-class _Found(Struct, frozen=True):
-    """A form, the bytes that its plans hold, and its multiply-accumulates."""
-
-    size: int
-    macs: int
-    network: Network
 
 
 class _Tiler:
@@ -126,42 +76,56 @@ class _Tiler:
         for cuts in ends.values():
             yield from cuts
 
-    def found(self, cut: ColumnSpan, count: int) -> _Found | None:
+    def found(self, cut: ColumnSpan, count: int) -> Candidate | None:
         """A segment in some tiles; None if that does too much again, has too many parts, or is not possible."""
         parts = len(self.network.graph.parts) + (cut.last - cut.first + 1) * (count - 1)
         again = self._again(cut, count) if parts <= MOST_PARTS else None
         made = tiled(self.network, cut, count, *self._device) if again is not None and again <= self.most else None
-        return None if made is None else _Found(planned_bytes(made, self._homes), made.macs, made)
+        return None if made is None else Candidate(planned_bytes(made, self._homes), made.macs, made)
+
+    def front(self, cut: ColumnSpan, made: Candidate) -> Tiles:
+        """A segment in tiles with the bytes that these hold."""
+        behind = len(self.network.graph.parts) - cut.last - 1
+        return Tiles(planned_front(made.network, len(made.network.graph.parts) - behind, self._homes), made)
 
 
-def _smallest(found: Iterable[_Found | None]) -> list[_Found]:
+def _smallest(found: Iterable[Candidate | None]) -> list[Candidate]:
     """Sort what was found by its bytes, and then by what it does."""
     return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
 
 
-def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[_Found]:
-    """A segment in any number of tiles above two, up to the first one that is not possible."""
+def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[Candidate]:
+    """A segment in any number of tiles above two that makes them narrower, up to the first number that is not possible."""
+    widths = [cut.grids[name].width for name in cut.results]
     for count in range(3, _MOST_TILES + 1):
+        if all(ceil_div(width, count) == ceil_div(width, count - 1) for width in widths):
+            continue
         made = tiler.found(cut, count)
         if made is None:
             return
         yield made
 
 
-def _in_tiles(tiler: _Tiler, least: int) -> list[_Found]:
-    """The form of fewest bytes in two tiles, and the one in any number of them."""
-    pairs = [(cut, tiler.found(cut, 2)) for cut in tiler.segments(least)]
-    good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one is not None and one.size < least * WORTHWHILE)
-    more = [one for _, number in good[:_ENDS] for one in _in_more(tiler, pairs[number][0])]
-    two = [one for _, number in good[:1] if (one := pairs[number][1]) is not None]
-    return [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
+def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[Tiles]]:
+    """The form of fewest bytes in two tiles and the one in any number of them, and all that were tried."""
+    pairs = [(cut, one) for cut in tiler.segments(least) if (one := tiler.found(cut, 2)) is not None]
+    good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one.size < least * WORTHWHILE)
+    tiles = [tiler.front(cut, one) for cut, one in pairs]
+    fronts = sorted((one.front, number) for number, one in enumerate(tiles))
+    chosen = dict.fromkeys(number for _, number in (*good[:_ENDS], *fronts[:_ENDS]))
+    made = {number: list(_in_more(tiler, pairs[number][0])) for number in chosen}
+    tiles += [tiler.front(pairs[number][0], one) for number, some in made.items() for one in some]
+    more = [one for _, number in good[:_ENDS] for one in made[number]]
+    two = [pairs[number][1] for _, number in good[:1]]
+    best = [*two, *(one for one in _smallest(more)[:1] if not two or one.size < two[0].size * WORTHWHILE)]
+    return best, tiles
 
 
-def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[_Found]:
+def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[Candidate]:
     """The network with one recomputed skip, and one more as long as that holds fewer bytes; ``least`` are the bytes of the network."""
     for _ in range(_SKIPS):
         made = (one for one in skips_again(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
-        best = next(iter(_smallest(_Found(planned_bytes(one, homes), one.macs, one) for one in made)), None)
+        best = next(iter(_smallest(Candidate(planned_bytes(one, homes), one.macs, one) for one in made)), None)
         if best is None or best.size >= least * WORTHWHILE:
             return
         network, least = best.network, best.size
@@ -178,14 +142,21 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
     skip = list(_with_skips_again(network, bound, homes, least))[-1:]
     found = list(skip)
     for base in (network, *(one.network for one in skip)):
-        found += _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
+        best, tiles = _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
+        found += best
+        # Blocks in stripes may gain more by the same multiply-accumulates than tiles, so that few tiles are a start, too.
+        few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
+        starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
+        for start in starts.values():
+            found += by_peak(start, tiles, Terms(bound, accelerator, sources, homes), lambda size, than: size < than * WORTHWHILE)
     kept = list(_worth_it(_smallest(found)))
     chosen = kept[:1] + [one for one in kept[1:] if one in skip]
-    chosen += sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)[:1]
+    others = sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)
+    chosen += (others[:1] + others[len(others) // 2 : len(others) // 2 + 1])[: _FORMS - len(chosen)] if len(others) > 1 else others
     return [one.network for one in chosen]
 
 
-def _worth_it(found: Iterable[_Found]) -> Iterator[_Found]:
+def _worth_it(found: Iterable[Candidate]) -> Iterator[Candidate]:
     """Those, sorted by their bytes, that do less than all before them."""
     fewest: int | None = None
     for one in found:

@@ -10,7 +10,7 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.forms.recomputed import planned_limit
+from cascader.ethosu.forms.planned import planned_limit
 from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.byte_bound import least_floor
 from cascader.ethosu.search.cuts import CycleBound, cycle_bound

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
-from cascader.ethosu.forms.recomputed import planned_limit
+from cascader.ethosu.forms.planned import planned_limit
 from cascader.ethosu.network.homes import with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph

@@ -8,7 +8,7 @@ from fractions import Fraction
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.forms.recomputed import planned_bytes
+from cascader.ethosu.forms.planned import planned_bytes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Outer, Wanted
 from cascader.ethosu.spill.carried import CarriedCut

@@ -13,7 +13,8 @@ from scheduling import DEFAULT
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.column_spans import segment
 from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
-from cascader.ethosu.forms.recomputed import WORTHWHILE, planned_bytes, recomputed
+from cascader.ethosu.forms.planned import planned_bytes
+from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
 from cascader.ethosu.forms.skips_again import skips_again
 from cascader.ethosu.forms.streamed_pools import with_streamed_pools
 from cascader.ethosu.forms.tiles import tiled

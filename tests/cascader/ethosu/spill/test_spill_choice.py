@@ -9,7 +9,7 @@ import pytest
 from asked_for import of_bytes
 from scheduling import DEFAULT, network
 
-from cascader.ethosu.forms.recomputed import planned_bytes, planned_limit
+from cascader.ethosu.forms.planned import planned_bytes, planned_limit
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Outer, wanted_home

@@ -1,0 +1,121 @@
+"""Choice by the peak: the block of a network that holds the most bytes is cut into ever finer stripes of channels, then the next one.
+
+A block at the peak gets the next cut of :data:`CUTS` that can hold less, as long as the multiply-accumulates are allowed. If no block is
+left there, another way to cut the first parts into tiles is taken, the one that holds fewest bytes with the blocks as they are cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from msgspec import Struct
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.channel_stripes import Block, Stripes, blocks, in_channel_stripes
+from cascader.ethosu.forms.planned import Peak, planned_peak
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.wanted_homes import Wanted
+from npu_model.accelerator import Accelerator
+
+CUTS = tuple(Stripes(rows, depth) for rows, depth in ((4, 32), (2, 32), (2, 16), (1, 32), (1, 16)))
+"""Cuts of a block, from the one that does least again to the one that holds fewest bytes."""
+MOST_STRIPED = 1000
+"""Parts of a form in stripes of channels at most: a search of more takes minutes."""
+_PATIENCE = 8
+"""Changes one after the other that gain nothing before the choice ends: several blocks may hold the peak together."""
+
+
+class Candidate(Struct, frozen=True):
+    """A form, the bytes that its plans hold, and its multiply-accumulates."""
+
+    size: int
+    macs: int
+    network: Network
+
+
+class Tiles(Struct, frozen=True):
+    """A form in tiles with the bytes that plans of its tiles alone hold."""
+
+    front: int
+    form: Candidate
+
+
+class Terms(Struct, frozen=True):
+    """What a choice knows beside the network: the multiply-accumulates allowed, the device, and where tensors live."""
+
+    most: int
+    device: Accelerator
+    sources: Sources
+    homes: Sequence[Wanted]
+
+
+class _Choice:
+    """A form on its way: a network, perhaps in tiles, and the cuts of its blocks by the names of their first parts."""
+
+    def __init__(self, base: Network, tiles: Sequence[Tiles], terms: Terms) -> None:
+        self.base, self._tiles, self._terms = base, tiles, terms
+        self._cuts: dict[str, int] = {}
+        self._known = {id(base)}
+
+    def _networks(self, base: Network) -> Network | None:
+        terms, found = self._terms, {block.expansion.name: block for block in blocks(base)}
+        cuts = {name: CUTS[number] for name, number in self._cuts.items() if name in found}
+        more = sum(found[name].count(cut) for name, cut in cuts.items())
+        macs = base.macs + sum(found[name].macs(cut) for name, cut in cuts.items())
+        if macs > terms.most or len(base.graph.parts) + more > MOST_STRIPED:
+            return None
+        return in_channel_stripes(base, cuts, terms.device, terms.sources)
+
+    def made(self) -> Network | None:
+        """The form as it is now; None if it does too much or has too many parts."""
+        return self._networks(self.base)
+
+    def _next_cut(self, block: Block, size: int) -> int | None:
+        """The next cut of a block that may hold fewer bytes than ``size``."""
+        ends = [self.base.graph.tensor(name) for name in (block.kernels[0].ifm, block.kernels[2].ofm)]
+        homes = {home.what for home in self._terms.homes}
+        beside = max(0 if end.name in homes else end.size for end in ends)
+        begin = self._cuts.get(block.expansion.name, -1) + 1
+        small = (number for number in range(begin, len(CUTS)) if block.between(CUTS[number]) + beside // 2 < size)
+        return next(small, None)
+
+    def refine(self, peak: Peak) -> bool:
+        """Cut the blocks at the peak finer, or take other tiles; whether that was possible."""
+        at, inside = {name.split("/stripe")[0] for name in peak.parts}, any("/tile" in name for name in peak.parts)
+        if inside and self._other_tiles(peak.size):
+            return True
+        found = False
+        for block in blocks(self.base):
+            if at & {part.name for part in block.parts} and "/tile" not in block.expansion.name:
+                number = self._next_cut(block, peak.size)
+                if number is not None:
+                    self._cuts[block.expansion.name] = number
+                    found = True
+        return found
+
+    def _other_tiles(self, size: int) -> bool:
+        """Take the tiles that do least of those that hold fewer bytes than ``size`` themselves; whether there are some."""
+        fewer = [one for one in self._tiles if one.front < size and id(one.form.network) not in self._known]
+        for tiles in sorted(fewer, key=lambda one: (one.form.macs, one.front)):
+            if self._networks(tiles.form.network) is not None:
+                self.base = tiles.form.network
+                self._known.add(id(self.base))
+                return True
+        return False
+
+
+def by_peak(base: Network, tiles: Sequence[Tiles], terms: Terms, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
+    """Ever smaller forms of a network with blocks in stripes of channels, from ``base`` on, in some of the ``tiles`` or none.
+
+    ``worthwhile`` says whether the first number of bytes is worth a form beside one of the second.
+    """
+    choice, peak = _Choice(base, tiles, terms), planned_peak(base, terms.homes)
+    least, waits = peak.size, 0
+    while waits < _PATIENCE and choice.refine(peak):
+        made = choice.made()
+        if made is None:
+            return
+        peak, waits = planned_peak(made, terms.homes), waits + 1
+        if worthwhile(peak.size, least):
+            least, waits = peak.size, 0
+            yield Candidate(peak.size, made.macs, made)

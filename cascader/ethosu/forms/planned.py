@@ -1,0 +1,92 @@
+"""Planned bytes: what the plans of a network hold at least, and which of its parts hold as much, asked of plans that know no cycles."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from cascader.ethosu.forms.layouts import dense_layouts, denser_layouts
+from cascader.ethosu.network.homes import homed_forms
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.rows import row_graph
+from cascader.ethosu.network.wanted_homes import Wanted
+from cascader.ethosu.options import DEFAULT_OPTIONS
+from cascader.plan.depth_first import DepthFirstScheduler, Group
+from cascader.plan.group_costs import JobTimes, KnownCosts
+from cascader.plan.plans import Planner, PlanOptions
+from cascader.plan.proposals import PlanTable, propose, smallest_limit
+
+
+class _NoCosts:
+    """A device on which nothing takes any time: plans of it differ in their bytes alone."""
+
+    def times(self, part: int, _start: int, _end: int) -> JobTimes:
+        return JobTimes(part, 1, 1, 0, 0, 1, 0, 0, 0)
+
+    def hidden(self, _part: int, _start: int, _end: int) -> int:
+        return 0
+
+    def constant_bytes(self, _part: int) -> int:
+        return 0
+
+    def transfer_cycles(self, _part: int) -> int:
+        return 0
+
+    def same_constants(self, part: int) -> int:
+        return part
+
+
+_BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
+
+
+class Peak(Struct, frozen=True, order=True):
+    """The bytes that some plans of a network hold at least, and the names of the parts of the plans that hold as many."""
+
+    size: int
+    parts: tuple[str, ...]
+
+
+def planned_peak(network: Network, homes: Sequence[Wanted] = ()) -> Peak:
+    """The peak of plans of few rows and without copies of constants.
+
+    The network's tensors are as dense as forms store them, in the one of two layouts that holds less, and live where ``homes`` want them.
+    """
+    layouts = dense_layouts(network, DEFAULT_OPTIONS.dense), denser_layouts(network)
+    different = layouts[:1] if layouts[1].graph == layouts[0].graph else layouts
+    return min(_peak(next(homed_forms([dense], homes), dense)) for dense in different)
+
+
+def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
+    """Bytes of the arena of :func:`planned_peak`."""
+    return planned_peak(network, homes).size
+
+
+def planned_limit(placed: Network) -> int:
+    """Bytes as :func:`planned_bytes` of a network whose tensors are where they live."""
+    return smallest_limit(_table(placed))
+
+
+def planned_front(network: Network, parts: int, homes: Sequence[Wanted] = ()) -> int:
+    """Bytes as :func:`planned_bytes` of the plans of the first so many parts alone, beside the tensors that pass by them."""
+    dense = denser_layouts(network)
+    table = _table(next(homed_forms([dense], homes), dense))
+    least = [0]
+    for part in range(parts):
+        plans = table.columns[table.begins[part] : table.begins[part + 1], :2].tolist()
+        least.append(min(max(least[first], memory) for first, memory in plans))
+    return least[parts]
+
+
+def _table(placed: Network) -> PlanTable[Group]:
+    graph, costs = row_graph(placed), _NoCosts()
+    known = KnownCosts.alike(costs, [part.rows for part in graph.parts])
+    return Planner(DepthFirstScheduler(graph), costs, _BY_BYTES, known).table()
+
+
+def _peak(placed: Network) -> Peak:
+    table, parts = _table(placed), placed.graph.parts
+    size = smallest_limit(table)
+    proposal = propose(table, size)
+    groups = [] if proposal is None else [plan.group for plan in proposal.plans if plan.memory == size]
+    return Peak(size, tuple(part.name for group in groups for part in parts[group.first : group.last + 1]))

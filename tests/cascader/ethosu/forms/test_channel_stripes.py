@@ -1,0 +1,126 @@
+"""Channel stripes: the same bytes from slices of channels, the multiply-accumulates that are said, and which blocks are cut."""
+
+from __future__ import annotations
+
+from fractions import Fraction
+from functools import cache
+
+import pytest
+from cascades import require_same_bytes
+from scheduling import DEFAULT
+
+from cascader.ethosu.cost.memory_path import Sources
+from cascader.ethosu.forms.by_peak import CUTS, Candidate, Terms, by_peak
+from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
+from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
+from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
+from cascader.ethosu.network.network import Network
+from cascader.frontends.vela import import_network
+from npu_model.accelerator import accelerator
+from npu_model.timing import DEFAULT_TIMING
+from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.portfolio.builder import PortfolioBuilder
+
+pytestmark = pytest.mark.law
+
+SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
+SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
+DEVICE = accelerator(DEFAULT)
+
+
+@cache
+def bottlenecks(kind: str = "int8") -> Network:
+    """Two inverted bottlenecks: one of 3x3 with a stride, whose channels fill no bricks, and a larger one of 5x5."""
+    net = PortfolioBuilder("bottlenecks", kind)
+    x = net.conv2d(net.input((1, 19, 14, 3), "image"), 11, activation="RELU6")
+    x = net.conv2d(x, 50, (1, 1), activation="RELU6")
+    x = net.conv2d(net.depthwise(x, (3, 3), strides=(2, 2), activation="RELU6"), 12, (1, 1))
+    wide = net.conv2d(x, 64, (1, 1), activation="RELU6")
+    return import_network(net.finish([net.conv2d(net.depthwise(wide, (5, 5), activation="RELU6"), 9, (1, 1))]), DEFAULT)
+
+
+def cut(network: Network, stripes: Stripes) -> Network:
+    made = in_channel_stripes(network, {block.expansion.name: stripes for block in blocks(network)}, DEVICE, SOURCES)
+    assert made is not None
+    return made
+
+
+@pytest.mark.parametrize("stripes", [Stripes(1, 16), Stripes(2, 32), Stripes(4, 48), Stripes(100, 16)])
+@pytest.mark.parametrize("kind", ["int8", "uint8", "int16"])
+def test_stripes_compute_the_same_layer_by_layer_and_in_the_smallest_arena(kind: str, stripes: Stripes) -> None:
+    require_same_bytes(bottlenecks(kind), cut(bottlenecks(kind), stripes), SYSTEM)
+
+
+@pytest.mark.parametrize("stripes", CUTS)
+def test_parts_and_multiply_accumulates_are_as_many_as_the_blocks_say(stripes: Stripes) -> None:
+    network = bottlenecks()
+    found, made = list(blocks(network)), cut(network, stripes)
+    assert len(found) == 2
+    assert len(made.graph.parts) == len(network.graph.parts) + sum(block.count(stripes) - 3 for block in found)
+    assert made.macs == network.macs + sum(block.macs(stripes) for block in found)
+    assert made.macs_again == made.macs - network.macs > 0
+
+
+def test_no_stripe_holds_the_expanded_tensor() -> None:
+    network = bottlenecks()
+    largest = max(network.graph.tensor(block.kernels[0].ofm).size for block in blocks(network))
+    made = cut(network, Stripes(1, 16))
+    assert max(tensor.size for tensor in made.graph.tensors if "/stripe" in tensor.name) < largest / 3
+
+
+def test_a_tensor_that_others_read_too_is_not_cut() -> None:
+    net = PortfolioBuilder("read")
+    x = net.conv2d(net.input((1, 12, 12, 3), "image"), 8)
+    wide = net.conv2d(x, 48, (1, 1), activation="RELU6")
+    narrow = net.conv2d(net.depthwise(wide, activation="RELU6"), 8, (1, 1))
+    network = import_network(net.finish([narrow, net.conv2d(wide, 4, (1, 1))]), DEFAULT)
+    assert list(blocks(network)) == []
+    assert in_channel_stripes(network, {}, DEVICE, SOURCES) is network
+
+
+def deep() -> Network:
+    """Blocks of which each holds more than what tiles could cut."""
+    net = PortfolioBuilder("deep")
+    x = net.conv2d(net.input((1, 20, 20, 3), "image"), 12, strides=(2, 2), activation="RELU6")
+    for channels in (72, 96, 96):
+        x = net.conv2d(x, channels, (1, 1), activation="RELU6")
+        x = net.conv2d(net.depthwise(x, (5, 5), activation="RELU6"), 12, (1, 1))
+    return import_network(net.finish([x]), DEFAULT)
+
+
+def test_blocks_at_the_peak_are_cut_until_the_multiply_accumulates_are_spent() -> None:
+    network = deep()
+
+    def path(times: Fraction) -> list[Candidate]:
+        terms = Terms(int(network.macs * times), DEVICE, SOURCES, ())
+        return list(by_peak(network, (), terms, lambda size, than: size < than * WORTHWHILE))
+
+    few, many = path(Fraction(13, 10)), path(Fraction(4))
+    assert few == many[: len(few)]
+    assert len(few) < len(many)
+    assert all(one.macs <= network.macs * Fraction(13, 10) for one in few)
+    sizes = [planned_bytes(network), *(one.size for one in many)]
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0] * Fraction(3, 4)
+
+
+def test_more_multiply_accumulates_never_hold_more_bytes() -> None:
+    network = deep()
+    sizes = []
+    for times in ("1", "1.2", "1.5", "2", "3"):
+        found = recomputed(network, Fraction(times), DEVICE, SOURCES)
+        assert all(one.macs <= network.macs * Fraction(times) for one in found)
+        sizes.append(min(map(planned_bytes, [network, *found])))
+    assert sizes == sorted(sizes, reverse=True)
+    assert sizes[-1] < sizes[0] * Fraction(3, 4)
+    require_same_bytes(network, recomputed(network, Fraction(2), DEVICE, SOURCES)[0], SYSTEM)
+
+
+def test_the_peak_names_the_parts_that_hold_it_and_the_front_holds_no_more() -> None:
+    network = deep()
+    peak = planned_peak(network)
+    assert peak.size == planned_bytes(network)
+    assert set(peak.parts) & {part.name for block in blocks(network) for part in block.parts}
+    assert planned_front(network, len(network.graph.parts)) >= peak.size
+    assert planned_front(network, 1) < peak.size
