@@ -33,15 +33,15 @@ class Candidate(Struct, frozen=True):
     network: Network
 
 
-class Tiles(Struct, frozen=True):
+class TiledForm(Struct, frozen=True):
     """A form in tiles with the bytes that plans of its tiles alone hold."""
 
     front: int
     form: Candidate
 
 
-class Terms(Struct, frozen=True):
-    """What a choice knows beside the network: the multiply-accumulates allowed, the device, and where tensors live."""
+class PeakTerms(Struct, frozen=True):
+    """Terms of a choice: the multiply-accumulates allowed, the device, and where tensors live."""
 
     most: int
     device: Accelerator
@@ -52,7 +52,7 @@ class Terms(Struct, frozen=True):
 class _Choice:
     """A form on its way: a network, perhaps in tiles, and the cuts of its blocks by the names of their first parts."""
 
-    def __init__(self, base: Network, tiles: Sequence[Tiles], terms: Terms) -> None:
+    def __init__(self, base: Network, tiles: Sequence[TiledForm], terms: PeakTerms) -> None:
         self.base, self._tiles, self._terms = base, tiles, terms
         self._cuts: dict[str, int] = {}
         self._known = {id(base)}
@@ -104,7 +104,7 @@ class _Choice:
         return False
 
 
-def by_peak(base: Network, tiles: Sequence[Tiles], terms: Terms, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
+def by_peak(base: Network, tiles: Sequence[TiledForm], terms: PeakTerms, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
     """Ever smaller forms of a network with blocks in stripes of channels, from ``base`` on, in some of the ``tiles`` or none.
 
     ``worthwhile`` says whether the first number of bytes is worth a form beside one of the second.

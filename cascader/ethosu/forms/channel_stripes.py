@@ -26,7 +26,7 @@ from npu_model.weight_stream.weights import RECORD_BYTES
 
 
 class Stripes(Struct, frozen=True, order=True):
-    """How a block is cut: rows of the projection at a time, and channels of a slice, a multiple of 16."""
+    """Sizes of the cuts of a block: rows of the projection at a time, and channels of a slice, a multiple of 16."""
 
     rows: int
     depth: int

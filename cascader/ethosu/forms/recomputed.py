@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import Candidate, Terms, Tiles, by_peak
+from cascader.ethosu.forms.by_peak import Candidate, PeakTerms, TiledForm, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, segment
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
 from cascader.ethosu.forms.skips_again import skips_again
@@ -25,7 +25,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.shapes import ceil_div
 
 _MOST_TILES = 12
-"""Tiles at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
+"""TiledForm at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
 _SKIPS = 3
@@ -83,10 +83,10 @@ class _Tiler:
         made = tiled(self.network, cut, count, *self._device) if again is not None and again <= self.most else None
         return None if made is None else Candidate(planned_bytes(made, self._homes), made.macs, made)
 
-    def front(self, cut: ColumnSpan, made: Candidate) -> Tiles:
+    def front(self, cut: ColumnSpan, made: Candidate) -> TiledForm:
         """A segment in tiles with the bytes that these hold."""
         behind = len(self.network.graph.parts) - cut.last - 1
-        return Tiles(planned_front(made.network, len(made.network.graph.parts) - behind, self._homes), made)
+        return TiledForm(planned_front(made.network, len(made.network.graph.parts) - behind, self._homes), made)
 
 
 def _smallest(found: Iterable[Candidate | None]) -> list[Candidate]:
@@ -106,7 +106,7 @@ def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[Candidate]:
         yield made
 
 
-def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[Tiles]]:
+def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[TiledForm]]:
     """The form of fewest bytes in two tiles and the one in any number of them, and all that were tried."""
     pairs = [(cut, one) for cut in tiler.segments(least) if (one := tiler.found(cut, 2)) is not None]
     good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one.size < least * WORTHWHILE)
@@ -148,8 +148,8 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
         for start in starts.values():
-            found += by_peak(start, tiles, Terms(bound, accelerator, sources, homes), lambda size, than: size < than * WORTHWHILE)
-    kept = list(_worth_it(_smallest(found)))
+            found += by_peak(start, tiles, PeakTerms(bound, accelerator, sources, homes), lambda size, than: size < than * WORTHWHILE)
+    kept = list(_worth_it(_smallest(one for one in found if one.size < least * WORTHWHILE or one in skip)))
     chosen = kept[:1] + [one for one in kept[1:] if one in skip]
     others = sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)
     chosen += (others[:1] + others[len(others) // 2 : len(others) // 2 + 1])[: _FORMS - len(chosen)] if len(others) > 1 else others

@@ -10,7 +10,7 @@ from cascades import require_same_bytes
 from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import CUTS, Candidate, Terms, by_peak
+from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakTerms, by_peak
 from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
 from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
@@ -93,7 +93,7 @@ def test_blocks_at_the_peak_are_cut_until_the_multiply_accumulates_are_spent() -
     network = deep()
 
     def path(times: Fraction) -> list[Candidate]:
-        terms = Terms(int(network.macs * times), DEVICE, SOURCES, ())
+        terms = PeakTerms(int(network.macs * times), DEVICE, SOURCES, ())
         return list(by_peak(network, (), terms, lambda size, than: size < than * WORTHWHILE))
 
     few, many = path(Fraction(13, 10)), path(Fraction(4))
