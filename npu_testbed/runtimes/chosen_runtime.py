@@ -22,7 +22,7 @@ def require_together(runtime: str | None, request: Request) -> None:
     moved = next((f"--home {home}" for home in request.homes), None if request.spill is None else f"--spill {request.spill}")
     if runtime not in (None, BARE) and moved is not None:
         why = "which plans inputs and outputs into its own arena" if runtime == TFLM else "whose delegate knows its scratch alone"
-        raise InputError(f"{moved} was given together with --runtime {runtime}, {why}: drop one of them.")
+        raise InputError(f"{moved} cannot be combined with --runtime {runtime}, {why}: drop one of them.")
 
 
 def planned_room(runtime: str | None, request: Request, task: Task) -> Request:

@@ -195,8 +195,8 @@ def test_tflite_micros_own_bytes_are_part_of_the_arena_that_is_allowed(command: 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("zoo:tiny_conv", "--home", "input=ext", "--runtime", "tflm"), "--home input=ext was given together with --runtime tflm"),
-        (("zoo:tiny_conv", "--spill", "ext", "--runtime", "executorch"), "--spill ext was given together with --runtime executorch"),
+        (("zoo:tiny_conv", "--home", "input=ext", "--runtime", "tflm"), "--home input=ext cannot be combined with --runtime tflm"),
+        (("zoo:tiny_conv", "--spill", "ext", "--runtime", "executorch"), "--spill ext cannot be combined with --runtime executorch"),
         (("portfolio:cpu_first", "--runtime", "executorch"), "ExecuTorch cannot run this network: a delegate is one NPU program"),
     ],
 )
