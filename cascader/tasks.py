@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 
 from msgspec.structs import replace
 
+from cascader.ethosu.forms import is_flat
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles, Replayer, decides
 from cascader.ethosu.network.homes import on_ports, spill_home, with_homes
@@ -54,7 +55,8 @@ def network_task(request: Request, plain: Network, origin: Callable[[MemorySyste
 
 def _others(source: ModelSource, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
     """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
-    other = alternative(source.data, first, measure.accelerator) if has_time_for_another(network) else None
+    flat = is_flat(network)
+    other = alternative(source.data, first, measure.accelerator, flat=flat) if has_time_for_another(network) else None
     if other is not None:
         second = other.network()
         why = reason(network, second, measure)

@@ -20,7 +20,17 @@ from npu_model.tflite.identifiers import is_tosa
 
 if TYPE_CHECKING:
     from cascader.ethosu.network.network import Network
-    from cascader.frontends.vela import debug_database, known_faults, known_tensors, mend, model_changes, moves, state_order, stream_check
+    from cascader.frontends.vela import (
+        debug_database,
+        known_faults,
+        known_tensors,
+        mend,
+        model_changes,
+        moves,
+        other_core,
+        state_order,
+        stream_check,
+    )
     from cascader.frontends.vela import lift as lifting
     from cascader.frontends.vela.mend import Mended
     from npu_model.compiled import cpu_operators as operators
@@ -37,6 +47,7 @@ else:
     mend = later("cascader.frontends.vela.mend")
     model_changes = later("cascader.frontends.vela.model_changes")
     moves = later("cascader.frontends.vela.moves")
+    other_core = later("cascader.frontends.vela.other_core")
     state_order = later("cascader.frontends.vela.state_order")
     stream_check = later("cascader.frontends.vela.stream_check")
     lifting = later("cascader.frontends.vela.lift")
@@ -256,11 +267,16 @@ def _compiled(
     raise InputError(f"{wrong}; change that part of the network.")
 
 
-def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR) -> Legalised | None:
-    """The Python core's compilation beside ``first``, of the C++ core; None if it is wrong, or leaves more operators on the CPU."""
+def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR, *, flat: bool = False) -> Legalised | None:
+    """The Python core's compilation beside ``first``, of the C++ core, of a network that is ``flat`` or not.
+
+    None if it cannot be better, is wrong, or leaves more operators on the CPU.
+    """
     if first.core != CORES[0]:
         return None
     bare, constants = known_tensors.prepared(model)
+    if not other_core.may_be_better(tosa.model_of(bare), first.stream, flat=flat):
+        return None
     with suppress(InputError):
         found = _by_python_core(bare, legalising(accelerator_name))
         return _with(found, constants) if _on_cpu(found) <= _on_cpu(first) else None
