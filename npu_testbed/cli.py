@@ -118,7 +118,7 @@ def _answer(arguments: argparse.Namespace) -> int:
 def _stopped(ask: Ask[Any], stop: KeyboardInterrupt) -> str:
     """The end of a command that had no result yet, as a sentence, with what was kept for another run."""
     by = "a signal to end" if isinstance(stop, Terminated) else "an interrupt"
-    kept = [folder for name in ("results", "schedules") if (folder := getattr(ask, name, None)) is not None]
+    kept = [folder for name in ask.goes_on_from if (folder := getattr(ask, name, None)) is not None]
     again = f"; the same command goes on from what is in {' and '.join(map(str, kept))}" if kept else ", and nothing was written"
     return f"by {by} before there was a result{again}."
 

@@ -30,6 +30,8 @@ class Ask(Struct, Generic[R_co], frozen=True, kw_only=True):
     """Whether ``--json`` prints a document."""
     is_search: ClassVar[bool] = False
     """Whether the command searches for schedules."""
+    goes_on_from: ClassVar[tuple[str, ...]] = ("results", "schedules")
+    """Fields with a folder from which the same command goes on after an interrupt."""
 
     json: kinds.Json = False
     progress: Annotated[Optional["Callable[[str], None]"], Option("called with what is being done", only="values")] = None

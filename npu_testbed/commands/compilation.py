@@ -17,8 +17,11 @@ from npu_testbed.compilation.vela_options import add_vela_options, notes
 if TYPE_CHECKING:
     from cascader.request import Request
     from npu_testbed.compilation.compile_options import Target
+    from npu_testbed.compilation.kept import KeptCompilation
     from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.progress import Progress
+
+    _Made = tuple[dict[Path, bytes], CompilationOutcome | KeptCompilation]
 
 
 _MOST_ALIGNMENT = 1 << 20
@@ -43,10 +46,11 @@ def alignment(text: str) -> int:
     return value
 
 
-class CompileOptions(OneSearch["CompilationOutcome"], frozen=True, kw_only=True):
+class CompileOptions(OneSearch["CompilationOutcome | KeptCompilation"], frozen=True, kw_only=True):
     """The options of ``compile``."""
 
     default_device: ClassVar[str] = "ethos-u55-256"
+    goes_on_from: ClassVar[tuple[str, ...]] = ()
 
     accelerator_config: Annotated[
         str | None,
@@ -56,6 +60,7 @@ class CompileOptions(OneSearch["CompilationOutcome"], frozen=True, kw_only=True)
     optimise: kinds.Optimise = None
     runtime: kinds.Runtime = None
     sizes: kinds.Sizes = None
+    results: kinds.Results = None
     output_format: Annotated[
         Literal["tflite", "raw"],
         Option("raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)", group=VELA),
@@ -104,6 +109,7 @@ class Compile(CompileOptions, frozen=True):
         "npu-testbed compile network.tflite --accelerator-config ethos-u55-128 --arena-cache-size 262144 --output-dir build",
         "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",
         "npu-testbed compile network.tflite --home input=ext --arena-cache-size 131072",
+        "npu-testbed compile network.tflite --output-dir build --results .npu-testbed",
     )
 
     model: Annotated[kinds.Source, Option("a .tflite or .tosa file, zoo:NAME or portfolio:NAME", "MODEL", source=True)]
@@ -130,13 +136,10 @@ class Compile(CompileOptions, frozen=True):
         for sentence in list(notes(said)):
             say("note", sentence)
 
-    def answer(self, show: "Progress") -> "CompilationOutcome":
+    def answer(self, show: "Progress") -> "CompilationOutcome | KeptCompilation":
         """Compile, and write all files or none."""
-        from msgspec.structs import replace
-
-        from npu_testbed.asked.request import run_of
+        from npu_model.documents import plain
         from npu_testbed.compilation.compile_options import network_name
-        from npu_testbed.compilation.vela_runs import vela_runs
         from npu_testbed.cpu_time import load_cpu_table
         from npu_testbed.files import make_folder, require_makeable, require_writable, write_files
 
@@ -157,6 +160,40 @@ class Compile(CompileOptions, frozen=True):
             from npu_testbed.runtimes.chosen_runtime import require_together
 
             require_together(self.runtime, request)
+        made: _Made = self._made(request, target, show) if self.results is None else self._known(request, target, plain(cpu), show)
+        files, outcome = made
+        show(f"Writing {folder}")
+        make_folder(folder)
+        for path in files:
+            require_writable(path, model)
+        write_files(files)
+        return outcome
+
+    def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":
+        """The files and the outcome that the folder of results keeps, or those made now and kept there."""
+        from cascader.request import ModelSource
+        from npu_testbed.compilation.kept import KeptCompilations
+
+        if not isinstance(request.source, ModelSource):
+            return self._made(request, target, show)
+        kept = KeptCompilations(Path(str(self.results)))
+        shown = (self.verbose_performance or self.verbose_cycle_estimate, self.show_cpu_operations, self.enable_debug_db)
+        key = kept.key(request, target, str(self.output_dir), str(self.sizes), *shown, cpu)
+        found = kept.find(key)
+        if found is not None:
+            return {Path(path): data for path, data in found.files.items()}, found.outcome
+        files, outcome = self._made(request, target, show)
+        kept.keep(key, outcome, outcome.cycles, outcome.replayed.system.clock_hz, files)
+        return files, outcome
+
+    def _made(self, request: "Request", target: "Target", show: "Progress") -> "tuple[dict[Path, bytes], CompilationOutcome]":
+        """The files by their paths, and the outcome; nothing is written."""
+        from msgspec.structs import replace
+
+        from npu_testbed.asked.request import run_of
+        from npu_testbed.compilation.vela_runs import vela_runs
+        from npu_testbed.cpu_time import load_cpu_table
+
         show(f"Compiling {request.source.name} with Vela")
         known = vela_runs(request, target, _import_compiler)
 
@@ -165,29 +202,22 @@ class Compile(CompileOptions, frozen=True):
         from npu_testbed.outcomes.compilation import CompilationOutcome
         from npu_testbed.runtimes.chosen_runtime import require_runs
 
-        compilation = compile_model(request, target, run_of(self, show), known)
-        compilation = replace(compilation, simulation=replace(compilation.simulation, cpu=cpu))
-        files = dict(compilation.files)
-        if self.enable_debug_db:
-            files |= debug_files(compilation)
-        paths = {folder / name: data for name, data in files.items()}
+        made = compile_model(request, target, run_of(self, show), known)
+        made = replace(made, simulation=replace(made.simulation, cpu=load_cpu_table(str(self.cpu))))
+        files = made.files | (debug_files(made) if self.enable_debug_db else {})
+        paths = {Path(self.output_dir) / name: data for name, data in files.items()}
         outcome = CompilationOutcome(
-            compilation,
+            made,
             {str(path): len(data) for path, data in paths.items()},
             layers=self.verbose_performance or self.verbose_cycle_estimate,
             cpu_operations=self.show_cpu_operations,
         )
         require_runs(self.runtime, outcome.runtimes)
-        show(f"Writing {folder}")
-        make_folder(folder)
         if self.sizes is not None:
             from npu_testbed.runtimes.sizes import sizes_file
 
-            paths[Path(self.sizes)] = sizes_file(outcome.runtimes, self.sizes, compilation.name)
-        for path in paths:
-            require_writable(path, model)
-        write_files(paths)
-        return outcome
+            paths[Path(self.sizes)] = sizes_file(outcome.runtimes, self.sizes, made.name)
+        return paths, outcome
 
 
 def _import_compiler() -> None:

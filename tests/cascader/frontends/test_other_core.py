@@ -1,0 +1,37 @@
+"""The rule by which Vela's Python core is asked, beside the cores themselves."""
+
+from __future__ import annotations
+
+import pytest
+from asked_for import load_task
+
+from cascader.frontends.vela import legalised
+from cascader.frontends.vela.other_core import may_be_better
+from npu_model.tflite.model import read_tflite
+from npu_testbed.models import load_model
+
+
+def asked(source: str, *, flat: bool = False) -> bool:
+    model = load_model(source).data
+    return may_be_better(read_tflite(model), legalised(model).stream, flat=flat)
+
+
+@pytest.mark.parametrize("name", ["zoo:resnet8", "zoo:ds_cnn", "portfolio:mnist", "portfolio:middle_outputs"])
+def test_the_python_core_is_not_asked_for_convolutions_pools_and_sums(name: str) -> None:
+    assert not asked(name)
+
+
+@pytest.mark.parametrize("name", ["portfolio:early_exit", "portfolio:espcn", "portfolio:half_pixel_resize", "portfolio:logistic_at_ends"])
+def test_the_python_core_is_asked_for_means_tables_and_bilinear_resizes(name: str) -> None:
+    assert asked(name)
+    assert load_task(name).others
+
+
+@pytest.mark.parametrize("name", ["portfolio:channels_1", "portfolio:reshaped_in_the_middle"])
+def test_the_python_core_is_asked_where_the_other_one_adds_copies(name: str) -> None:
+    assert asked(name)
+
+
+def test_copies_count_for_a_network_that_no_cascade_makes_smaller() -> None:
+    assert not asked("portfolio:concat_columns_at_ends")
+    assert asked("portfolio:concat_columns_at_ends", flat=True)
