@@ -16,7 +16,7 @@ _ALONE = {
     "ABS", "ADD", "ARG_MAX", "AVERAGE_POOL_2D", "CONV_2D", "DEPTHWISE_CONV_2D", "EXPAND_DIMS", "FULLY_CONNECTED", "MAXIMUM",
     "MAX_POOL_2D", "MINIMUM", "MUL", "RESHAPE", "SOFTMAX", "SQUEEZE", "SUB",
 }  # fmt: skip
-"""Operators of which neither core makes copies."""
+"""Operators that neither core makes copies for."""
 
 _COPYING = {
     "CONCATENATION", "MIRROR_PAD", "PACK", "PAD", "QUANTIZE", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SLICE", "SPLIT", "SPLIT_V",
@@ -25,7 +25,7 @@ _COPYING = {
 """Operators of which both cores make copies, in as many cycles."""
 
 SAME_KERNELS = frozenset(_ALONE | _COPYING)
-"""Operators of which the Python core's kernels are not quicker."""
+"""Operators for which the Python core's kernels are not quicker."""
 
 
 def may_be_better(model: TfliteModel, stream: CompiledNetwork, *, flat: bool) -> bool:
