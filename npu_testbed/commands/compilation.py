@@ -17,11 +17,11 @@ from npu_testbed.compilation.vela_options import add_vela_options, notes
 if TYPE_CHECKING:
     from cascader.request import Request
     from npu_testbed.compilation.compile_options import Target
-    from npu_testbed.compilation.kept import KeptCompilation
+    from npu_testbed.compilation.store import StoredCompilation
     from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.progress import Progress
 
-    _Made = tuple[dict[Path, bytes], CompilationOutcome | KeptCompilation]
+    _Made = tuple[dict[Path, bytes], CompilationOutcome | StoredCompilation]
 
 
 _MOST_ALIGNMENT = 1 << 20
@@ -46,7 +46,7 @@ def alignment(text: str) -> int:
     return value
 
 
-class CompileOptions(OneSearch["CompilationOutcome | KeptCompilation"], frozen=True, kw_only=True):
+class CompileOptions(OneSearch["CompilationOutcome | StoredCompilation"], frozen=True, kw_only=True):
     """The options of ``compile``."""
 
     default_device: ClassVar[str] = "ethos-u55-256"
@@ -136,7 +136,7 @@ class Compile(CompileOptions, frozen=True):
         for sentence in list(notes(said)):
             say("note", sentence)
 
-    def answer(self, show: "Progress") -> "CompilationOutcome | KeptCompilation":
+    def answer(self, show: "Progress") -> "CompilationOutcome | StoredCompilation":
         """Compile, and write all files or none."""
         from npu_model.documents import plain
         from npu_testbed.compilation.compile_options import network_name
@@ -172,11 +172,11 @@ class Compile(CompileOptions, frozen=True):
     def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":
         """The files and the outcome that the folder of results keeps, or those made now and kept there."""
         from cascader.request import ModelSource
-        from npu_testbed.compilation.kept import KeptCompilations
+        from npu_testbed.compilation.store import CompilationStore
 
         if not isinstance(request.source, ModelSource):
             return self._made(request, target, show)
-        kept = KeptCompilations(Path(str(self.results)))
+        kept = CompilationStore(Path(str(self.results)))
         shown = (self.verbose_performance or self.verbose_cycle_estimate, self.show_cpu_operations, self.enable_debug_db)
         key = kept.key(request, target, str(self.output_dir), str(self.sizes), *shown, cpu)
         found = kept.find(key)

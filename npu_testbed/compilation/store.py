@@ -19,7 +19,7 @@ from npu_testbed.reports.deadline import deadline_sentence
 from validation.reading import read_file
 
 
-class KeptCompilation(Outcome, frozen=True):
+class StoredCompilation(Outcome, frozen=True):
     """A compilation that was found in a folder: its document and its text, without the networks and the replay behind them."""
 
     facts: dict[str, object]
@@ -45,14 +45,14 @@ class KeptCompilation(Outcome, frozen=True):
         return deadline_sentence(self.cycles, self.clock_hz, milliseconds)
 
 
-class Kept(Struct, frozen=True):
-    """What is kept of a compilation: its outcome, and its files by their paths."""
+class FilesAndWords(Struct, frozen=True):
+    """A compilation in the store: its outcome, and its files by their paths."""
 
-    outcome: KeptCompilation
+    outcome: StoredCompilation
     files: dict[str, bytes]
 
 
-class KeptCompilations:
+class CompilationStore:
     """The compilations in a folder; InputError if the folder cannot be made or written to."""
 
     def __init__(self, folder: Path) -> None:
@@ -65,11 +65,11 @@ class KeptCompilations:
         read = "" if config is None else sha256(read_file(config, "Configuration file")).hexdigest()
         return key_of_request("compile", request, plain(target), read, *others)
 
-    def find(self, key: str) -> Kept | None:
+    def find(self, key: str) -> FilesAndWords | None:
         """The compilation that is kept; None if there is none, or if it is damaged."""
-        return self._answers.find(key, lambda value: typed(Kept, value))
+        return self._answers.find(key, lambda value: typed(FilesAndWords, value))
 
     def keep(self, key: str, outcome: Outcome, cycles: int, clock_hz: int, files: Mapping[Path, bytes]) -> None:
         """Keep a compilation."""
-        found = KeptCompilation(plain(outcome.document()), outcome.text(), cycles, clock_hz)
-        self._answers.keep(key, plain(Kept(found, {str(path): data for path, data in files.items()})))
+        found = StoredCompilation(plain(outcome.document()), outcome.text(), cycles, clock_hz)
+        self._answers.keep(key, plain(FilesAndWords(found, {str(path): data for path, data in files.items()})))
