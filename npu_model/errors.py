@@ -1,4 +1,4 @@
-"""The exception that bad input raises, whatever package finds it, and its kind for a program that did not answer."""
+"""The exception for bad input, in every package, and its kind for a program that did not answer."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def cores_text() -> str:
 
 
 def _is_checkout() -> bool:
-    """Whether the packages that run lie beside the sources of the cores, where only a build in place puts any."""
+    """Whether the running packages lie next to the sources of the cores, where only a build in place puts cores."""
     return Path(__file__).parents[1].joinpath("setup.py").is_file()
 
 

@@ -32,7 +32,7 @@ _TEXT = 16
 
 
 def width() -> int:
-    """Characters of a line: the environment's COLUMNS, else the terminal's that standard output is, else :data:`WIDTH`."""
+    """Characters of a line: the environment's COLUMNS, else the width of the terminal on standard output, else :data:`WIDTH`."""
     with suppress(ValueError):
         if (asked := int(os.environ.get("COLUMNS", ""))) > 0:
             return max(asked, _LEAST)

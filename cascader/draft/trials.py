@@ -107,7 +107,7 @@ class Trials:
                 yield self._placer.draft(groups, addresses, timeline, shares=shares)
 
     def _placements(self, groups: Groups, staged: Staged, budget: int) -> Iterator[Addresses]:
-        """Addresses that are worth a look: those of the search, and if these may hold up a copy those of every order of the buffers."""
+        """Addresses that are worth a look: the search's, and if these may delay a copy, the addresses of every order of the buffers."""
         first = self._placement.within(budget, groups, self._moves)
         if first is None:
             return

@@ -21,7 +21,7 @@ from npu_model.tflite.model import read_tflite
 from npu_model.tflite.schema import tflite
 
 ALIGNMENT = 16
-"""Bytes of which the command stream's and the base addresses are a multiple (core driver, MASK_16_BYTE_ALIGN)."""
+"""Alignment in bytes of the command stream's and the base addresses (core driver, MASK_16_BYTE_ALIGN)."""
 
 _EQUAL_FIELDS = {"product": (28, 0xF), "macs_per_cc": (0, 0xF), "cmd_stream_version": (4, 0xF)}
 """Lowest bit and mask of the fields of the configuration word that must be equal."""

@@ -1,4 +1,4 @@
-"""Tensors outside the arena that several NPU operators of a file are handed: what is read of them, and what is refused."""
+"""Tensors outside the arena that several NPU operators of a file share: the files that are read, and those that are refused."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Sentences that count our wins over Vela that hold under other timings."""
+"""Sentences on how many of our wins over Vela hold under other timings."""
 
 from __future__ import annotations
 

@@ -34,7 +34,7 @@ class WaitingLayer(Struct, frozen=True):
 
     @property
     def program(self) -> Program:
-        """The Program that it is a layer of."""
+        """The Program of the layer."""
         return self.replay.program
 
 

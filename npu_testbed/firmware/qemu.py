@@ -40,7 +40,7 @@ class NotStartedError(InputError):
 
 
 class _StubBus:
-    """The NPU's way to QEMU's memory: that of the chip which it reaches."""
+    """The NPU's access to QEMU's memory: the part of the chip's memory that the NPU reaches."""
 
     def __init__(self, chip: FirmwareChip, stub: GdbStub) -> None:
         self._stub = stub

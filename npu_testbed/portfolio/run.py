@@ -64,8 +64,8 @@ _ALONE = Run(None)
 def examine_all(requests: Sequence[Request], run: Run = _ALONE, *, verified: bool = True, results: Path | None = None) -> Report:
     """The findings of the networks of the portfolio that are requested, so many at once as there are processes.
 
-    With a folder ``results`` what it holds is not found again, and what is found is kept there. What fails on one network costs
-    no other its finding. InputError before anything takes time if a home is wrong or the folder cannot be written to.
+    A folder ``results`` keeps findings, and known findings are not computed again. What fails on one network costs no other its finding.
+    InputError before anything takes time if a home is wrong or the folder cannot be written to.
     """
     progress = run.show
     for request in requests:

@@ -114,7 +114,7 @@ def _areas(lives: Iterable[_Life]) -> Iterator[Area]:
 
 
 def program_map(simulation: Simulation) -> ArenaMap:
-    """The areas of a replayed network; of one with a fast scratch (memory mode Dedicated_Sram) those of the fast scratch."""
+    """The areas of a replayed network; for a network with a fast scratch (memory mode Dedicated_Sram), the areas of the fast scratch."""
     regions = frozenset((FAST_SCRATCH,) if simulation.fast_scratch else (ARENA, FAST_SCRATCH))
     areas = tuple(_areas(_lives([_inside(step, regions) for step in _steps(simulation)])))
     return ArenaMap(

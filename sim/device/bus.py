@@ -16,7 +16,7 @@ class Bus(Protocol):
     """The system as the NPU reaches it. Addresses are physical: base address of a region plus offset in it."""
 
     def read(self, address: int, length: int) -> bytes:
-        """``length`` bytes from ``address`` on; BusError if any of them is not there."""
+        """``length`` bytes from ``address`` on; BusError if a byte is missing."""
 
     def write(self, address: int, data: bytes) -> None:
         """Store bytes from ``address`` on; BusError if any of them cannot be stored."""

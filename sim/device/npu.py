@@ -109,7 +109,7 @@ class Device:
 
     @property
     def idle_for(self) -> int | None:
-        """Cycles until the interrupt line may change by itself; None if it will not while nobody writes a register."""
+        """Cycles until the interrupt line may change by itself; None if it changes only after a register is written."""
         if self._run is None:
             return None
         irqs = [step.cycle for step in self._steps if isinstance(self._run.commands.operations[step.index], Control)]

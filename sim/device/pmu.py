@@ -26,7 +26,7 @@ class Pmu:
         self.reset()
 
     def reset(self) -> None:
-        """All counters 0, nothing enabled; what has happened so far is not counted any more."""
+        """All counters 0, nothing enabled; past events no longer count."""
         self.enabled = False
         self.counting = 0
         self.overflowed = 0

@@ -124,7 +124,7 @@ _STEPS = {TableFormat.TANH: 8, TableFormat.SIGMOID: 9}
 
 
 def tabled_curve(values: Integers, table: Integers, function: TableFormat) -> Integers:
-    """The hyperbolic tangent or the sigmoid from a table of the first, in units of 2**-15; a value of 3 * 2**12 is 1.
+    """The hyperbolic tangent or the sigmoid, both from a table of the tangent, in units of 2**-15; a value of 3 * 2**12 is 1.
 
     The magnitude is interpolated and gets its sign back before it is rounded. LiteRT's kernels give the same for every 16-bit input.
     """

@@ -134,7 +134,7 @@ _BINARY: dict[ElementwiseKind, Callable[[KernelOperation, Integers, Integers, st
 
 
 def _check(op: KernelOperation, user: str) -> None:
-    """Refuse what no compiler emits, so that nothing public says what the NPU makes of it."""
+    """Refuse operations that no compiler emits: no public source says what the NPU does with them."""
     bits, zero = op.ifm.dtype.bits, op.ifm.zero_point
     if op.elementwise is ElementwiseKind.DIV or bits not in _WIDTHS:
         raise InputError(f"{user} works on {op.ifm.dtype}: the NPU's arithmetic of that is not public; compile without it.")

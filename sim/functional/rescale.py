@@ -107,7 +107,7 @@ def wrap32(values: Integers) -> Integers:
 
 
 def saturate32(values: Integers) -> Integers:
-    """The values, those beyond 32 bits cut off.
+    """The values, clamped to 32 bits.
 
     >>> saturate32(np.array([1 << 31, -5])).tolist()
     [2147483647, -5]

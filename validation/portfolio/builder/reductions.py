@@ -63,7 +63,7 @@ class Reductions(NetworkBuilder):
             extreme: Array = (inner.max if kind == "REDUCE_MAX" else inner.min)(axis=along, keepdims=keep)
             output = self._moved(layer, value, extreme)
         else:
-            # Integers add up exactly in any order; what they are divided by and scaled with comes after.
+            # Integers add up exactly in any order; division and scaling come after.
             total = (inner - value.zero_point).sum(axis=along, keepdims=keep)
             count = np.prod([x.shape[axis] for axis in at]) if kind == "MEAN" else 1
             real = total.reshape(-1, *total.shape[2:]) * (value.scale / count)
