@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from npu_model.compiled.lost_inputs import lost_inputs
 from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
 from npu_model.export.regions import check_network, check_written, constants_of, cpu_codes, has_own_fast_scratch, home_sizes
@@ -41,7 +42,7 @@ _HEADER = """\
 {free_told} *     }}
  *
  * Write inputs to arena + offset before, read outputs from arena + offset after.
-{homes_told} */
+{lost_told}{homes_told} */
 #ifndef {upper}_H
 #define {upper}_H
 
@@ -162,6 +163,15 @@ def _array(name: str, placement: str, content: bytes) -> str:
 
 
 _NO_ROWS = dict.fromkeys(("wait_told", "free_told", "wait_field", "ring_sized"), "")
+
+
+def _lost_text(network: CompiledNetwork) -> str:
+    """The lines of a header on the inputs that a run writes over; "" if all of them stay."""
+    lines = []
+    for one in lost_inputs(network):
+        over = f"output {' and '.join(map(str, one.outputs))} lies over it" if one.outputs else "another tensor lies there"
+        lines.append(f" * Input {one.number} is gone after a run, as {over}: write it before each run.\n")
+    return "".join(lines)
 
 
 def _row_texts(name: str, ring: int) -> dict[str, str]:
@@ -295,6 +305,7 @@ def export_c(network: CompiledNetwork, name: str, rows: StreamedRows | None = No
     homes = _home_texts(name.upper(), sizes) | (_NO_ROWS if rows is None else _row_texts(name, rows.ring))
     header = _HEADER.format(
         **homes,
+        lost_told=_lost_text(network),
         reset=declared,
         name=name,
         upper=name.upper(),

@@ -69,6 +69,7 @@ class Export(ExportOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "ExportOutcome":
         """Write the files."""
+        from npu_model.compiled.lost_inputs import lost_inputs
         from npu_testbed.asked.request import shaped
         from npu_testbed.endings import say
         from npu_testbed.files import require_writable
@@ -106,4 +107,4 @@ class Export(ExportOptions, frozen=True):
         if self.sizes is not None:
             files[Path(self.sizes)] = sizes_file(runtimes, self.sizes, Path(output).stem)
         write_files(files, *sources)
-        return ExportOutcome(file, self.format, files, runtimes)
+        return ExportOutcome(file, self.format, files, runtimes, lost_inputs(read.network))

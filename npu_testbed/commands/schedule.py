@@ -263,12 +263,16 @@ def _replayed(
         from npu_testbed.html import html_report
         from npu_testbed.html.data import replay_data, report_title
         from npu_testbed.reports.bounds import bounds_text
+        from npu_testbed.runtimes.runtime_use import of_schedule
+        from npu_testbed.runtimes.runtime_words import notes
         from npu_testbed.views.arena_map import arena_map
 
         areas, rival = arena_map(plan, simulation.replay), _rival(ask, request, simulation, show)
         replay = replay_data(simulation, areas, events, found, request.budget, rival=rival)
         if bounds := bounds_text(choice, simulation.replay.cycles):
             replay["facts"].append(["Proven", " ".join(bounds)])
+        uses = of_schedule(plan, simulation.network, simulation.replay.cycles)
+        replay["facts"].append(["Runtimes", " ".join(sentence for use in uses for sentence in notes(use))])
         files[Path(str(ask.report))] = html_report(report_title(simulation), {"replay": replay})
     return simulation, found, files
 

@@ -4,9 +4,16 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from npu_testbed.documents.document import STRUCTURE, VERSION, Document, ProductVersion
+from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.runtimes import Runtimes
 from npu_testbed.documents.units import Files
+
+
+class LostInputEntry(Entry, frozen=True):
+    """An input that a run writes over."""
+
+    input: Annotated[str, meaning("Name of the input.")]
+    outputs: Annotated[tuple[str, ...], meaning("Outputs that lie over the input; none if another tensor does.")]
 
 
 class ExportDocument(Document, frozen=True):
@@ -16,6 +23,7 @@ class ExportDocument(Document, frozen=True):
     format: str
     files: Files
     runtimes: Runtimes
+    lost_inputs: Annotated[tuple[LostInputEntry, ...], meaning("Inputs that a run writes over: write them before each run.")]
     command: Literal["export"] = "export"
-    schema: Annotated[Literal[2], STRUCTURE] = 2
+    schema: Annotated[Literal[3], STRUCTURE] = 3
     version: ProductVersion = VERSION

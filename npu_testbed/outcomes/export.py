@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from npu_model.compiled.lost_inputs import LostInput
 from npu_model.printable import printable
-from npu_testbed.documents.export import ExportDocument
+from npu_testbed.documents.export import ExportDocument, LostInputEntry
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, TFLM, RuntimeUse
 from npu_testbed.runtimes.runtime_words import notes, runtimes_json
@@ -24,6 +25,8 @@ class ExportOutcome(Outcome, frozen=True):
     files: Mapping[Path, bytes]
     runtimes: tuple[RuntimeUse, ...]
     """The bytes that each runtime sets aside for the network."""
+    lost: tuple[LostInput, ...] = ()
+    """The inputs that a run writes over."""
 
     @property
     def command(self) -> str:
@@ -32,12 +35,13 @@ class ExportOutcome(Outcome, frozen=True):
 
     def document(self) -> ExportDocument:
         """The bytes of each file."""
-        return ExportDocument(
-            self.source, self.form, {str(path): len(data) for path, data in self.files.items()}, runtimes_json(self.runtimes)
-        )
+        sizes = {str(path): len(data) for path, data in self.files.items()}
+        lost = tuple(LostInputEntry(one.name, one.names) for one in self.lost)
+        return ExportDocument(self.source, self.form, sizes, runtimes_json(self.runtimes), lost)
 
     def text(self) -> str:
         """A line for each file, and what the runtime of its format sets aside."""
         files = [f"{printable(str(path))}: {len(data):,} bytes" for path, data in self.files.items()]
         runtime = _RUNTIMES.get(self.form, BARE)
-        return "\n".join([*files, *(filled(said) for one in self.runtimes if one.runtime == runtime for said in notes(one))])
+        said = [sentence for one in self.runtimes if one.runtime == runtime for sentence in notes(one)]
+        return "\n".join([*files, *map(filled, [*said, *(printable(one.text, 1000) for one in self.lost)])])
