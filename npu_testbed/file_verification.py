@@ -28,6 +28,7 @@ from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import read_tflite
 from npu_testbed.deployed_names import named_alike
 from npu_testbed.first_difference import Runs, differing_reference, first_difference
+from npu_testbed.given_inputs import inference_inputs
 from npu_testbed.models import BUILT, Model, load_model
 from npu_testbed.program_files import ReadFile, read_network
 from npu_testbed.progress import Progress, silent
@@ -46,7 +47,6 @@ from npu_testbed.verification import (
     compared,
     functional_outputs,
     renamed,
-    seeded_inputs,
 )
 from sim.hazards import network_hazards
 from validation.litert.cpu_kernels import CpuKernels, require_kernels
@@ -60,8 +60,19 @@ else:
     tensorir_proof = later("npu_testbed.tensorir_proof")  # only who asks for the proof pays for TVM
 
 
-def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> Verification:
-    """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit on seeded inputs, and compare it with its references.
+def verify(
+    path: str | Path,
+    model: str | None = None,
+    *,
+    files: Sequence[str | Path] = (),
+    inferences: int = 2,
+    seed: int = 0,
+    progress: Progress = silent,
+) -> Verification:
+    """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit, and compare it with its references.
+
+    Each of ``files`` gives the inputs of one inference, as :func:`npu_testbed.given_inputs.inference_inputs` says; so many more
+    ``inferences`` run on seeded inputs.
 
     These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
     same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
@@ -73,7 +84,8 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
     network = read.network
     _require_driver(path, read)
     if model is not None and is_te(model):
-        return _verify_te(read, model, Path(path).name, inferences, seed, progress)
+        inputs = inference_inputs(network, files, inferences, seed)
+        return replace(_verify_te(read, model, Path(path).name, inputs, seed, progress), given=len(files))
     if RUNTIME in cpu_codes(network):
         raise InputError(f"{Path(path).name} has {len(network.programs)} delegates, made of one TOSA network each: verify one by one.")
     if read.deployed and model is None:
@@ -87,7 +99,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         raise InputError(f"{original.name} is not a TOSA network: give the one that ExecuTorch compiled {Path(path).name} from.")
     require_kernels(network)
     progress(f"Compiling {original.name} with Vela as legaliser, and running {Path(path).name}")
-    inputs = seeded_inputs(network, inferences, seed)
+    inputs = inference_inputs(network, files, inferences, seed)
     counts = {} if tosa else counted_outputs(read_tflite(original.data))
     with nullcontext() if tosa else closing(CpuKernels(original.data)) as kernels:
         if counts and kernels is not None:
@@ -112,6 +124,7 @@ def verify(path: str | Path, model: str | None = None, *, inferences: int = 2, s
         result = Verification(
             model=Path(path).name,
             inferences=len(asked),
+            given=len(files),
             seed=seed,
             comparisons=compared(found, asked, references, counts),
             skipped=" ".join(filter(None, notes)),
@@ -156,10 +169,9 @@ def _te_model(read: ReadFile, source: str, name: str) -> TeModel:
     return model
 
 
-def _verify_te(read: ReadFile, source: str, name: str, inferences: int, seed: int, progress: Progress) -> Verification:
+def _verify_te(read: ReadFile, source: str, name: str, inputs: Sequence[Arrays], seed: int, progress: Progress) -> Verification:
     """A schedule of Tensor Expressions beside these, as TVM compiles them for the machine that this runs on."""
     model = _te_model(read, source, name)
-    inputs = seeded_inputs(read.network, inferences, seed)
     progress(f"Running {name}")
     found = functional_outputs(read.network, inputs)
     progress(f"Compiling {model.name} with TVM, and running it")

@@ -66,6 +66,8 @@ class Verification(Struct, frozen=True):
     unmended: tuple[str, ...] = ()
     hazards: tuple[Hazard, ...] = ()
     began: Divergence | None = None
+    given: int = 0
+    """Inferences on inputs that the user gave."""
 
     def equal_to(self, reference: str) -> bool:
         """Whether ``reference`` was asked and no byte differs from it."""
@@ -108,7 +110,7 @@ class Verification(Struct, frozen=True):
         compared, undefined = (sum(sizes) for sizes in ([row.size for row in rows], [row.undefined for row in rows]))
         return (
             f"Only {compared:,} of {compared + undefined:,} bytes were compared: no inference defines half of {', '.join(self.vacuous)}. "
-            "Try more --inferences or another --seed, or verify the network without its post-processing."
+            "Give such inputs with --input, try more --inferences or another --seed, or verify the network without its post-processing."
         )
 
     def _difference(self) -> str:

@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from npu_model.errors import InputError
@@ -43,7 +44,18 @@ class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
             "MODEL",
         ),
     ] = None
-    inferences: Annotated[int, Option("inferences to run, every second one on extreme values (default: 2)", "N", _count)] = 2
+    input: Annotated[
+        kinds.PathText | Sequence[kinds.PathText],
+        Option(
+            "inputs of one more inference: an .npz with an array for each input by its name, or the .npy of a network with one input "
+            "(repeatable; default: random inputs alone)",
+            "FILE",
+            many=True,
+        ),
+    ] = ()
+    inferences: Annotated[
+        int, Option("inferences to run on random inputs, every second one on extreme values (default: 2)", "N", _count)
+    ] = 2
     seed: Annotated[int, Option("seed of the random inputs (default: 0)", "N", _seed)] = 0
     tensorir: Annotated[
         bool,
@@ -52,7 +64,7 @@ class VerifyOptions(OfModels["VerifyOutcome"], frozen=True, kw_only=True):
 
 
 class Verify(VerifyOptions, frozen=True):
-    """Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on seeded random inputs, and compare its outputs.
+    """Run a schedule file, a compiled *_vela.tflite or a .pte bit by bit on random or given inputs, and compare its outputs.
 
     The references are Vela's legalised stream of the original network and LiteRT's reference kernels, if the extra 'numerics' is installed.
     Tensor Expressions are compared with what TVM compiles for this machine. That run is in stream order: the order in which the NPU may run
@@ -79,11 +91,13 @@ class Verify(VerifyOptions, frozen=True):
         from npu_testbed.file_verification import prove, verify
         from npu_testbed.outcomes.verify import VerifyOutcome
 
+        if self.input and self.tensorir:
+            raise InputError("--input was given together with --tensorir, whose proof runs on random inputs: leave one of them out.")
         settings: dict[str, Any] = {"inferences": self.inferences, "seed": self.seed, "progress": show}
         file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)
         if self.input_shape and model is None:
             raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
         # The proof comes first: it refuses what it cannot do before anything takes long.
         proof = prove(file, model, **settings) if self.tensorir else None
-        result = verify(file, model, **settings)
+        result = verify(file, model, files=kinds.texts(self.input), **settings)
         return VerifyOutcome(result, proof)

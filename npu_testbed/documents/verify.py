@@ -36,6 +36,7 @@ class VerifyDocument(Document, frozen=True):
 
     model: str
     inferences: int
+    given: Annotated[int, meaning("Inferences on inputs that the user gave with --input; the others are random.")]
     seed: Seed
     comparisons: tuple[OutputEntry, ...]
     skipped: str
@@ -49,5 +50,5 @@ class VerifyDocument(Document, frozen=True):
     passed: bool
     tensorir: Annotated[dict[str, Any], meaning("What the proof in TensorIR found, with --tensorir.")] | UnsetType = UNSET
     command: Literal["verify"] = "verify"
-    schema: Annotated[Literal[4], STRUCTURE] = 4
+    schema: Annotated[Literal[5], STRUCTURE] = 5
     version: ProductVersion = VERSION

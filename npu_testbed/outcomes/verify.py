@@ -46,6 +46,7 @@ class VerifyOutcome(Outcome, frozen=True):
         return VerifyDocument(
             model=result.model,
             inferences=result.inferences,
+            given=result.given,
             seed=result.seed,
             comparisons=tuple(OutputEntry(row.reference, row.output, row.differing, row.size, row.undefined) for row in result.comparisons),
             skipped=result.skipped,
@@ -64,7 +65,8 @@ class VerifyOutcome(Outcome, frozen=True):
         rows = [(printable(row.output), row.reference, _result(row)) for row in result.comparisons]
         same = "every order that the NPU may take gives the same bytes"
         order = "another order of its operations gives other bytes" if result.hazards else same
-        how = f"{result.inferences} inferences on random inputs, seed {result.seed}" if result.inferences else order
+        inputs = f", {result.given} on inputs of yours, the others on random ones" if result.given else " on random inputs"
+        how = f"{result.inferences} inferences{inputs}, seed {result.seed}" if result.inferences else order
         sections = [f"{printable(result.model)}: {how}"]
         sections += [grid(("output", "reference", "result"), rows, (True, True, True))] if rows else []
         sections += [filled(printable(result.remark, 4000))] if result.remark else []

@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.search.best import Best
-from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, has_few_parts, search_classes
+from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.replayed import Replayed
@@ -40,6 +40,10 @@ EVEN = Fraction(105, 100)
 
 Other blocks saved up to a tenth of a small network's cycles. How many are changed is a matter of :class:`Effort`.
 """
+
+
+LESS_ROOM = tuple(Fraction(part, 16) for part in range(15, 7, -1))
+"""Shares of the fastest draft's bytes that are searched, too, in a network of few parts, where estimates are off by several per cent."""
 
 
 class Aim(Struct, frozen=True):
@@ -101,8 +105,13 @@ class _Chooser(Struct, frozen=True):
         return [draft for draft in drafts if draft.memory == least]
 
     def near(self) -> Sequence[Draft]:
-        """The drafts found for the budget that are worth a replay."""
-        return close(self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True)).drafts))
+        """The drafts found for the budget, and in a network of few parts for less room, that are worth a replay."""
+        drafts = self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True)).drafts)
+        if drafts and has_few_parts(self.explored):
+            fastest = min(drafts, key=lambda one: (one.cycles, one.memory))
+            less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
+            drafts += self._fitting(self._found(LimitRequest(frontier=False, budgets=less)).drafts)
+        return close(drafts)
 
     def everywhere(self) -> Sequence[Draft]:
         """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay."""
@@ -185,18 +194,18 @@ def _counts_cycles(aim: Aim) -> bool:
     return not (aim.smallest or aim.thorough or aim.price or aim.tolerance.share)
 
 
-def _is_only_fast(aim: Aim) -> bool:
-    """Whether nothing but cycles counts."""
-    return aim.budget is None and _counts_cycles(aim)
+def _leaves_out_small(task: Task, aim: Aim) -> bool:
+    """Whether forms that only save bytes are left out, as nothing but cycles counts.
+
+    A network of few parts has them: there, estimates do not tell which form is faster.
+    """
+    return aim.budget is None and _counts_cycles(aim) and len(task.network.graph.parts) > MOST_PARTS
 
 
 def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
-    """The forms of a task: few, if it asks for that and they fit, or all of them.
-
-    If bytes do not count, forms that only save bytes are left out: they are faster only in few bytes.
-    """
+    """The forms of a task: few, if it asks for that and they fit, or all of them."""
     room = aim.budget if _counts_cycles(aim) else None
-    wanted = replace(task, options=replace(task.options, small_forms=False)) if _is_only_fast(aim) else task
+    wanted = replace(task, options=replace(task.options, small_forms=False)) if _leaves_out_small(task, aim) else task
     every = replace(wanted, options=replace(wanted.options, few_forms=False))
     if aim.smallest or not task.options.few_forms:
         return explore(every, executor, show, meanwhile, bounds=aim.bounds, room=room)
@@ -247,6 +256,6 @@ def _proven_bytes(task: Task, explored: Explored, aim: Aim, executor: Executor, 
 
     None if that is below a third of what the smallest plan needs, where the bound says nothing.
     """
-    is_whole = not (_is_only_fast(aim) or task.options.few_forms)
+    is_whole = not (_leaves_out_small(task, aim) or task.options.few_forms)
     least = proven_bytes(explored, executor, show) if is_whole else interface_floor(task.network).bytes
     return least if TELLING * least >= explored.least_live_bytes else None
