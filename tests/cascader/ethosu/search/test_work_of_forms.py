@@ -11,10 +11,10 @@ from asked_for import load_task
 from benchmarks.bench_work import without_forms, work
 
 
-# A streamed pool is drafted wherever it holds fewer bytes than all other forms, however many the budget has: of mean_of_rows 402 drafts
-# in place of 318. Its replays are as few as others'.
+# A streamed pool is drafted wherever it holds fewer bytes than all other forms, however many the budget has: of mean_of_rows 525 drafts
+# in place of 441. Its replays are as few as others'.
 @pytest.mark.parametrize(
-    ("name", "budget", "drafts"), [("residual_int16", 20_000, 1.1), ("residual_uint8", 11_000, 1.1), ("mean_of_rows", 30_000, 1.3)]
+    ("name", "budget", "drafts"), [("residual_int16", 20_000, 1.1), ("residual_uint8", 11_000, 1.1), ("mean_of_rows", 30_000, 1.2)]
 )
 def test_where_forms_of_fewer_bytes_gain_nothing_there_is_little_more_work(name: str, budget: int, drafts: float) -> None:
     task = load_task(f"portfolio:{name}")
