@@ -110,7 +110,9 @@ class _Chooser(Struct, frozen=True):
         if drafts and has_few_parts(self.explored):
             fastest = min(drafts, key=lambda one: (one.cycles, one.memory))
             less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
-            drafts += self._fitting(self._found(LimitRequest(frontier=False, budgets=less)).drafts)
+            # With a budget the forms that are there for their bytes have shown what they are worth; they hardly gain in less of it.
+            tried = self.explored if self.aim.budget is None else self.explored.usual_alone
+            drafts += self._fitting(search(tried, LimitRequest(frontier=False, budgets=less), self.executor, self.show).drafts)
         return close(drafts)
 
     def everywhere(self) -> Sequence[Draft]:

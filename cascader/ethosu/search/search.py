@@ -8,6 +8,7 @@ from fractions import Fraction
 from typing import TypeVar
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.forms.spread import Thunk
@@ -80,6 +81,11 @@ class Explored(Struct, frozen=True):
     """Bytes of the arena of which no schedule of any form needs more."""
     floor: Floor
     """Floor of a budget: that of the form which needs least."""
+
+    @property
+    def usual_alone(self) -> Explored:
+        """The same without the forms that are there for their bytes alone."""
+        return replace(self, forms=self.forms[: self.usual], ladders=self.ladders[: self.usual], bounds=self.bounds[: self.usual])
 
     def least_cycles(self, arena: int | None) -> int:
         """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number); 0 without bounds."""
