@@ -15,7 +15,7 @@ COMMANDS = "npu_testbed/commands/"
 """Commands import what they need when they run, so that --help and --version answer at once."""
 
 INSIDE = {
-    "cascader/frontends/children.py": "the text of the function is run by itself in a child",
+    "cascader/frontends/parent_watch.py": "the text of the module is run by itself in a child",
     "npu_model/weight_stream/weights.py": "an extension of Vela, which Vela 6 drops",
     "npu_testbed/__main__.py": "nothing of ours is imported before it is known to be ours",
     "validation/calibrate/solver.py": "an optional package, whose absence has a sentence",
