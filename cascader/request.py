@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.job.schedule import Provenance
     from cascader.ethosu.network.network import Network
     from cascader.ethosu.options import CascadeOptions
-    from cascader.ethosu.search.task import Choice, Price, Seen, Show
+    from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
 else:
     switches = later("cascader.ethosu.options")  # a request is made before the search is imported, which happens while Vela runs
 
@@ -161,7 +161,7 @@ class Run(Struct, frozen=True):
     """
 
     processes: int | None = 1
-    show: Show = silent
-    seen: Seen = unseen
+    show: Progress = silent
+    seen: OnPoint = unseen
     price: Price | None = None
     bounds: bool = True

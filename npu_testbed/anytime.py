@@ -14,7 +14,7 @@ from npu_testbed.progress import Progress
 from npu_testbed.termination import Terminated, TimeIsUp, time_limit
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.task import Choice, Seen
+    from cascader.ethosu.search.task import Choice, OnPoint
     from cascader.ethosu.striped.choice import StripedPoint
     from cascader.ethosu.verify import check
 else:
@@ -63,7 +63,7 @@ def in_words(choice: Choice) -> str:
     return f"{choice.point.cycles:,} NPU cycles in {choice.point.memory:,} bytes{gap}"
 
 
-def best_in_time(search: Callable[[Progress, Seen], Choice], show: Progress, seconds: float | None = None) -> Ending:
+def best_in_time(search: Callable[[Progress, OnPoint], Choice], show: Progress, seconds: float | None = None) -> Ending:
     """Search to the end, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
 
     A search that ends early answers with its best schedule so far, checked like the answer of a complete search.

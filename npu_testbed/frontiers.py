@@ -15,7 +15,7 @@ from cascader.ethosu.schedule.file import digest
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
 from cascader.ethosu.search.request import EVERYTHING
-from cascader.ethosu.search.search import Found, explore, search
+from cascader.ethosu.search.search import SearchResult, explore, search
 from cascader.ethosu.search.task import Point, Task
 from cascader.request import Request, Run
 from cascader.search.workers import processes_for, workers
@@ -140,7 +140,7 @@ def within_bound(found: Frontier, bound: int | None) -> Frontier:
 
 def replayed_frontier(
     task: Task,
-    found: Found,
+    found: SearchResult,
     executor: Executor,
     budgets: tuple[int, ...] = (),
     targets: tuple[int, ...] = (),

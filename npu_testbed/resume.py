@@ -14,7 +14,7 @@ from msgspec.structs import replace
 from cascader.draft.draft import Draft
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.drafts import require_draft_of
-from cascader.ethosu.search import calls
+from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.verify.check import check_schedule
@@ -67,7 +67,7 @@ def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
     return key_of([_form(form), plain(draft), *map(repr, wanted)])
 
 
-def _line_key(_place: calls.LinePlace, draft: Draft, form: Form, *wanted: object) -> str:
+def _line_key(_place: remote_calls.LinePlace, draft: Draft, form: Form, *wanted: object) -> str:
     """As :func:`_draft_key`: no answer depends on which process takes a call."""
     return _draft_key(draft, form, *wanted)
 
@@ -92,17 +92,17 @@ class _Kind(Struct, frozen=True):
 
 
 _KINDS: dict[object, _Kind] = {
-    calls.outline: _Kind(_form_key, plain, lambda given, *_: typed(calls.Outline, given)),
-    calls.least_of_plans: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
-    calls.least_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
-    calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
-    calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
-    calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
-    calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
-    calls.less_room: _Kind(_change_key, plain, _starts_from_plain),
-    calls.change: _Kind(_change_key, plain, _change_from_plain),
-    calls.replay: _Kind(_draft_key, plain, lambda given, *_: typed(int, given)),
-    calls.replay_in_line: _Kind(_line_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.outline: _Kind(_form_key, plain, lambda given, *_: typed(remote_calls.FormLimits, given)),
+    remote_calls.least_of_plans: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.least_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
+    remote_calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
+    remote_calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
+    remote_calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
+    remote_calls.less_room: _Kind(_change_key, plain, _starts_from_plain),
+    remote_calls.change: _Kind(_change_key, plain, _change_from_plain),
+    remote_calls.replay: _Kind(_draft_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.replay_in_line: _Kind(_line_key, plain, lambda given, *_: typed(int, given)),
     vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
 }
 
@@ -119,7 +119,7 @@ class Resumed(Executor):
         if kind is None:
             return self._executor.submit(fn, *args, **kwargs)
         answer = self._ask(fn.__name__, kind, fn, args)
-        if fn in (calls.replay, calls.replay_in_line) and self._points is not None:
+        if fn in (remote_calls.replay, remote_calls.replay_in_line) and self._points is not None:
             draft, form, _ = args[-3:]
             answer.add_done_callback(partial(_replayed, self._points, draft, form))
         return answer

@@ -13,7 +13,7 @@ from npu_testbed.asked.option import Option, said_by
 from npu_testbed.asked.readers import seconds
 
 if TYPE_CHECKING:
-    from cascader.ethosu.search.task import Choice, Seen, Task
+    from cascader.ethosu.search.task import Choice, OnPoint, Task
     from cascader.request import Request
     from npu_testbed.anytime import Ending
     from npu_testbed.costs import Cost
@@ -315,7 +315,7 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
         striped = striped_choice(task, _planned(ask, request, task).budget, smallest=request.smallest, show=show)
         return Ending(Choice(striped.point, None), striped=striped)
 
-    def search(show: "Progress", seen: "Seen") -> "Choice":
+    def search(show: "Progress", seen: "OnPoint") -> "Choice":
         from msgspec.structs import replace
 
         task = load_task(request, show)

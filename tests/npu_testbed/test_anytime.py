@@ -14,7 +14,7 @@ import pytest
 from command_line import call, refusal
 from scheduling import schedule as layer_by_layer
 
-from cascader.ethosu.search.task import Choice, Point, Seen
+from cascader.ethosu.search.task import Choice, OnPoint, Point
 from npu_model.errors import InputError
 from npu_testbed.anytime import best_in_time
 from npu_testbed.progress import Progress
@@ -71,7 +71,7 @@ def test_a_time_limit_ends_a_search_with_the_best_until_then() -> None:
     said: list[str] = []
     first, second = point(300), point(200)
 
-    def search(show: Progress, seen: Seen) -> Choice:
+    def search(show: Progress, seen: OnPoint) -> Choice:
         seen(first)
         seen(second)
         show("Searching")
@@ -84,7 +84,7 @@ def test_a_time_limit_ends_a_search_with_the_best_until_then() -> None:
 
 
 def test_a_time_limit_before_the_first_schedule_is_refused() -> None:
-    def search(_show: Progress, _seen: Seen) -> Choice:
+    def search(_show: Progress, _seen: OnPoint) -> Choice:
         time.sleep(60)
         return point(100)
 

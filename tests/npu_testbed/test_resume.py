@@ -18,8 +18,8 @@ import pytest
 from command_line import call, refusal
 from quick_comparisons import compare_quickly
 
-import cascader.ethosu.search.calls
-import cascader.ethosu.search.near_misses
+import cascader.ethosu.search.cycle_targets
+import cascader.ethosu.search.remote_calls
 import cascader.ethosu.search.replays
 import cascader.ethosu.search.search
 import npu_testbed.comparisons.beside_vela
@@ -203,8 +203,8 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         monkeypatch.setattr(module, name, instead)
 
     counted(Judge, "cycles")
-    counted(cascader.ethosu.search.calls, "with_replayed_copies")
-    counted(cascader.ethosu.search.calls, "with_replayed_blocks")
+    counted(cascader.ethosu.search.remote_calls, "with_replayed_copies")
+    counted(cascader.ethosu.search.remote_calls, "with_replayed_blocks")
     counted(npu_testbed.comparisons.vela_runs, "compile_at")
     counted(npu_testbed.comparisons.beside_vela, "validate_vela")
     for name in ("drafts_at", "smallest"):

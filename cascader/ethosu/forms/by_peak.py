@@ -84,10 +84,12 @@ class _Choice:
         at, inside = {name.split("/stripe")[0] for name in peak.parts}, any("/tile" in name for name in peak.parts)
         if inside and self._other_tiles(peak.size):
             return True
-        found = False
-        for block in blocks(self.base):
-            if at & {part.name for part in block.parts} and "/tile" not in block.expansion.name:
-                number = self._next_cut(block, peak.size)
+        found, candidates = False, list(blocks(self.base))
+        for block in candidates:
+            if at & block.names and "/tile" not in block.expansion.name:
+                # The projection of one block may be the expansion of the next: one of both can be cut.
+                taken = any(block.names & other.names for other in candidates if other is not block and other.expansion.name in self._cuts)
+                number = None if taken else self._next_cut(block, peak.size)
                 if number is not None:
                     self._cuts[block.expansion.name] = number
                     found = True

@@ -45,6 +45,11 @@ class Block(Struct, frozen=True):
         return self.expansion, self.depthwise, self.projection
 
     @property
+    def names(self) -> frozenset[str]:
+        """Their names."""
+        return frozenset(part.name for part in self.parts)
+
+    @property
     def kernels(self) -> tuple[EthosuPart, EthosuPart, EthosuPart]:
         """Their kernels."""
         found = [part.payload for part in self.parts if isinstance(part.payload, EthosuPart)]
@@ -185,12 +190,17 @@ class _Cutter:
 
 
 def in_channel_stripes(network: Network, cuts: dict[str, Stripes], accelerator: Accelerator, sources: Sources) -> Network | None:
-    """``network`` with the blocks that begin with the named parts in stripes of channels; None if one cannot be cut so."""
+    """``network`` with the blocks that begin with the named parts in stripes of channels; None if one cannot be cut so.
+
+    Two blocks that share a part cannot both be cut.
+    """
     cutter, made, gone = _Cutter(network, accelerator, sources), dict[str, list[Part]](), set[str]()
     for block in blocks(network):
         cut = cuts.get(block.expansion.name)
         if cut is None:
             continue
+        if block.names & made.keys():
+            return None
         parts = cutter.cut(block, cut)
         if parts is None:
             return None

@@ -11,7 +11,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import nothing_known
-from cascader.ethosu.search.task import Choice, Point, Price, Seen, Task, unseen
+from cascader.ethosu.search.task import Choice, OnPoint, Point, Price, Task, unseen
 from npu_model.errors import InputError
 
 
@@ -25,7 +25,7 @@ class Best:
     task: Task
     budget: int | None
     smallest: bool
-    seen: Seen
+    seen: OnPoint
     replayed: dict[Draft, Replayed] = field(default_factory=dict)
     """Drafts that were replayed when they came."""
     least_cycles: int | None = None

@@ -29,8 +29,8 @@ from cascader.ethosu.search.replays import (
     starting_places,
 )
 from cascader.ethosu.search.request import EVERYTHING, LimitRequest
-from cascader.ethosu.search.search import Explored, Found, explore, new_drafts, proven_bytes, search
-from cascader.ethosu.search.task import Choice, Point, Price, Proof, Seen, Show, Size, Task, silent, unseen
+from cascader.ethosu.search.search import SearchResult, SearchSpace, explore, new_drafts, proven_bytes, search
+from cascader.ethosu.search.task import Choice, OnPoint, Point, Price, Progress, Proof, Size, Task, silent, unseen
 from cascader.ethosu.search.tolerance import EXACT, Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import SearchedError
@@ -68,17 +68,17 @@ class Aim(Struct, frozen=True):
 class _Chooser(Struct, frozen=True):
     """A choice on its way."""
 
-    explored: Explored
+    explored: SearchSpace
     aim: Aim
     best: Best
     executor: Executor
-    show: Show
+    show: Progress
     most: int
 
     def _fitting(self, drafts: Sequence[Draft]) -> list[Draft]:
         return [draft for draft in drafts if self.best.fits(draft)]
 
-    def _found(self, request: LimitRequest) -> Found:
+    def _found(self, request: LimitRequest) -> SearchResult:
         return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known)
 
     def _require_fit(self, least: int) -> None:
@@ -204,7 +204,7 @@ def _leaves_out_small(task: Task, aim: Aim) -> bool:
     return aim.budget is None and _counts_cycles(aim) and len(task.network.graph.parts) > MOST_PARTS
 
 
-def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: Callable[[], None]) -> Explored:
+def _explored(task: Task, aim: Aim, executor: Executor, show: Progress, meanwhile: Callable[[], None]) -> SearchSpace:
     """The forms of a task: few, if it asks for that and they fit, or all of them."""
     room = aim.budget if _counts_cycles(aim) else None
     wanted = replace(task, options=replace(task.options, small_forms=False)) if _leaves_out_small(task, aim) else task
@@ -216,7 +216,7 @@ def _explored(task: Task, aim: Aim, executor: Executor, show: Show, meanwhile: C
     return explored if fits else explore(every, executor, show, bounds=aim.bounds, room=room)
 
 
-def choose(task: Task, aim: Aim, executor: Executor, show: Show = silent, seen: Seen = unseen, most: int = MOST_SCHEDULES) -> Choice:
+def choose(task: Task, aim: Aim, executor: Executor, show: Progress = silent, seen: OnPoint = unseen, most: int = MOST_SCHEDULES) -> Choice:
     """The schedule for an aim, replayed and checked; an exhaustive search is one of at most so many schedules of a form.
 
     ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
@@ -253,7 +253,7 @@ TELLING = 3
 """The smallest plan may need so many times the proven bytes; beyond, the bound says nothing."""
 
 
-def _proven_bytes(task: Task, explored: Explored, aim: Aim, executor: Executor, show: Show) -> int | None:
+def _proven_bytes(task: Task, explored: SearchSpace, aim: Aim, executor: Executor, show: Progress) -> int | None:
     """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit.
 
     None if that is below a third of what the smallest plan needs, where the bound says nothing.

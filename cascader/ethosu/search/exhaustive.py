@@ -13,8 +13,8 @@ from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.search import Explored, answers
-from cascader.ethosu.search.task import Proof, Replay, Show
+from cascader.ethosu.search.search import SearchSpace, answers
+from cascader.ethosu.search.task import Progress, Proof, Replay
 
 MOST_PARTS = 10
 """Most parts of a network's smallest form for its classes to be looked at: counting the schedules of larger ones takes long."""
@@ -76,13 +76,13 @@ def search_whole(form: Form, budget: int | None, cycles: int, judge: Replay, mos
     return Proof(members, len(known), members, cycles, complete=True), found
 
 
-def has_few_parts(explored: Explored) -> bool:
+def has_few_parts(explored: SearchSpace) -> bool:
     """Whether a network has a form whose class may be small enough."""
     return min(len(form.network.graph.parts) for form in explored.forms) <= MOST_PARTS
 
 
 def search_classes(
-    explored: Explored, best: Best, fastest: Replayed, executor: Executor, show: Show, most: int = MOST_SCHEDULES
+    explored: SearchSpace, best: Best, fastest: Replayed, executor: Executor, show: Progress, most: int = MOST_SCHEDULES
 ) -> tuple[Replayed, Proof]:
     """The fastest draft that is known once the classes of all forms are searched, and what that shows of them together.
 

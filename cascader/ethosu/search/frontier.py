@@ -12,13 +12,13 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.search.calls import FOR_OTHERS, check, check_in_line
-from cascader.ethosu.search.near_misses import made_up
+from cascader.ethosu.search.cycle_targets import made_up
+from cascader.ethosu.search.remote_calls import FOR_OTHERS, check, check_in_line
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_places, within_reach
 from cascader.ethosu.search.request import LimitRequest
-from cascader.ethosu.search.search import Found, new_drafts
-from cascader.ethosu.search.task import Point, Show, Task, silent
+from cascader.ethosu.search.search import SearchResult, new_drafts
+from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
 from cascader.search.workers import in_order
 from npu_model.shapes import round_up
@@ -177,11 +177,11 @@ class _Checks:
 
 def frontier_of(
     task: Task,
-    found: Found,
+    found: SearchResult,
     executor: Executor,
     budgets: tuple[int, ...] = (),
     targets: tuple[int, ...] = (),
-    show: Show = silent,
+    show: Progress = silent,
 ) -> FoundFrontier:
     """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
 

@@ -11,11 +11,11 @@ from math import inf
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
-from cascader.ethosu.search.calls import change, less_room, other_starts, replay
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.remote_calls import change, less_room, other_starts, replay
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.search import Explored, answers
-from cascader.ethosu.search.task import Replay, Show, ignored, silent
+from cascader.ethosu.search.search import SearchSpace, answers
+from cascader.ethosu.search.task import Progress, Replay, ignored, silent
 
 GAIN = 0.002
 """Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
@@ -97,7 +97,7 @@ Took = Callable[[Replayed], None]
 
 
 def replayed(
-    drafts: Sequence[Draft], explored: Explored, judge: Replay, executor: Executor, show: Show = silent, took: Took = ignored
+    drafts: Sequence[Draft], explored: SearchSpace, judge: Replay, executor: Executor, show: Progress = silent, took: Took = ignored
 ) -> tuple[Replayed, ...]:
     """The drafts with what their replay shows, in their order; ``took`` is told of each."""
     pairs = [(explored.form_of(draft), draft) for draft in drafts]
@@ -135,7 +135,7 @@ def starting_places(found: Iterable[Replayed], limit: int) -> list[tuple[Form, i
     return [(form, limit) for form in forms if form.options.other_costs][:MOST_FORMS]
 
 
-def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Show = silent) -> tuple[Replayed, ...]:
+def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:
     """The fastest drafts, each with the copies that are fastest in replay of those that are best in less room."""
     ordered = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
     firsts: dict[Form, Replayed] = {}
@@ -148,7 +148,9 @@ def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor:
     return tuple(Replayed(one.form, draft, cycles) for one, some in made for draft, cycles in some if cycles < one.cycles)
 
 
-def started_otherwise(places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Show = silent) -> tuple[Replayed, ...]:
+def started_otherwise(
+    places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent
+) -> tuple[Replayed, ...]:
     """Replayed drafts that are best for other costs, in some forms and limits (bytes).
 
     What a search expects is off by some per cent. A draft that is best where the decoder of weights is faster or slower is another
@@ -180,7 +182,7 @@ WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
 
 
 def changed_by_replays(
-    found: Sequence[Replayed], judge: Replay, executor: Executor, show: Show = silent, effort: Effort = WHOLE_EFFORT
+    found: Sequence[Replayed], judge: Replay, executor: Executor, show: Progress = silent, effort: Effort = WHOLE_EFFORT
 ) -> tuple[Replayed, ...]:
     """Those of the first drafts that other blocks or copies make faster, with these.
 

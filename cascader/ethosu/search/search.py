@@ -12,8 +12,11 @@ from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.forms.spread import Thunk
-from cascader.ethosu.search.calls import (
-    Outline,
+from cascader.ethosu.search.cuts import CycleBound
+from cascader.ethosu.search.floor import Floor
+from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.remote_calls import (
+    FormLimits,
     at_limit,
     least_bytes,
     least_of_plans,
@@ -23,11 +26,8 @@ from cascader.ethosu.search.calls import (
     rewritten,
     smallest,
 )
-from cascader.ethosu.search.cuts import CycleBound
-from cascader.ethosu.search.floor import Floor
-from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.request import LimitRequest
-from cascader.ethosu.search.task import Origin, Show, Task, ignored, silent
+from cascader.ethosu.search.task import Origin, Progress, Task, ignored, silent
 from cascader.search.workers import in_order, prepare
 
 T = TypeVar("T")
@@ -55,10 +55,10 @@ _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
 
 
-Came = Callable[[Form, Draft], None]
+OnDraft = Callable[[Form, Draft], None]
 """Listener that is told of a form's draft as soon as it is there."""
 
-Known = Callable[[], int]
+BestSoFar = Callable[[], int]
 """Says the fewest cycles of any schedule that was replayed so far and is as good an answer."""
 
 
@@ -67,7 +67,7 @@ def nothing_known() -> int:
     return 1 << 62
 
 
-class Explored(Struct, frozen=True):
+class SearchSpace(Struct, frozen=True):
     """The forms in which a network is searched, each with its ladder of memory limits (bytes)."""
 
     forms: tuple[Form, ...]
@@ -83,7 +83,7 @@ class Explored(Struct, frozen=True):
     """Floor of a budget: that of the form which needs least."""
 
     @property
-    def usual_alone(self) -> Explored:
+    def usual_alone(self) -> SearchSpace:
         """The same without the forms that are there for their bytes alone."""
         return replace(self, forms=self.forms[: self.usual], ladders=self.ladders[: self.usual], bounds=self.bounds[: self.usual])
 
@@ -112,11 +112,11 @@ class Explored(Struct, frozen=True):
         return min(limits[0] for limits in self.ladders)
 
 
-class Found(Struct, frozen=True):
+class SearchResult(Struct, frozen=True):
     """Result of a search: its drafts in a fixed order, and the forms of which further budgets can be asked."""
 
     drafts: tuple[Draft, ...]
-    explored: Explored
+    explored: SearchSpace
     whole: bool = False
     """Whether every limit was searched to its end, as nothing that is expected may decide."""
 
@@ -124,12 +124,12 @@ class Found(Struct, frozen=True):
 def explore(
     task: Task,
     executor: Executor,
-    show: Show = silent,
+    show: Progress = silent,
     meanwhile: Callable[[], None] | None = None,
     *,
     bounds: bool = True,
     room: int | None = None,
-) -> Explored:
+) -> SearchSpace:
     """Plan the task's network in every form; ``meanwhile`` is called once, as soon as other processes have something to do.
 
     Of the forms that are there for their bytes those are planned that hold fewer than all others. If nothing but cycles in ``room`` bytes
@@ -160,7 +160,7 @@ def explore(
     most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
     proven = tuple(one.bound for one in outlines if one.bound is not None)
-    return Explored(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor)
+    return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor)
 
 
 def _form(task: Task, place: Place, origin: Origin) -> Form:
@@ -170,11 +170,11 @@ def _form(task: Task, place: Place, origin: Origin) -> Form:
 def _smaller(
     others: Sequence[Form],
     held: Sequence[Future[int]],
-    usual: Sequence[Outline],
+    usual: Sequence[FormLimits],
     bounds: bool,  # noqa: FBT001  # it is handed on
     executor: Executor,
-    show: Show,
-) -> list[tuple[Form, Outline]]:
+    show: Progress,
+) -> list[tuple[Form, FormLimits]]:
     """Those of some forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines; ``held`` are bytes soon known."""
     least = SMALLER * min(one.limits[0] for one in usual)
     # Few of these forms hold fewer than the others do.
@@ -183,7 +183,7 @@ def _smaller(
     return [(form, one) for form, one in zip(fewer, found, strict=True) if one.limits[0] < least]
 
 
-def _lacks_room(forms: Sequence[Form], outlines: Sequence[Outline], room: int, executor: Executor, show: Show) -> bool:
+def _lacks_room(forms: Sequence[Form], outlines: Sequence[FormLimits], room: int, executor: Executor, show: Progress) -> bool:
     """Whether the estimate of some form in these bytes is higher than in the bytes that recomputation could add.
 
     These are the least bytes that plans hold: a form that holds fewer bytes is at best as fast as one of these forms with that many more
@@ -198,11 +198,11 @@ def _lacks_room(forms: Sequence[Form], outlines: Sequence[Outline], room: int, e
     return with_more is None or fewest > WORTH_AGAIN * with_more
 
 
-def _asked(executor: Executor, forms: Sequence[Form], bounds: bool) -> list[Future[Outline]]:  # noqa: FBT001  # it is handed on
+def _asked(executor: Executor, forms: Sequence[Form], bounds: bool) -> list[Future[FormLimits]]:  # noqa: FBT001  # it is handed on
     return [executor.submit(outline, form, bounds) for form in forms]
 
 
-def proven_bytes(explored: Explored, executor: Executor, show: Show = silent) -> int:
+def proven_bytes(explored: SearchSpace, executor: Executor, show: Progress = silent) -> int:
     """Bytes of the arena that every schedule of every form takes."""
     asked = [executor.submit(least_bytes, form) for form in explored.forms]
     return min(answers(asked, "Bounding the bytes: {} of {} forms", show))
@@ -216,8 +216,13 @@ def _places(origins: Sequence[Origin]) -> list[Place]:
 
 
 def search(
-    explored: Explored, request: LimitRequest, executor: Executor, show: Show = silent, came: Came = ignored, known: Known = nothing_known
-) -> Found:
+    explored: SearchSpace,
+    request: LimitRequest,
+    executor: Executor,
+    show: Progress = silent,
+    came: OnDraft = ignored,
+    known: BestSoFar = nothing_known,
+) -> SearchResult:
     """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
 
     ``came`` is told of each draft. Places at which every schedule is proven to take more cycles than are ``known`` are left.
@@ -241,22 +246,24 @@ def search(
         for draft in some:
             drafts.append(draft)
             came(form, draft)
-    return Found(distinct(drafts), explored, whole)
+    return SearchResult(distinct(drafts), explored, whole)
 
 
 def new_drafts(
-    explored: Explored, known: Sequence[Draft], request: LimitRequest, executor: Executor, show: Show = silent
+    explored: SearchSpace, known: Sequence[Draft], request: LimitRequest, executor: Executor, show: Progress = silent
 ) -> tuple[Draft, ...]:
     """The drafts that are asked for and not among the ``known`` ones."""
     return distinct((*known, *search(explored, request, executor, show).drafts))[len(known) :]
 
 
-def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Show) -> list[int | None]:
+def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Progress) -> list[int | None]:
     tried = [executor.submit(promise, *place, part) for place in places]
     return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places]))
 
 
-def _worth_a_change(explored: Explored, places: Sequence[tuple[Form, int]], executor: Executor, show: Show) -> list[tuple[Form, int]]:
+def _worth_a_change(
+    explored: SearchSpace, places: Sequence[tuple[Form, int]], executor: Executor, show: Progress
+) -> list[tuple[Form, int]]:
     """The places but for those of forms that are there for their bytes and promise nothing near the fewest cycles before any change."""
     kept = hopeful(places, _promised(places, Fraction(0), executor, show), AT_FIRST)
     stay = {id(form) for form in (*explored.forms[: explored.usual], *(form for form, _ in kept))}
@@ -279,7 +286,7 @@ def _in_words(form: Form, limit: int) -> str:
     return f"{form.in_words} in {limit:,} bytes"
 
 
-def answers(asked: Sequence[Future[T]], doing: str, show: Show, words: Sequence[str] = ()) -> Iterator[T]:
+def answers(asked: Sequence[Future[T]], doing: str, show: Progress, words: Sequence[str] = ()) -> Iterator[T]:
     """The answers in their order; ``doing`` says how many of how many are there, ``words`` what each is about."""
 
     def say(done: int) -> None:

@@ -32,9 +32,24 @@ else:
     spilling = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
     staging = later("cascader.ethosu.spill.staged_ends")  # the same
 
-__all__ = ["Choice", "Origin", "Point", "Price", "Proof", "Replay", "Seen", "Show", "Size", "Task", "idle", "ignored", "silent", "unseen"]
+__all__ = [
+    "Choice",
+    "OnPoint",
+    "Origin",
+    "Point",
+    "Price",
+    "Progress",
+    "Proof",
+    "Replay",
+    "Size",
+    "Task",
+    "idle",
+    "ignored",
+    "silent",
+    "unseen",
+]
 
-Show = Callable[[str], None]
+Progress = Callable[[str], None]
 """Listener that is told what is being done now."""
 
 
@@ -107,7 +122,7 @@ class Choice(Struct, frozen=True):
         return None if not self.least_cycles else self.point.cycles / self.least_cycles - 1
 
 
-Seen = Callable[[Choice], None]
+OnPoint = Callable[[Choice], None]
 """Listener that is told of each schedule that is better than all before it, not checked yet. It may raise, which ends the search."""
 
 
@@ -148,13 +163,13 @@ class Task(Brief, frozen=True):
     homes: tuple[Wanted, ...] = ()
     spills: spilling.Spills | None = None
 
-    def variants(self, spread: Spread = one_by_one, show: Show = silent) -> tuple[Origin, ...]:
+    def variants(self, spread: Spread = one_by_one, show: Progress = silent) -> tuple[Origin, ...]:
         """Every network in the form that is searched; ``spread`` makes some forms in other processes."""
         usual, again = self.variants_in_turn(spread, show)
         return (*usual, *again())
 
     def variants_in_turn(
-        self, spread: Spread = one_by_one, show: Show = silent
+        self, spread: Spread = one_by_one, show: Progress = silent
     ) -> tuple[tuple[Origin, ...], Callable[[], tuple[Origin, ...]]]:
         """The networks as they are searched that do no work twice, and a function that makes the others; none where tensors spill."""
         origins = (Origin(self.network, self.provenance), *self.others)
@@ -167,7 +182,7 @@ class Task(Brief, frozen=True):
 
         return usual, again
 
-    def _in_turn(self, origin: Origin, spread: Spread, show: Show) -> FormsInTurn:
+    def _in_turn(self, origin: Origin, spread: Spread, show: Progress) -> FormsInTurn:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
         terms = in_arena(origin.network), self.accelerator, self.system, self.options, origin.provenance.timing
         return FormsInTurn(*terms, spread, self.homes, show)

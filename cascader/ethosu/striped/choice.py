@@ -15,7 +15,7 @@ from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.operators import NHWC_AXES
 from cascader.ethosu.network.propagators import affine_graph
-from cascader.ethosu.search.task import Point, Show, Task, silent
+from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.ethosu.striped.schedule import striped_schedule
 from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.plan import BufferMode
@@ -98,7 +98,7 @@ def _points(network: Network, task: Task, options: StripeOptions | None) -> Iter
 
 
 def striped_choice(
-    task: Task, budget: int | None, *, smallest: bool = False, options: StripeOptions | None = None, show: Show = silent
+    task: Task, budget: int | None, *, smallest: bool = False, options: StripeOptions | None = None, show: Progress = silent
 ) -> StripedPoint:
     """The fastest schedule in replay of plans of stripes within a budget of bytes (None: any number), or the smallest one.
 

@@ -124,3 +124,21 @@ def test_the_peak_names_the_parts_that_hold_it_and_the_front_holds_no_more() -> 
     assert set(peak.parts) & {part.name for block in blocks(network) for part in block.parts}
     assert planned_front(network, len(network.graph.parts)) >= peak.size
     assert planned_front(network, 1) < peak.size
+
+
+def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
+    """In MobileNetV1 the projection of one block is the expansion of the next."""
+    net = PortfolioBuilder("separable")
+    x = net.conv2d(net.conv2d(net.input((1, 24, 24, 3), "image"), 12, strides=(2, 2), activation="RELU6"), 96, (1, 1))
+    for depth in (12, 64):
+        x = net.conv2d(net.depthwise(x, (5, 5), activation="RELU6"), depth, (1, 1), activation="RELU6")
+    network = import_network(net.finish([x]), DEFAULT)
+    first, second = blocks(network)
+    assert first.names & second.names
+    every = {block.expansion.name: CUTS[0] for block in (first, second)}
+    assert in_channel_stripes(network, every, DEVICE, SOURCES) is None
+    terms = PeakTerms(4 * network.macs, DEVICE, SOURCES, ())
+    found = list(by_peak(network, (), terms, lambda size, least: size < least))
+    for form in found:
+        require_same_bytes(network, form.network, SYSTEM)
+    assert found

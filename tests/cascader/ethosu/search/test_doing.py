@@ -8,7 +8,7 @@ import pytest
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.judge.replay import Replayer
-from cascader.ethosu.search import calls
+from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
@@ -41,7 +41,7 @@ def test_the_line_of_each_step_names_the_form_its_size_and_the_limit() -> None:
 def test_the_bytes_that_every_schedule_takes_are_bounded_for_those_who_read_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     with workers(1) as executor:
         asked = choose(task("tiny_residual"), Aim(1 << 20), executor)
-        monkeypatch.setattr(calls, "Divisions", None)
+        monkeypatch.setattr(remote_calls, "Divisions", None)
         silent = choose(task("tiny_residual"), Aim(1 << 20, bounds=False), executor)
     assert silent.least_bytes is None
     assert asked.least_bytes is not None

@@ -30,14 +30,14 @@ from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.cycle_targets import FEW, MISSED, ROOM, _Search, made_up, near_misses
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
-from cascader.ethosu.search.near_misses import FEW, MISSED, ROOM, _Search, made_up, near_misses
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import GAIN, REACH, USUAL_REPLAYS, Effort, promising, within_reach
 from cascader.ethosu.search.request import EVERYTHING
-from cascader.ethosu.search.search import Found, explore, search
-from cascader.ethosu.search.task import Replay, Show, Task, silent
+from cascader.ethosu.search.search import SearchResult, explore, search
+from cascader.ethosu.search.task import Progress, Replay, Task, silent
 from cascader.ethosu.verify.check import check_schedule
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
@@ -64,7 +64,7 @@ def task(name: str) -> Task:
 
 
 @cache
-def found(name: str) -> Found:
+def found(name: str) -> SearchResult:
     with workers(1) as executor:
         return search(explore(task(name), executor), EVERYTHING, executor)
 
@@ -140,7 +140,7 @@ def test_copies_are_tried_from_any_one_on_and_each_once() -> None:
         assert list(with_later_copies(draft, first)) == whole[at:] + whole[:at]
 
 
-def _searched(short: int, judge: Replay, executor: Executor, show: Show = silent) -> tuple[_Search, Replayed]:
+def _searched(short: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[_Search, Replayed]:
     """The search for a point of ``short`` cycles fewer, and the point."""
     point = next(point for point in replayed_points("resnet8") if len(list(with_later_copies(point.draft))) > 3)
     return _Search(point.form, point.cycles - short, judge, executor, show), point
@@ -173,7 +173,7 @@ def test_copies_of_a_near_miss_are_tried_for_as_many_cycles_as_are_allowed_and_e
 
     with workers(1) as executor:
         search, point = _searched(2, judge, executor, shown.append)
-        monkeypatch.setattr("cascader.ethosu.search.near_misses.LATER", most * point.cycles)
+        monkeypatch.setattr("cascader.ethosu.search.cycle_targets.LATER", most * point.cycles)
         later = search.later(point)
     assert len(replays) == most
     assert later.cycles == min((point.cycles, *replays))

@@ -18,8 +18,8 @@ from cascader.ethosu.cascade import rooms
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.calls import other_starts
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.remote_calls import other_starts
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
 from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places

@@ -15,8 +15,8 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
-from cascader.ethosu.search.calls import change
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.remote_calls import change
 from cascader.ethosu.search.replayed_changes import with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule

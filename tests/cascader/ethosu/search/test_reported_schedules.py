@@ -16,7 +16,7 @@ from cascader.draft.draft import Draft
 from cascader.draft.outline import GroupOutline
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search import calls
+from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
 from cascader.ethosu.search.replayed import Replayed
@@ -63,7 +63,7 @@ def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is
     forms = {key: Form(place, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}
     likely = [Replayed(forms[id(point.schedule.network)], draft_of(point.schedule), point.cycles) for point in points]
     checked: list[Schedule] = []
-    monkeypatch.setattr(calls, "check_schedule", checked.append)
+    monkeypatch.setattr(remote_calls, "check_schedule", checked.append)
     assert len(points) > CHECKED_AHEAD
     with workers(1) as executor:
         checks = _Checks(likely, executor)

@@ -21,8 +21,8 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.calls import FOR_OTHERS, LinePlace
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.remote_calls import FOR_OTHERS, LinePlace
 from cascader.ethosu.search.search import SMALLER, explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
 from cascader.search.shared_arguments import SharedArgument

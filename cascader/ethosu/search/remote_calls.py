@@ -27,8 +27,8 @@ MOST_DIVIDED = 20
 """Most parts of a form of which the bytes of all divisions are looked at: that takes a moment."""
 
 
-class Outline(Struct, frozen=True):
-    """Outline of a planned form: its memory limits (bytes) from the least on, and bounds of its schedules' bytes and, if asked for, cycles.
+class FormLimits(Struct, frozen=True):
+    """A planned form: its memory limits (bytes) from the least on, and bounds of its schedules' bytes and, if asked for, cycles.
 
     More than ``most_bytes`` of arena serve none of them. ``floor`` are bytes that each takes, with the tensors that take them.
     """
@@ -53,12 +53,12 @@ def least_of_plans(form: Form) -> int:
     return planned_limit(form.network)
 
 
-def outline(form: Form, bounds: bool) -> Outline:  # noqa: FBT001  # as it is sent
+def outline(form: Form, bounds: bool) -> FormLimits:  # noqa: FBT001  # as it is sent
     """The outline of a form, with ``bounds`` of its cycles or without."""
     plans = form.cascader
     terms = form.network, plans.scheduler, form.accelerator, form.system, form.provenance.timing
     bound = cycle_bound(*terms) if bounds else None
-    return Outline(plans.limits(), bound, plans.most_bytes(), least_floor(plans.scheduler))
+    return FormLimits(plans.limits(), bound, plans.most_bytes(), least_floor(plans.scheduler))
 
 
 def least_bytes(form: Form) -> int:

@@ -17,10 +17,10 @@ from cascader.draft.climb import climbed
 from cascader.draft.draft import Draft
 from cascader.draft.group_moves import Groups
 from cascader.draft.replayed_moves import with_later_copies
-from cascader.ethosu.search.calls import LinePlace, replay_in_line
 from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.remote_calls import LinePlace, replay_in_line
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.task import Replay, Show, idle, silent
+from cascader.ethosu.search.task import Progress, Replay, idle, silent
 from cascader.plan.pareto import pareto
 from cascader.search.workers import drawn_ahead
 from npu_model.program.alignment import ALIGNMENT
@@ -70,7 +70,7 @@ class _Search(Struct, frozen=True):
     target: int
     judge: Replay
     executor: Executor
-    show: Show
+    show: Progress
     known: dict[object, Future[int]] = field(default_factory=dict)
     """Replays by what was decided; other searches of the same comparison know them, too."""
     line: Iterator[int] = field(default_factory=count)
@@ -161,7 +161,7 @@ def made_up(  # who watches and who uses the time stand apart from what is searc
     targets: Sequence[int],
     judge: Replay,
     executor: Executor,
-    show: Show = silent,
+    show: Progress = silent,
     meanwhile: Callable[[], None] = idle,
 ) -> Iterator[Replayed]:
     """Mend the near misses of each target; ``meanwhile`` is called where other processes have nothing to do for a while."""
