@@ -130,7 +130,7 @@ def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
     """In MobileNetV1 the projection of one block is the expansion of the next."""
     net = PortfolioBuilder("separable")
     x = net.conv2d(net.conv2d(net.input((1, 24, 24, 3), "image"), 12, strides=(2, 2), activation="RELU6"), 96, (1, 1))
-    for depth in (12, 64):
+    for depth in (12, 8):
         x = net.conv2d(net.depthwise(x, (5, 5), activation="RELU6"), depth, (1, 1), activation="RELU6")
     network = import_network(net.finish([x]), DEFAULT)
     first, second = blocks(network)
