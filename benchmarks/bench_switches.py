@@ -91,7 +91,7 @@ SWITCHES = (
     *(_option(name) for name in ("constant_places", "columns", "streamed_pools")),
     *(_option(name, value) for name, value in (("recompute", Fraction(1)), ("dense", 0))),
     Switch("others", lambda task: replace(task, others=())),
-    *(_constant("turned", name, value) for name, value in (("WORTHWHILE", 1.0), ("_TRIED", 1))),
+    *(_constant("transposed", name, value) for name, value in (("WORTHWHILE", 1.0), ("_TRIED", 1))),
     *(_constant("reblock", name, value) for name, value in (("GAIN", 1.0), ("FOLLOWED", 1))),
     *(_constant("sizes", name, value) for name, value in (("_PIECES", (12,)), ("_FINER", Fraction(1)))),
     _constant("wide_copies", "_WORTHWHILE", 1),

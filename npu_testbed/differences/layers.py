@@ -86,7 +86,7 @@ def _shapes(one: LayerFigures) -> object:
 
 
 def _elements(one: LayerFigures) -> object:
-    """Key of an unnamed layer that is cut or turned otherwise on either side: its operators, its windows and the elements it writes."""
+    """Key of an unnamed layer that is cut or transposed otherwise on either side: its operators, its windows and the elements it writes."""
     windows = {tuple(sorted((op.kernel.height, op.kernel.width))) for op in one.kernels}
     return one.operators, sorted(windows), sum(op.ofm.shape.elements for op in one.kernels)
 

@@ -87,7 +87,7 @@ def is_pixel(feature_map: FeatureMap) -> bool:
 
 
 class Bricks(Struct, frozen=True):
-    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is turned; ``element`` is in bytes.
+    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is transposed; ``element`` is in bytes.
 
     All of its accesses together address ``depth`` channels.
     """
@@ -98,7 +98,7 @@ class Bricks(Struct, frozen=True):
     element: int
     depth: int
 
-    def turned(self, feature_map: FeatureMap) -> FeatureMap:
+    def transposed(self, feature_map: FeatureMap) -> FeatureMap:
         """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
         brick, first = BRICK * self.element, first_element(feature_map)
         plane, lane = divmod(first.channel, BRICK)

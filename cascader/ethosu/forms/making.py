@@ -9,7 +9,7 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.passes import AGAIN, PASSES, PassTerms, made_again
+from cascader.ethosu.forms.passes import AGAIN, PASSES, PassTerms, with_recomputed
 from cascader.ethosu.forms.sizes import fine_sizes
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.forms.table import BEGIN, FORMS, PLAIN, FormFacts, Recipe
@@ -48,7 +48,7 @@ class _Maker:
 
     def _numbered(self, network: Network, name: str) -> Network:
         if id(network) not in self._again:
-            self._again[id(network)] = made_again(network, self.terms)
+            self._again[id(network)] = with_recomputed(network, self.terms)
         number = int(name.removeprefix(AGAIN))
         return next(iter(self._again[id(network)][number - 1 :]), network)
 

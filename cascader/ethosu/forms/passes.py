@@ -21,8 +21,8 @@ from cascader.ethosu.forms.slices import LARGEST, sliced
 from cascader.ethosu.forms.spared_copies import with_transfers, without_copies
 from cascader.ethosu.forms.streamed_pools import with_quick_means, with_streamed_pools
 from cascader.ethosu.forms.table_slots import with_table_slots
+from cascader.ethosu.forms.transposed import transposed, transposed_in_place
 from cascader.ethosu.forms.trimmed import trimmed
-from cascader.ethosu.forms.turned import turned, turned_in_place
 from cascader.ethosu.forms.wide_copies import with_wide_copies
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
@@ -63,15 +63,15 @@ def _recoded(network: Network, terms: PassTerms) -> Network:
     return recoded(network, terms.device, LARGEST if terms.options.slices and not is_flat(network) else None)
 
 
-def _in_fine_pieces(number: int) -> Pass:
+def _in_fine_slices(number: int) -> Pass:
     return Pass(lambda network, terms: sliced(network, terms.device, terms.fine[number], early=True), ("slices",))
 
 
-def made_again(network: Network, terms: PassTerms) -> list[Network]:
+def with_recomputed(network: Network, terms: PassTerms) -> list[Network]:
     """The forms in tiles and with recomputed skips, the form with the fewest bytes first. Their pools stream if that holds fewer bytes."""
     streamed, homes = PASSES["streamed pools"](network, terms), terms.homes
     # If two are equal, the streamed form wins: after tiles the pool may hold the most bytes. Streamed it may hold more, until a skip is
-    # made again.
+    # recomputed.
     bases = (network,) if streamed is network else (streamed, network)
     found = [recomputed(base, terms.options.recompute, terms.device, terms.staged, homes) for base in bases]
     least = min(planned_bytes(base, homes) for base in bases)
@@ -96,8 +96,8 @@ PASSES: dict[str, Pass] = {
     "folded": Pass(lambda network, terms: folded(network, terms.device, terms.staged), ("fold",)),
     "quick means": Pass(lambda network, terms: with_quick_means(network, terms.device, terms.staged), ("quick_means",)),
     "streamed pools": Pass(lambda network, terms: with_streamed_pools(network, terms.device, terms.staged), ("streamed_pools",)),
-    "turned": Pass(lambda network, terms: turned(network, terms.device, terms.staged), ("turn",)),
-    "turned in place": Pass(lambda network, terms: turned_in_place(network, terms.device, terms.staged), ("turn",)),
+    "transposed": Pass(lambda network, terms: transposed(network, terms.device, terms.staged), ("turn",)),
+    "transposed in place": Pass(lambda network, terms: transposed_in_place(network, terms.device, terms.staged), ("turn",)),
     "depths for both": Pass(lambda network, terms: reblocked(network, terms.device, (terms.direct, terms.staged)), ("reblock",)),
     "depths for staged": Pass(lambda network, terms: reblocked(network, terms.device, (terms.staged,)), ("reblock",)),
     "bricks": Pass(lambda network, _: dense_layouts(network, 0)),
@@ -106,15 +106,15 @@ PASSES: dict[str, Pass] = {
     "quick": Pass(lambda network, terms: quick_layouts(network, terms.options.dense, terms.device, terms.staged)),
     "columns in bricks": Pass(lambda network, _: column_stripes(network, 0), ("columns",)),
     "dense columns": Pass(lambda network, terms: column_stripes(network, terms.options.dense), ("columns",)),
-    "coarse pieces": Pass(lambda network, terms: sliced(network, terms.device, LARGEST, early=True), ("slices",)),
-    "half pieces": Pass(lambda network, terms: sliced(network, terms.device, LARGEST // 2), ("slices",)),
-    "small pieces": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_PIECE, _FLAT_PIECES), ("slices", "fine_slices")),
-    "half pieces of windows": Pass(
+    "coarse slices": Pass(lambda network, terms: sliced(network, terms.device, LARGEST, early=True), ("slices",)),
+    "half slices": Pass(lambda network, terms: sliced(network, terms.device, LARGEST // 2), ("slices",)),
+    "small slices": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_PIECE, _FLAT_PIECES), ("slices", "fine_slices")),
+    "half slices of windows": Pass(
         lambda network, terms: sliced(network, terms.device, LARGEST // 2, pointwise=False), ("slices", "fine_slices")
     ),
-    **{f"fine pieces {number}": _in_fine_pieces(number - 1) for number in (1, 2, 3, 4)},
+    **{f"fine slices {number}": _in_fine_slices(number - 1) for number in (1, 2, 3, 4)},
 }
 """The passes that make one network of another."""
 
-AGAIN = "made again "
-"""Beginning of the names that stand for the networks of :func:`made_again` as passes: their number follows."""
+AGAIN = "recomputed "
+"""Beginning of the names that stand for the networks of :func:`with_recomputed` as passes: their number follows."""

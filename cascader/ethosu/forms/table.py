@@ -23,19 +23,19 @@ class FormFacts(Struct, frozen=True):
     is_small: bool
     """Whether there is time for more forms."""
     has_one_layout: bool
-    """Whether there is time for one layout only, beside finer pieces."""
+    """Whether there is time for one layout only, beside finer slices."""
     waits: bool
     """Whether its units mostly wait for weights, and layers may be cut."""
     along_columns: bool
     """Whether at least half of its kernels are one row high."""
     copies_turn: bool
     """Whether some of its spared copies change the order of elements."""
-    made_again: bool
+    recomputes: bool
     """Whether there is time to look for work that is worth to be done twice."""
     bytes_count: bool
     """Whether anything but cycles counts."""
     sizes: int
-    """Number of finer sizes of pieces."""
+    """Number of finer sizes of slices."""
 
     @classmethod
     def of(cls, network: Network, plain: Network, terms: PassTerms, *, copies_turn: bool) -> FormFacts:
@@ -47,7 +47,7 @@ class FormFacts(Struct, frozen=True):
             waits=options.slices and (flat or waits_for_weights(plain, terms.direct, terms.device)),
             along_columns=options.columns and is_along_columns(plain),
             copies_turn=copies_turn,
-            made_again=options.recompute > 1 and not flat and len(plain.graph.parts) <= MOST_PARTS,
+            recomputes=options.recompute > 1 and not flat and len(plain.graph.parts) <= MOST_PARTS,
             bytes_count=options.small_forms,
             sizes=len(terms.fine),
         )
@@ -80,11 +80,11 @@ class Recipe(Struct, frozen=True):
         return self.needs.startswith(AGAIN)
 
 
-_END = ("depths for both", "dense", "coarse pieces")  # what pieces write is dense, too: tensors are stored so before they are cut
+_END = ("depths for both", "dense", "coarse slices")  # what slices write is dense, too: tensors are stored so before they are cut
 
 
-def _pieces(number: int) -> tuple[str, ...]:
-    return (f"fine pieces {number}", "depths for staged", "quick")
+def _slices(number: int) -> tuple[str, ...]:
+    return (f"fine slices {number}", "depths for staged", "quick")
 
 
 def _has(number: int) -> Callable[[FormFacts], bool]:
@@ -92,17 +92,17 @@ def _has(number: int) -> Callable[[FormFacts], bool]:
 
 
 FORMS: tuple[Recipe, ...] = (
-    Recipe("bricks", ("depths for both", "bricks", "coarse pieces"), lambda facts: not facts.has_one_layout),
+    Recipe("bricks", ("depths for both", "bricks", "coarse slices"), lambda facts: not facts.has_one_layout),
     Recipe("dense", _END, common=True),
-    # Where small pieces and layouts each gain anything, they hardly gain more together.
-    *(Recipe(f"pieces {n}", _pieces(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
-    Recipe("turned", ("turned", *_END), needs="turned"),
-    Recipe("turned in place", ("turned in place", *_END), needs="turned"),
-    Recipe("turned pieces", ("turned", *_pieces(1)), _has(1), needs="turned"),
-    # Neither first pieces of 16 channels nor shallow blocks gain there what the other forms have them for.
-    Recipe("compiler's blocks", ("half pieces", "dense"), lambda facts: facts.waits),
-    # A stripe of columns reads the weights of its kernels anew, a piece needs all columns of its input. So either all layers are cut
-    # along the columns; or those of many weights are, and the others into small pieces; or those without a window are.
+    # Where small slices and layouts each gain anything, they hardly gain more together.
+    *(Recipe(f"slices {n}", _slices(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
+    Recipe("transposed", ("transposed", *_END), needs="transposed"),
+    Recipe("transposed in place", ("transposed in place", *_END), needs="transposed"),
+    Recipe("transposed slices", ("transposed", *_slices(1)), _has(1), needs="transposed"),
+    # Neither first slices of 16 channels nor shallow blocks gain there what the other forms have them for.
+    Recipe("compiler's blocks", ("half slices", "dense"), lambda facts: facts.waits),
+    # A stripe of columns reads the weights of its kernels anew, a slice needs all columns of its input. So either all layers are cut
+    # along the columns; or those of many weights are, and the others into small slices; or those without a window are.
     *(
         Recipe(
             f"{layout}{', ' if cut else ''}{''.join(cut)}",
@@ -111,17 +111,17 @@ FORMS: tuple[Recipe, ...] = (
             common=not cut,
         )
         for layout in ("columns in bricks", "dense columns")
-        for cut in ((), ("small pieces",), ("half pieces of windows",))
+        for cut in ((), ("small slices",), ("half slices of windows",))
     ),
     # The sums of a mean lie beside the map that it reads: where bytes are scarce they may be too many.
     Recipe("whole means", _END, lambda facts: facts.bytes_count, PLAIN[-1], (*BEGIN, *PLAIN[:-1])),
     # A depth that does for constants from anywhere need not be the best for staged ones.
-    Recipe("staged", ("depths for staged", "bricks", "coarse pieces"), lambda facts: facts.is_small),
-    # Copies that turn a tensor save memory only: the densest layout and coarse pieces do for them.
+    Recipe("staged", ("depths for staged", "bricks", "coarse slices"), lambda facts: facts.is_small),
+    # Copies that turn a tensor save memory only: the densest layout and coarse slices do for them.
     Recipe("copies", _END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
     Recipe("streamed", ("streamed pools", *_END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
     Recipe(
-        "streamed pieces", ("streamed pools", *_pieces(1)), lambda f: f.sizes > 0 and not f.along_columns, "streamed pools", smaller=True
+        "streamed slices", ("streamed pools", *_slices(1)), lambda f: f.sizes > 0 and not f.along_columns, "streamed pools", smaller=True
     ),
     Recipe(
         "streamed columns",
@@ -130,18 +130,18 @@ FORMS: tuple[Recipe, ...] = (
         "streamed pools",
         smaller=True,
     ),
-    *(Recipe(f"{AGAIN}{n}", (f"{AGAIN}{n}", *_END), lambda f: f.made_again, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
+    *(Recipe(f"{AGAIN}{n}", (f"{AGAIN}{n}", *_END), lambda f: f.recomputes, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
     # Bricks round the columns that tiles write up to 16 channels. Pixels take fewer bytes, but small kernels may be slower on them.
     *(
         Recipe(
             f"{AGAIN}{n} denser",
-            (f"{AGAIN}{n}", "depths for both", "denser", "coarse pieces"),
-            lambda f: f.made_again,
+            (f"{AGAIN}{n}", "depths for both", "denser", "coarse slices"),
+            lambda f: f.recomputes,
             f"{AGAIN}{n}",
             smaller=True,
         )
         for n in (1, 2, 3)
     ),
-    Recipe("made again pieces", (f"{AGAIN}1", *_pieces(1)), lambda f: f.sizes > 0 and f.made_again, f"{AGAIN}1", smaller=True),
+    Recipe("recomputed slices", (f"{AGAIN}1", *_slices(1)), lambda f: f.sizes > 0 and f.recomputes, f"{AGAIN}1", smaller=True),
 )
 """All forms, in the order in which they are searched."""

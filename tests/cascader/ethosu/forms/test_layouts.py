@@ -210,7 +210,7 @@ def test_a_piece_of_a_tensor_in_bricks_begins_with_the_same_element_in_every_for
     assert first_element(deep) == Element(y, x, c)
     dense = NhwcForm(height, width, whole.depth * dtype.bytes, dtype.bytes).feature_map(deep)
     assert dense.address(0, 0, 0) == ((y * width + x) * whole.depth + c) * dtype.bytes
-    turned = Bricks(height, width, bricks, dtype.bytes, whole.depth).turned(deep)
+    transposed = Bricks(height, width, bricks, dtype.bytes, whole.depth).transposed(deep)
     shape = Shape3D(width, height, whole.depth)
     upright = replace(tensor, shape=shape, tiles=Tiles.single(shape, 0), strides=Strides(bricks * height * brick, brick, height * brick))
-    assert turned.address(0, 0, 0) == upright.address(x, y, c)
+    assert transposed.address(0, 0, 0) == upright.address(x, y, c)

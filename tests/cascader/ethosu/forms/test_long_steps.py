@@ -15,7 +15,7 @@ from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_stripes
 from cascader.ethosu.forms.long_steps import with_long_steps
 from cascader.ethosu.forms.position_grids import position_grids
-from cascader.ethosu.forms.turned import with_turned
+from cascader.ethosu.forms.transposed import with_transposed
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
@@ -164,7 +164,7 @@ def test_the_columns_of_an_average_are_made_side_by_side_for_a_reader_of_all_row
 
 def test_a_window_that_steps_too_far_down_is_not_turned() -> None:
     (name,) = far(made("patches"))
-    network = with_turned(made("patches"), list(made("patches").kernels), accelerator(DEFAULT), SOURCES)
+    network = with_transposed(made("patches"), list(made("patches").kernels), accelerator(DEFAULT), SOURCES)
     assert network.kernels[name].operation.kernel.stride_x <= LONGEST_STRIDE
 
 

@@ -63,9 +63,9 @@ def test_with_every_switch_off_a_network_has_one_form_the_one_that_it_came_in() 
     assert (only.name, only.network) == ("bricks", network)
 
 
-RARE = {"pieces 3", "pieces 4", "made again 3", "columns in bricks, small pieces", "columns in bricks, half pieces of windows"}
-RARE |= {"dense columns", "dense columns, small pieces", "dense columns, half pieces of windows"}
-RARE |= {f"made again {number} denser" for number in (1, 2, 3)}
+RARE = {"slices 3", "slices 4", "recomputed 3", "columns in bricks, small slices", "columns in bricks, half slices of windows"}
+RARE |= {"dense columns", "dense columns, small slices", "dense columns, half slices of windows"}
+RARE |= {f"recomputed {number} denser" for number in (1, 2, 3)}
 # of networks that take some seconds
 
 

@@ -1,7 +1,7 @@
-"""Turning: kernels on feature maps whose height and width have changed places.
+"""Transposing: kernels on feature maps whose height and width have changed places.
 
 The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2). Therefore 25 x 5 elements cost the same as 25 x 6, and 5 x
-25 elements the same as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is turned too.
+25 elements the same as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is transposed too.
 Tensors inside the network are stored in the new order. Those that others see keep theirs, and are addressed with the strides of the two
 axes exchanged (NHWC).
 """
@@ -26,7 +26,7 @@ WORTHWHILE = 0.99
 """Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
 
 _TRIED = 4
-"""Number of kernels that are tried as the first one to be turned."""
+"""Number of kernels that are tried as the first one to be transposed."""
 
 
 def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
@@ -37,7 +37,7 @@ def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) ->
 
 
 class _Choice(Struct, frozen=True):
-    """A choice of parts to turn. ``tensors`` are stored turned; ``dense`` ones become NHWC, as not all of their parts are turned."""
+    """A choice of parts to transpose. ``tensors`` are stored transposed; ``dense`` ones become NHWC, as some of their parts are not."""
 
     parts: frozenset[str]
     tensors: Mapping[str, Bricks]
@@ -60,7 +60,7 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
 
 
 def _able(network: Network, forms: Mapping[str, Bricks]) -> tuple[str, ...]:
-    """The kernels that may be turned, in their order; ``forms`` are the network's tensors in bricks."""
+    """The kernels that may be transposed, in their order; ``forms`` are the network's tensors in bricks."""
     return tuple(name for name, payload in network.kernels.items() if _may_be_turned(payload, forms))
 
 
@@ -79,11 +79,11 @@ def _choice(network: Network, forms: Mapping[str, Bricks], parts: Collection[str
 
 
 def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
-    """The operation on turned maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
+    """The operation on transposed maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
 
     def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
         form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
-        return form.turned(feature_map) if form is not None else in_place(feature_map)
+        return form.transposed(feature_map) if form is not None else in_place(feature_map)
 
     operation = with_window_exchanged(payload.on_maps(moved))
     depth = operation.block.depth if operation.weights else min(BRICK, operation.block.depth)
@@ -92,7 +92,7 @@ def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sour
 
 
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
-    """The network with its choice turned, its weights still the old ones; None if a kernel has no block for it."""
+    """The network with its choice transposed, its weights still the old ones; None if a kernel has no block for it."""
     dense, changed = in_forms(network, choice.dense), {}
     for name, kernel in dense.kernels.items():
         operation = _turned(kernel, choice, accelerator, sources) if name in choice.parts else kernel.operation
@@ -103,9 +103,9 @@ def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: 
 
 
 def _best(network: Network, accelerator: Accelerator, sources: Sources) -> frozenset[str]:
-    """The kernels from one on, as far as they can be turned, with which the network is estimated to be fastest; none if it is not worth it.
+    """The kernels from one on that are transposed, with which the network is estimated to be fastest; none if it is not worth it.
 
-    Where to begin is told from the kernels' cycles in the network and in the one that is turned whole; the best places are tried.
+    Where to begin is told from the kernels' cycles in the network and in the one that is transposed whole; the best places are tried.
     """
     forms, kernels = bricks_by_tensor(network), network.kernels
     able = _able(network, forms)
@@ -130,7 +130,7 @@ def _best(network: Network, accelerator: Accelerator, sources: Sources) -> froze
 
 
 def _with_weights(network: Network, changed: Network, parts_turned: Collection[str], accelerator: Accelerator) -> Network:
-    """``changed`` with the weights of ``network``, encoded for turned windows where its parts are turned."""
+    """``changed`` with the weights of ``network``, encoded for transposed windows where its parts are transposed."""
     bench, kernels, encoded = Workbench(changed, accelerator), network.kernels, dict[str, list[EthosuPart]]()
     for name, kernel in changed.kernels.items():
         before = kernels[name].operation
@@ -141,21 +141,21 @@ def _with_weights(network: Network, changed: Network, parts_turned: Collection[s
     return bench.replaced(encoded)
 
 
-def with_turned(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with those of the named kernels turned that can be; itself if one of them has no block for it."""
+def with_transposed(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with those of the named kernels transposed that can be; itself if one of them has no block for it."""
     forms = bricks_by_tensor(network)
     parts = frozenset(names) & frozenset(_able(network, forms))
     changed = _made(network, _choice(network, forms, parts), accelerator, sources) if parts else None
     return network if changed is None else _with_weights(network, changed, parts, accelerator)
 
 
-def turned(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with its kernels turned from the first one on that it pays for; itself if it pays for none."""
-    return with_turned(network, _best(network, accelerator, sources), accelerator, sources)
+def transposed(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with its kernels transposed from the first one on that it pays for; itself if it pays for none."""
+    return with_transposed(network, _best(network, accelerator, sources), accelerator, sources)
 
 
-def turned_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with all kernels turned that can be, on tensors that keep their rows; itself if a kernel has no block for it.
+def transposed_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
+    """``network`` with all kernels transposed that can be, on tensors that keep their rows; itself if a kernel has no block for it.
 
     The tensors in bricks become NHWC, and stripes are cut along what are columns to the kernels: the rows of the tensors. So
     stripes may be as low as ever, at the price of fetching pixel by pixel.

@@ -1,4 +1,4 @@
-"""Turned kernels: height and width change places, the bytes stay the same, and odd widths no longer waste MACs."""
+"""Transposed kernels: height and width change places, the bytes stay the same, and odd widths no longer waste MACs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.columns import column_counts
-from cascader.ethosu.forms.turned import turned, turned_in_place, with_turned
+from cascader.ethosu.forms.transposed import transposed, transposed_in_place, with_transposed
 from cascader.ethosu.job.constants import StreamEditor
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA, EthosuPart, Network, ethosu_part
@@ -73,7 +73,7 @@ def made(form: Callable[..., Network]) -> Network:
     return form(narrow(), DEVICE, STAGED)
 
 
-FORMS = pytest.mark.parametrize("form", [turned, turned_in_place], ids=lambda form: form.__name__)
+FORMS = pytest.mark.parametrize("form", [transposed, transposed_in_place], ids=lambda form: form.__name__)
 
 
 @FORMS
@@ -115,7 +115,9 @@ def addresses(feature_map: FeatureMap, *, exchanged: bool) -> list[int]:
 
 def test_in_place_every_element_of_an_nhwc_tensor_keeps_its_address_and_turned_tensors_hold_each_element_once() -> None:
     seen = 0
-    for before, place, turn in zip(*(kernels(net).values() for net in (narrow(), made(turned_in_place), made(turned))), strict=True):
+    for before, place, turn in zip(
+        *(kernels(net).values() for net in (narrow(), made(transposed_in_place), made(transposed))), strict=True
+    ):
         for old, kept, new in zip(*(maps(one) for one in (before, place, turn)), strict=True):
             if old.layout is kept.layout and old.shape != kept.shape:
                 assert addresses(old, exchanged=False) == addresses(kept, exchanged=True)
@@ -126,7 +128,7 @@ def test_in_place_every_element_of_an_nhwc_tensor_keeps_its_address_and_turned_t
 
 def test_all_accesses_to_a_turned_tensor_agree_on_where_its_elements_are() -> None:
     """A tensor between kernels has one layout and the same strides for the kernel that writes it and for all that read it."""
-    net = made(turned)
+    net = made(transposed)
     found: dict[str, set[tuple[object, ...]]] = {}
     for payload in kernels(net).values():
         operation = payload.operation
@@ -136,7 +138,7 @@ def test_all_accesses_to_a_turned_tensor_agree_on_where_its_elements_are() -> No
 
 
 @settings(max_examples=25)
-@given(st.data(), st.sampled_from([turned, turned_in_place]))
+@given(st.data(), st.sampled_from([transposed, transposed_in_place]))
 def test_any_cascade_of_the_turned_network_computes_the_same_bytes(data: st.DataObject, form: Callable[..., Network]) -> None:
     net = made(form)
     graph = row_graph(net)
@@ -152,21 +154,21 @@ def test_any_cascade_of_the_turned_network_computes_the_same_bytes(data: st.Data
 @given(st.sets(st.sampled_from(sorted(kernels(narrow())))))
 def test_whichever_kernels_are_turned_the_network_computes_the_same_bytes(names: set[str]) -> None:
     """Tensors between one that is and one that is not lie in NHWC, where both find them."""
-    schedule = schedule_layer_by_layer(with_turned(narrow(), names, DEVICE, STAGED), DEFAULT)
+    schedule = schedule_layer_by_layer(with_transposed(narrow(), names, DEVICE, STAGED), DEFAULT)
     check_schedule(schedule)
     assert outputs(lower(schedule)) == outputs(lower(schedule_layer_by_layer(narrow(), DEFAULT)))
 
 
 def test_in_place_the_rows_of_the_tensors_stay_and_stripes_follow_them() -> None:
-    before, after = row_graph(narrow()), row_graph(made(turned_in_place))
+    before, after = row_graph(narrow()), row_graph(made(transposed_in_place))
     assert [tensor.rows for tensor in before.tensors] == [tensor.rows for tensor in after.tensors]
     assert [part.rows for part in before.parts] == [part.rows for part in after.parts]
-    assert {payload.axis for payload in kernels(made(turned_in_place)).values()} == {Axis.COLUMNS}
-    assert column_counts(made(turned_in_place)) == ()
+    assert {payload.axis for payload in kernels(made(transposed_in_place)).values()} == {Axis.COLUMNS}
+    assert column_counts(made(transposed_in_place)) == ()
 
 
 def test_turned_tensors_have_their_columns_as_rows_and_an_image_whose_rows_lie_apart_is_not_cut() -> None:
-    before, after = row_graph(narrow()), row_graph(made(turned))
+    before, after = row_graph(narrow()), row_graph(made(transposed))
     rows = {one.name: (one.rows, other.rows) for one, other in zip(before.tensors, after.tensors, strict=True)}
     assert (13, 5) in rows.values()
     (image,) = (port.tensor for port in narrow().inputs)
@@ -187,7 +189,7 @@ def test_turning_pays_for_odd_widths_and_leaves_a_network_of_even_ones_alone() -
     """Measured: 35,042 cycles and 35,275."""
     assert fastest(CascadeOptions()) < fastest(CascadeOptions(turn=False))
     for name in ("tiny_residual", "tiny_conv"):
-        assert turned(network(name), DEVICE, STAGED) is network(name)
+        assert transposed(network(name), DEVICE, STAGED) is network(name)
 
 
 def test_variants_turn_a_network_only_if_they_may() -> None:
