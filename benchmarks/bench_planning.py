@@ -20,7 +20,7 @@ from typing import TypeVar
 from tabulate import tabulate
 
 from cascader.ethosu.cascade import Cascader
-from cascader.ethosu.forms import forms
+from cascader.ethosu.forms import FormTerms, forms
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.task import Task
 from cascader.plan.plans import Planner
@@ -55,7 +55,7 @@ def measure(network: Network, task: Task) -> tuple[list[object], bool, float]:
 def report(source: str, device: str, bar: float) -> int:
     """Print a line per variant; the exit status."""
     task = load_task(requested(source, device))
-    made = forms(task.network, task.accelerator, task.system, task.options)
+    made = forms(task.network, FormTerms(task.accelerator, task.system, task.options))
     found = [measure(form.network, task) for form in made]
     headers = ["parts", "groups", "plans", "equal", "costs s", "Python s", "compiled s", "ratio"]
     sys.stdout.write(tabulate([columns for columns, _, _ in found], headers, disable_numparse=True, stralign="right") + "\n")

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from hashlib import sha256
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from npu_model.command_stream import COP_FORMATS
@@ -53,6 +55,24 @@ _FORMATS: dict[str, Callable[[CompiledNetwork, str, bytes | None, str], dict[str
 FORMATS = tuple(_FORMATS)
 """Names of the formats for the NPU, the default first."""
 
+
+class ExportOptions(Struct, frozen=True):
+    """Options of an export.
+
+    ``cop_format`` is that of the driver payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. ``fast_scratch``
+    makes the arena region 2 and tensors outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. None means True in
+    format tflite if a schedule was made for such a memory mode. ``stream`` names an input that arrives row by row, in a ring of as few rows
+    as the jobs need. NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C sources of a
+    schedule then have a job for every few rows, each with the rows that it waits for and the rows that it frees.
+    """
+
+    cop_format: str = COP_FORMATS[0]
+    fast_scratch: bool | None = None
+    stream: str = ""
+
+
+USUAL = ExportOptions()
+
 TIR_C = "tir-c"
 """A schedule's network as C for any processor instead of the NPU, by TVM."""
 
@@ -71,15 +91,16 @@ def is_made_for_fast_scratch(source: Schedule | CompiledNetwork) -> bool:
     return isinstance(source, Schedule) and is_scheduled_in_fast_scratch(source.provenance.memory_system)
 
 
-def _check_asked(source: Schedule | CompiledNetwork, file_format: str, cop_format: str, stream: str, *, fast_scratch: bool) -> None:
+def _check_asked(source: Schedule | CompiledNetwork, file_format: str, options: ExportOptions) -> None:
     """InputError if the format is unknown, or not the one of an option."""
+    cop_format, stream = options.cop_format, options.stream
     if file_format not in (*FORMATS, TIR_C):
         raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join((*FORMATS, TIR_C))}.")
     if cop_format != COP_FORMATS[0] and file_format not in ("tflite", "raw"):
         raise InputError(
             f"--cop-format {cop_format} is of formats tflite and raw: the sources of {file_format} are for the core driver; drop it."
         )
-    if fast_scratch and file_format != "tflite":
+    if options.fast_scratch and file_format != "tflite":
         raise InputError(f"--fast-scratch is of format tflite alone, whose operator names one, and not of {file_format}: drop one of them.")
     if stream and (file_format != "c" or not isinstance(source, Schedule)):
         raise InputError(f"--stream {stream} is of schedules in format c, whose jobs the firmware starts one by one: give --format c.")
@@ -91,26 +112,20 @@ def export(
     *,
     name: str = "network",
     model: bytes | None = None,
-    cop_format: str = COP_FORMATS[0],
-    fast_scratch: bool | None = None,
-    stream: str = "",
+    options: ExportOptions = USUAL,
 ) -> dict[str, bytes]:
     """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
 
     ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
     .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
-    constants no schedule holds; with it the file keeps the model's metadata and signatures. ``cop_format`` is that of the driver
-    payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. ``fast_scratch`` makes the arena region 2 and tensors
-    outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. None means True in format tflite if a schedule was made
-    for such a memory mode. ``stream`` names an input that arrives row by row, in a ring of as few rows as the jobs need.
-    NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C sources of a schedule then have a job
-    for every few rows, each with the rows that it waits for and the rows that it frees.
+    constants no schedule holds; with it the file keeps the model's metadata and signatures.
 
     InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
     """
+    _check_asked(source, file_format, options)
+    fast_scratch, stream = options.fast_scratch, options.stream
     if fast_scratch is None:
         fast_scratch = file_format == "tflite" and is_made_for_fast_scratch(source)
-    _check_asked(source, file_format, cop_format, stream, fast_scratch=fast_scratch)
     if isinstance(source, Schedule):
         if model is not None:
             _check_model(source, model)
@@ -127,4 +142,4 @@ def export(
         source = in_fast_scratch(source)
     if file_format == TIR_C:
         raise InputError(f"Format {TIR_C} was asked for of a compiled network: it needs a schedule file; make one with `schedule`.")
-    return _FORMATS[file_format](source, name, model, cop_format)
+    return _FORMATS[file_format](source, name, model, options.cop_format)

@@ -85,21 +85,19 @@ def inspect(path: str | Path) -> str:
     return "\n".join(f"{line(step)}\n" if isinstance(step, CpuOperator) else to_text(step) for step in network.steps)
 
 
-def export_files(
+def export_files(  # noqa: PLR0913  # what is exported and how, and who is told of it
     path: str | Path | ReadFile,
     output: str | Path,
     file_format: str = "tflite",
     *,
     model: str | None = None,
-    cop_format: str = "COP1",
-    fast_scratch: bool | None = None,
-    stream: str = "",
+    options: exports.ExportOptions | None = None,
     progress: Progress = silent,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[Path, bytes]:
     """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.exports.FORMATS`: what is to be written, by path.
 
-    ``cop_format``, ``fast_scratch`` and ``stream`` are those of :func:`npu_testbed.exports.export`. One of the files is ``output``,
+    ``options`` are those of :func:`npu_testbed.exports.export`. One of the files is ``output``,
     whose name names the others. ``note`` is told in a sentence where the file's cycles may differ from the schedule's.
 
     InputError if the output's name does not suit the format, the network needs ``model`` and has it not, or it cannot be exported.
@@ -112,19 +110,13 @@ def export_files(
     original = None if model is None else load_model(model).data
     target = Path(output)
     progress(f"Encoding {target.name}")
-    files = exports.export(
-        read.plan or read.network,
-        file_format,
-        name=target.stem,
-        model=original,
-        cop_format=cop_format,
-        fast_scratch=fast_scratch,
-        stream=stream,
-    )
+    options = options or exports.USUAL
+    files = exports.export(read.plan or read.network, file_format, name=target.stem, model=original, options=options)
     if target.name not in files:
         raise InputError(
             f"Format {file_format} writes {' and '.join(files)}, not {target.name!r}: give -o {target.with_name(list(files)[-1])}."
         )
+    fast_scratch = options.fast_scratch
     asked = read.plan is not None and (fast_scratch or exports.is_made_for_fast_scratch(read.plan))
     if asked and file_format != exports.TIR_C:
         said = scratch.scratch_note(read.network, fast_scratch=fast_scratch is not False and file_format == "tflite")

@@ -206,7 +206,7 @@ def _require_right(name: str, network: CompiledNetwork) -> None:
         )
 
 
-def simulate_vela(
+def simulate_vela(  # noqa: PLR0913  # it stands for a command, whose options these are
     source: str,
     options: VelaOptions = NO_VELA_OPTIONS,
     memory: MemoryOptions = NO_OPTIONS,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cascader.ethosu.forms import forms
+from cascader.ethosu.forms import FormTerms, forms
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from npu_model.memory.system import MemorySystem
@@ -17,4 +17,4 @@ def variants(
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> tuple[Network, ...]:
     """All forms of a network."""
-    return tuple(form.network for form in forms(network, accelerator, system, options, timing))
+    return tuple(form.network for form in forms(network, FormTerms(accelerator, system, options, timing)))

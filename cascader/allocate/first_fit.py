@@ -71,6 +71,7 @@ class _FirstFit:
     """
 
     def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
+        self.alignment = alignment
         self.tops = [int(extent.high.max()) for extent in extents]
         self.conflicts: list[list[tuple[int, int, int]]] = [[] for _ in extents]
         gaps = _gaps(extents)
@@ -165,7 +166,7 @@ def _neighbour(draw: Draw, packing: _Packing, tops: Sequence[int], alignment: in
     return order
 
 
-def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int, heat: float, alignment: int) -> _Packing:  # noqa: PLR0913  # the state of a search, and its limits
+def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int, heat: float) -> _Packing:
     """Simulated annealing over orders from ``start``; ``heat`` is the part of the peak that a worse order may cost at first."""
     best = current = start
     for move in range(moves):
@@ -174,7 +175,7 @@ def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int,
         allowance = current.peak * heat * (1 - move / moves)
         # A threshold instead of a probability: the same in effect, and first fit can give up early.
         limit = current.peak + int(-allowance * math.log(1 - draw.unit())) + 1
-        order = _neighbour(draw, current, fit.tops, alignment)
+        order = _neighbour(draw, current, fit.tops, fit.alignment)
         peak, addresses = fit.place(order, limit, current)
         if addresses:
             current = _Packing(order, peak, addresses)
@@ -196,7 +197,7 @@ def search(extents: Sequence[Extent], alignment: int, moves: int, seed: int) -> 
         best = _Packing(order, peak, addresses) if addresses else best
     draw = Draw(seed)
     for heat in _HEATS:
-        best = min(best, _anneal(fit, best, draw, moves, bound, heat, alignment), key=lambda packing: packing.peak)
+        best = min(best, _anneal(fit, best, draw, moves, bound, heat), key=lambda packing: packing.peak)
     return round_up(best.peak, alignment), tuple(best.addresses)
 
 

@@ -211,20 +211,20 @@ class Placer:
         found = self._best(groups, addresses, staged, budget)
         if found is None:
             return None
-        improved = self._improved(groups, addresses, budget, found[0].staged, found[0].cycles, shares=found[1], patient=patient)
+        search = self.search(groups, budget, shares=found[1])
+        improved = self._improved(search, addresses, found[0].staged, found[0].cycles, patient=patient)
         return self.draft(groups, addresses, improved or found[0], shares=found[1])
 
     def finished(self, draft: Draft, budget: int) -> Draft:
         """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with."""
         groups, addresses = draft.part_groups, self._placement.addresses(draft)
-        found = self._improved(groups, addresses, budget, draft.copied, draft.cycles, shares=draft.shares, patient=False)
+        search = self.search(groups, budget, shares=draft.shares)
+        found = self._improved(search, addresses, draft.copied, draft.cycles, patient=False)
         return draft if found is None else self.draft(groups, addresses, found, shares=draft.shares)
 
-    def _improved(  # noqa: PLR0913  # what is improved, and two ways
-        self, groups: Groups, addresses: Addresses, budget: int, staged: frozenset[int], below: int, *, shares: bool, patient: bool
-    ) -> Timeline | None:
+    def _improved(self, search: CopySearch, addresses: Addresses, staged: frozenset[int], below: int, *, patient: bool) -> Timeline | None:
         """The copies that are best, beginning with a set; None if they take ``below`` cycles or more."""
-        search, ends = self.search(groups, budget, shares=shares), self._ends
+        ends = self._ends
         return search.best(addresses, [staged], improve=True, ends=ends, patient=patient and ends, below=below)
 
     def unbounded(self, groups: Groups) -> int:

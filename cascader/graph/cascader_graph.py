@@ -105,14 +105,12 @@ class Part(Struct, frozen=True):
         step: tuple[int, ...] = (),
         align: tuple[int, ...] = (),
         work: Rational = 1,
-        payload: object = None,
     ) -> Part:
-        """A part with a Propagator for each input; by default all of the output tensor is its own, and it may be cut anywhere."""
+        """A part with a Propagator for each input, and no payload; by default the output tensor is its own, and it may be cut anywhere."""
         return Part(
             name=name,
             inputs=tuple(operand.tensor for operand in operands),
             outputs=(output,),
-            payload=payload,
             propagators=tuple(operand.propagator for operand in operands),
             bounds=tuple(operand.bounds for operand in operands),
             shape=shape,

@@ -12,6 +12,7 @@ from itertools import pairwise
 from math import prod
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.intervals import whole
@@ -144,7 +145,8 @@ class StoredTensors:
         shape = self.tensors[output].shape
         read = dict.fromkeys(operand for operand in part.inputs if operand in self.tensors)
         operands = tuple(Operand(operand, Propagator.opaque(self.tensors[operand].shape, len(shape))) for operand in read)
-        return Part.striped(name, operands, output, shape, work=_share(work, shape), align=shape, payload=part.payload)
+        made = Part.striped(name, operands, output, shape, work=_share(work, shape), align=shape)
+        return replace(made, payload=part.payload)
 
     def part(self, part: Part, seen: PartViews, constants: Iterable[Operand], work: int) -> Part:
         """A part in the axes of its output, which does ``work`` in all; it cannot be cut if its array is not a box of these axes.
@@ -161,7 +163,7 @@ class StoredTensors:
         aligned = (*align[:-2], 1, align[-2], axes.block) if axes.block else tuple(align)
         operands = [self._operand(operand.tensor, operand.view, operand.propagator @ own) for operand in seen.operands]
         operands += [Operand(constant.tensor, constant.propagator @ own) for constant in constants]
-        return Part.striped(
+        made = Part.striped(
             name=part.name,
             operands=tuple(operands),
             output=seen.output,
@@ -170,8 +172,8 @@ class StoredTensors:
             step=stored.step,
             work=_share(work, shape),
             align=aligned,
-            payload=part.payload,
         )
+        return replace(made, payload=part.payload)
 
     def _operand(self, tensor: str, view: View, needs: Propagator) -> Operand:
         """An operand in the tensor's axes; all of it if the view does not lie among them."""

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy.typing as npt
 from msgspec import Struct, field
+from msgspec.structs import replace
 
 from cascader.graph.cascader_graph import CascaderGraph, Operand, Part, Tensor, TensorKind
 from cascader.graph.propagator import Propagator
@@ -222,7 +223,7 @@ def _parts(stages: StageGraph, constants: frozenset[str], matchers: Sequence[Mat
         _check_match(name, match, stages)
         derived = derive(stages, match.stages)
         operands = tuple(Operand(read, match.propagators.get(read, propagator)) for read, propagator in derived.items())
-        found[name] = Part.striped(name, operands, name, match.output.shape, work=match.work, payload=match)
+        found[name] = replace(Part.striped(name, operands, name, match.output.shape, work=match.work), payload=match)
         waiting += derived
     return tuple(found[stage.name] for stage in stages.stages if stage.name in found)
 

@@ -72,6 +72,7 @@ class Export(ExportOptions, frozen=True):
         from npu_model.compiled.lost_inputs import lost_inputs
         from npu_testbed.asked.request import shaped
         from npu_testbed.endings import say
+        from npu_testbed.exports import ExportOptions
         from npu_testbed.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
         from npu_testbed.program_files import export_files, read_network, write_files
@@ -95,9 +96,9 @@ class Export(ExportOptions, frozen=True):
             output,
             self.format,
             model=model,
-            cop_format=self.cop_format,
-            fast_scratch=True if self.fast_scratch else False if self.no_fast_scratch else None,
-            stream=self.stream or "",
+            options=ExportOptions(
+                self.cop_format, True if self.fast_scratch else False if self.no_fast_scratch else None, self.stream or ""
+            ),
             progress=show,
             note=lambda sentence: say("note", sentence),
         )

@@ -44,7 +44,7 @@ def map_data(arena: ArenaMap, budget: int | None) -> dict[str, Any]:
     return {"cycles": arena.cycles, "bytes": arena.arena_size, "budget": budget, "areas": areas}
 
 
-def replay_data(  # what a report shows
+def replay_data(  # noqa: PLR0913  # a replay, and what a report shows next to it
     simulation: Simulation,
     arena: ArenaMap,
     recorder: TimelineEvents,

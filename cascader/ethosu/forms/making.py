@@ -29,6 +29,16 @@ class MadeForm(Struct, frozen=True):
     smaller: bool = False
 
 
+class FormTerms(Struct, frozen=True):
+    """Terms of the forms of a network: the device, its memories, the options and the timing, and where ``homes`` want tensors."""
+
+    accelerator: str
+    system: MemorySystem
+    options: CascadeOptions = DEFAULT_OPTIONS
+    timing: TimingParameters = DEFAULT_TIMING
+    homes: tuple[Wanted, ...] = ()
+
+
 class _Maker:
     """Does passes on networks, each on each of them once."""
 
@@ -79,9 +89,9 @@ _SHARED = ("bricks", "dense")
 """Forms that are made in all processes at once, behind the pass that they have in common."""
 
 
-def _terms(network: Network, accelerator: str, system: MemorySystem, options: CascadeOptions, timing: TimingParameters) -> PassTerms:
-    device = find_accelerator(accelerator)
-    sources = Sources.staged(system, timing, device=device), Sources.direct(system, timing, device=device)
+def _terms(network: Network, asked: FormTerms) -> PassTerms:
+    device, system, options = find_accelerator(asked.accelerator), asked.system, asked.options
+    sources = Sources.staged(system, asked.timing, device=device), Sources.direct(system, asked.timing, device=device)
     fine = fine_sizes(network) if options.slices and options.fine_slices else ()
     return PassTerms(device, *sources, options, fine=fine)
 
@@ -93,22 +103,12 @@ def _unwatched(_doing: str) -> None:
 class FormsInTurn:
     """The forms of one network, those that do no work twice first: what both begin with is done once."""
 
-    def __init__(  # noqa: PLR0913  # as :func:`forms`
-        self,
-        network: Network,
-        accelerator: str,
-        system: MemorySystem,
-        options: CascadeOptions = DEFAULT_OPTIONS,
-        timing: TimingParameters = DEFAULT_TIMING,
-        spread: Spread = one_by_one,
-        homes: Sequence[Wanted] = (),
-        show: Callable[[str], None] = _unwatched,
-    ) -> None:
+    def __init__(self, network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched) -> None:
         """As :func:`forms`."""
         self._network, self._spread, self._show = network, spread, show
-        self._maker = maker = _Maker(_terms(network, accelerator, system, options, timing))
-        few = maker.behind(network, BEGIN)
-        maker.terms = terms = replace(_terms(few, accelerator, system, options, timing), homes=tuple(homes))
+        self._maker = maker = _Maker(_terms(network, asked))
+        few, options = maker.behind(network, BEGIN), asked.options
+        maker.terms = terms = replace(_terms(few, asked), homes=asked.homes)
         self._plain = maker.behind(few, PLAIN)
         self._facts = FormFacts.of(few, self._plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
         self._table = [form for form in FORMS if (form.common or not options.few_forms) and (options.small_forms or not form.smaller)]
@@ -151,20 +151,13 @@ class FormsInTurn:
         return tuple(found)
 
 
-def forms(  # noqa: PLR0913  # a network is rewritten for a device, its memories and its timing, and tensors live somewhere
-    network: Network,
-    accelerator: str,
-    system: MemorySystem,
-    options: CascadeOptions = DEFAULT_OPTIONS,
-    timing: TimingParameters = DEFAULT_TIMING,
-    spread: Spread = one_by_one,
-    homes: Sequence[Wanted] = (),
-    show: Callable[[str], None] = _unwatched,
+def forms(
+    network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched
 ) -> tuple[MadeForm, ...]:
     """The forms of a network in the order of the table, those left out that do not differ from others.
 
     ``spread`` makes those forms that take the most time; no form depends on it. All tensors are in the arena; forms that are there for
-    their bytes are those for tensors that live where ``homes`` want them. ``show`` is told what is being made.
+    their bytes are those for tensors that live where the homes want them. ``show`` is told what is being made.
     """
-    made = FormsInTurn(network, accelerator, system, options, timing, spread, homes, show)
+    made = FormsInTurn(network, asked, spread, show)
     return (*made.usual(), *made.again())

@@ -10,7 +10,7 @@ from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms import FormsInTurn, MadeForm, is_flat
+from cascader.ethosu.forms import FormsInTurn, FormTerms, MadeForm, is_flat
 from cascader.ethosu.forms.constant_places import best_places
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.job.schedule import Provenance, Schedule
@@ -184,8 +184,8 @@ class Task(Brief, frozen=True):
 
     def _in_turn(self, origin: Origin, spread: Spread, show: Progress) -> FormsInTurn:
         # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
-        terms = in_arena(origin.network), self.accelerator, self.system, self.options, origin.provenance.timing
-        return FormsInTurn(*terms, spread, self.homes, show)
+        terms = FormTerms(self.accelerator, self.system, self.options, origin.provenance.timing, self.homes)
+        return FormsInTurn(in_arena(origin.network), terms, spread, show)
 
     def _homed(self, form: MadeForm) -> Iterable[Network]:
         return homed_forms([form.network], self.homes)
