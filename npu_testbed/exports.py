@@ -56,8 +56,8 @@ FORMATS = tuple(_FORMATS)
 """Names of the formats for the NPU, the default first."""
 
 
-class ExportOptions(Struct, frozen=True):
-    """Options of an export.
+class ExportTerms(Struct, frozen=True):
+    """Terms of an export.
 
     ``cop_format`` is that of the driver payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. ``fast_scratch``
     makes the arena region 2 and tensors outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. None means True in
@@ -71,7 +71,7 @@ class ExportOptions(Struct, frozen=True):
     stream: str = ""
 
 
-USUAL = ExportOptions()
+USUAL = ExportTerms()
 
 TIR_C = "tir-c"
 """A schedule's network as C for any processor instead of the NPU, by TVM."""
@@ -91,7 +91,7 @@ def is_made_for_fast_scratch(source: Schedule | CompiledNetwork) -> bool:
     return isinstance(source, Schedule) and is_scheduled_in_fast_scratch(source.provenance.memory_system)
 
 
-def _check_asked(source: Schedule | CompiledNetwork, file_format: str, options: ExportOptions) -> None:
+def _check_asked(source: Schedule | CompiledNetwork, file_format: str, options: ExportTerms) -> None:
     """InputError if the format is unknown, or not the one of an option."""
     cop_format, stream = options.cop_format, options.stream
     if file_format not in (*FORMATS, TIR_C):
@@ -112,7 +112,7 @@ def export(
     *,
     name: str = "network",
     model: bytes | None = None,
-    options: ExportOptions = USUAL,
+    options: ExportTerms = USUAL,
 ) -> dict[str, bytes]:
     """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
 

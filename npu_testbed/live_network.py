@@ -60,4 +60,4 @@ def _exported(plan: Schedule, name: str) -> bytes:
             f"{name} leaves operators of {recorded} to the CPU, whose options no schedule holds: write the compiled file with "
             "`npu-testbed export --model`, and run that."
         )
-    return exports.export(plan, name="network", model=original, options=exports.ExportOptions(fast_scratch=False))["network.tflite"]
+    return exports.export(plan, name="network", model=original, options=exports.ExportTerms(fast_scratch=False))["network.tflite"]

@@ -91,7 +91,7 @@ def export_files(  # noqa: PLR0913  # what is exported and how, and who is told 
     file_format: str = "tflite",
     *,
     model: str | None = None,
-    options: exports.ExportOptions | None = None,
+    options: exports.ExportTerms | None = None,
     progress: Progress = silent,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[Path, bytes]:

@@ -72,7 +72,7 @@ class Export(ExportOptions, frozen=True):
         from npu_model.compiled.lost_inputs import lost_inputs
         from npu_testbed.asked.request import shaped
         from npu_testbed.endings import say
-        from npu_testbed.exports import ExportOptions
+        from npu_testbed.exports import ExportTerms
         from npu_testbed.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
         from npu_testbed.program_files import export_files, read_network, write_files
@@ -96,9 +96,7 @@ class Export(ExportOptions, frozen=True):
             output,
             self.format,
             model=model,
-            options=ExportOptions(
-                self.cop_format, True if self.fast_scratch else False if self.no_fast_scratch else None, self.stream or ""
-            ),
+            options=ExportTerms(self.cop_format, True if self.fast_scratch else False if self.no_fast_scratch else None, self.stream or ""),
             progress=show,
             note=lambda sentence: say("note", sentence),
         )

@@ -33,7 +33,7 @@ from npu_testbed.compilation.vela_rows import vela_rows
 from npu_testbed.compilation.verdict import Verdict
 from npu_testbed.csv_file import csv_file
 from npu_testbed.endings import VelaStatusError
-from npu_testbed.exports import ExportOptions, export
+from npu_testbed.exports import ExportTerms, export
 from npu_testbed.legalise import load_task
 from npu_testbed.memory_use import sram_bytes
 from npu_testbed.one_memory import has_outer_arena
@@ -102,7 +102,7 @@ def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None
     _require_aligned(simulation, target.cpu_tensor_alignment)
     run.show(f"Encoding {network_name(source.name)}")
     parted = has_outer_arena(request.memory)
-    options = ExportOptions(fast_scratch=parted)
+    options = ExportTerms(fast_scratch=parted)
     files = export(plan, target.output_format, name=f"{network_name(source.name)}_vela", model=source.data, options=options)
     # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
     network = simulation.network if target.output_format == "raw" else read_compiled(next(iter(files.values())))

@@ -23,7 +23,7 @@ from cascader.ethosu.job.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.program import DmaWait
 from npu_testbed.documents import json_schema
-from npu_testbed.exports import ExportOptions, export
+from npu_testbed.exports import ExportTerms, export
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.simulation import simulate_schedule
 from npu_testbed.streaming import Piece, StreamedInput, _check, cut_for_stream, stream_of, streamed_input
@@ -171,7 +171,7 @@ def test_the_command_line_says_what_the_stream_does(tmp_path: Path) -> None:
 
 def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for(tmp_path: Path) -> None:
     found = streamed(2000)
-    files = export(plan(), "c", name="net", options=ExportOptions(stream="input"))
+    files = export(plan(), "c", name="net", options=ExportTerms(stream="input"))
     header, source = files["net.h"].decode(), files["net.c"].decode()
     assert f"#define NET_JOBS {len(found.pieces)}u" in header
     assert "size_t rows;" in header
@@ -182,7 +182,7 @@ def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for
     assert "#define NET_RING_ROWS 3u" in header
     assert (
         f"#define NET_RING_ROWS {found.ring}u"
-        in export(plan(), "c", name="net", options=ExportOptions(stream="input=2000"))["net.h"].decode()
+        in export(plan(), "c", name="net", options=ExportTerms(stream="input=2000"))["net.h"].decode()
     )
     assert b"rows" not in export(plan(), "c", name="net")["net.h"].replace(b"rows.", b"")
     compiler = shutil.which("gcc")
@@ -193,4 +193,4 @@ def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for
     command = [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "net.c", "-o", "net.o"]
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0  # the compiler that was found
     with pytest.raises(InputError, match="is of schedules in format c"):
-        export(plan(), "tflite", options=ExportOptions(stream="input"))
+        export(plan(), "tflite", options=ExportTerms(stream="input"))
