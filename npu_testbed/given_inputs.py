@@ -53,7 +53,7 @@ def _member(data: bytes, binding: Binding, inputs: Sequence[Binding], file: Path
             if size is not None and size <= binding.size + _HEADER:
                 return archive.read(name)
     except (BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError, zlib.error) as error:
-        raise InputError(f"{file} is no .npy or .npz file, or a damaged one: write it with numpy.save or numpy.savez.") from error
+        raise InputError(f"{file} is not an .npy or .npz file, or is damaged: write it with numpy.save or numpy.savez.") from error
     if size is None:
         raise InputError(f"{file} has no array {binding.name!r}: the network's inputs are {_names(inputs)}.")
     raise InputError(f"{file} has {size:,} bytes for {binding.name!r}, which has {binding.size:,}: give an array of its shape and type.")

@@ -66,9 +66,9 @@ def operator(wanted: WantedTensor) -> Match:
     if op in MOVES:
         return Match(op, (wanted.stage,), 0, payload=_move(wanted, op))
     if op not in _KERNELS:
-        what = f"operator {op!r}" if op else "no operator"
+        what = f"says {op!r}, which is not an operator" if op else "is not an operator"
         raise InputError(
-            f"Stage {wanted.stage.name!r} is {what} of the Ethos-U: write it with the functions of cascader.frontends.te, or give --device "
+            f"Stage {wanted.stage.name!r} {what} of the Ethos-U: write it with the functions of cascader.frontends.te, or give --device "
             "for a device of your own."
         )
     made = attributes(op, {name: value for name, value in wanted.stage.attrs.items() if name != "op"})
