@@ -52,6 +52,7 @@ def _member(data: bytes, binding: Binding, inputs: Sequence[Binding], file: Path
             size = sizes.get(name)
             if size is not None and size <= binding.size + _HEADER:
                 return archive.read(name)
+    # zipfile itself raises NotImplementedError, for a method of compression that it does not know.
     except (BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError, zlib.error) as error:
         raise InputError(f"{file} is not an .npy or .npz file, or is damaged: write it with numpy.save or numpy.savez.") from error
     if size is None:

@@ -1,8 +1,8 @@
 """Recomputed forms: the few ways to cut a network into tiles or channel stripes, or to recompute its skips, that hold the fewest bytes.
 
-Which segment and how many tiles is asked of plans, by their bytes alone: a plan of the whole network takes some hundredths of a second
-if nobody asks for cycles. Segments begin at the network's first part. Two are tried for each size of what they leave behind, of which none
-before leaves as little: the first one, which does least again, and the last one, which leaves fewest parts to hold whole rows. From the
+Plans choose the segment and the number of tiles by their bytes alone: without cycles, a plan of the whole network takes some hundredths
+of a second. Segments begin at the network's first part. A segment is tried if none before it leaves as few bytes after it. Of several
+that leave as few, two are tried: the first, which recomputes least, and the last, after which fewest parts hold whole rows. From the
 smallest form, and from the one of fewest multiply-accumulates, blocks at the peak are then cut into stripes of channels.
 """
 
@@ -25,7 +25,7 @@ from npu_model.accelerator import Accelerator
 from npu_model.shapes import ceil_div
 
 _MOST_TILES = 12
-"""TiledForm at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
+"""Tiles at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
 _ENDS = 2
 """Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
 _SKIPS = 3
