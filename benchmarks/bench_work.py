@@ -23,9 +23,9 @@ from tabulate import tabulate
 
 from cascader.draft.trials import Trials
 from cascader.ethosu.judge.judge import Judge
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
-from cascader.search.workers import workers
+from cascader.request import PERFORMANCE, SIZE, Request, Run
+from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
 from npu_testbed.legalise import load_task
@@ -54,13 +54,12 @@ def counted(owner: type, name: str) -> Iterator[Callable[[], int]]:
         yield lambda: calls
 
 
-def work(task: Task, budget: int | None) -> Work:
-    """The work of the search for the fastest schedule in a budget (bytes), or for the smallest one where that is None."""
+def work(task: Task, request: Request) -> Work:
+    """The work of the search for what a request asks for, in one process."""
     with ExitStack() as stack:
         drafts = stack.enter_context(counted(Trials, "cycles"))
         replays = stack.enter_context(counted(Judge, "cycles"))
-        executor = stack.enter_context(workers(1))
-        point = choose(task, Aim(budget, smallest=budget is None), executor).point
+        point = chosen(task, request, Run(1)).point
         return Work(point.memory, point.cycles, drafts(), replays())
 
 
@@ -71,8 +70,9 @@ def without_forms(task: Task) -> Task:
 
 def _row(source: str, budget: int | None) -> list[str]:
     """The cells of a line."""
-    task = load_task(requested(source))
-    found, plain = work(task, budget), work(without_forms(task), budget)
+    request = requested(source, budget=budget, optimise=SIZE if budget is None else PERFORMANCE)
+    task = load_task(request)
+    found, plain = work(task, request), work(without_forms(task), request)
     gains = (found.memory, found.cycles) != (plain.memory, plain.cycles)
     cells = [source.rpartition("/")[2], "smallest" if budget is None else f"{budget:,}"]
     cells += [f"{one.memory:,} / {one.cycles:,}" for one in (plain, found)]

@@ -5,12 +5,11 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cascader.ethosu.judge.replay import Cycles
-from cascader.ethosu.search.choice import Aim, choose
+from cascader.ethosu.search.choice import choose
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Choice, Task
-from cascader.ethosu.search.tolerance import Tolerance
 from cascader.request import Request, Run
 from cascader.search.workers import processes_for, workers
 from cascader.tasks import task_of
@@ -22,10 +21,8 @@ _ALONE = Run()
 
 def chosen(task: Task, request: Request, run: Run = _ALONE) -> Choice:
     """The schedule of a task that is loaded, by the aim of its request: its budget, what is optimised, its effort."""
-    tolerance = Tolerance(request.within, request.most_cycles)
-    aim = Aim(request.budget, request.smallest, request.thorough, run.price, run.bounds, tolerance)
     with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
-        return choose(task, aim, executor, run.show, run.seen)
+        return choose(task, request, executor, run)
 
 
 def schedule(request: Request, cycles: Cycles, run: Run = _ALONE) -> Choice:

@@ -12,19 +12,15 @@ import argparse
 import sys
 import time
 from collections.abc import Sequence
-from functools import partial
 
 from msgspec.structs import replace
 from tabulate import tabulate
 
+from cascader import NetworkSource, Request, schedule
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.network.homes import on_ports, with_homes
 from cascader.ethosu.network.network import EthosuPart, Network, Port, Segment
-from cascader.ethosu.network.wanted_homes import wanted_home
-from cascader.ethosu.search.choice import Aim, choose
-from cascader.ethosu.search.task import Choice, Task
+from cascader.ethosu.search.task import Choice
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
-from cascader.search.workers import workers
 from examples import ended
 from examples.tiled_convolution import CHANNELS, CONSTANTS, HALO, HEADERS, INT8, WAYS, Chip, check_sizes, feature_map, memory_system, row
 from npu_model.accelerator import DEFAULT_ACCELERATOR
@@ -50,13 +46,8 @@ def network(chip: Chip, side: int) -> Network:
 
 def found(chip: Chip, side: int, budget: int | None = None) -> Choice:
     """The search's answer in an arena of ``budget`` bytes (None: any number); InputError if none fits."""
-    system = memory_system()
-    homes = tuple(wanted_home(home, system) for home in HOMES)
-    placed = with_homes(network(chip, side), homes)
-    ported = on_ports(system, placed.homes)
-    task = Task(placed, chip.device.name, ported, partial(quick_cycles, system=ported), homes=homes)
-    with workers(1) as executor:
-        return choose(task, Aim(budget), executor)
+    source = NetworkSource("ring", network(chip, side))
+    return schedule(Request(source, chip.device.name, memory_system(), budget, homes=HOMES), quick_cycles)
 
 
 def program(choice: Choice) -> Program:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,9 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.search.task import Task
+from cascader.ethosu.search import choice
+from cascader.ethosu.search.exhaustive import MOST_SCHEDULES
+from cascader.ethosu.search.task import Choice, Task
 from cascader.request import ModelSource, NetworkSource, Request, Run
 from npu_model.memory.system import MemorySystem
 from npu_testbed import frontiers, legalise, scheduling
@@ -27,6 +30,7 @@ from validation.portfolio import PortfolioNetwork
 
 DEVICE = "ethos-u55-128"
 PLAIN = Target()
+ALONE = Run()
 
 
 def load_task(source: str, device: str = DEVICE, **fields: Any) -> Task:
@@ -35,6 +39,13 @@ def load_task(source: str, device: str = DEVICE, **fields: Any) -> Task:
 
 def schedule(source: str, device: str = DEVICE, *, processes: int | None = None, **fields: Any) -> Schedule:
     return scheduling.schedule(requested(str(source), device, **fields), Run(processes))
+
+
+def choose(
+    task: Task, executor: Executor, budget: int | None = None, run: Run = ALONE, most: int = MOST_SCHEDULES, **fields: Any
+) -> Choice:
+    request = Request(NetworkSource("", task.network), task.accelerator, task.system, budget, **fields)
+    return choice.choose(task, request, executor, run, most)
 
 
 def frontier(source: str, device: str = DEVICE, *, processes: int | None = None, **fields: Any) -> frontiers.Frontier:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Executor
 from fractions import Fraction
 from math import inf
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
 from msgspec.structs import replace
@@ -30,10 +31,13 @@ from cascader.ethosu.search.replays import (
 )
 from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import SearchResult, SearchSpace, explore, new_drafts, proven_bytes, search
-from cascader.ethosu.search.task import Choice, OnPoint, Point, Price, Progress, Proof, Size, Task, silent, unseen
-from cascader.ethosu.search.tolerance import EXACT, Tolerance, smallest_within, worth_a_tolerance
+from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task
+from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import SearchedError
+
+if TYPE_CHECKING:
+    from cascader.request import Request, Run
 
 EVEN = Fraction(105, 100)
 """Largest multiple of the best draft's cycles (or bytes, if these count) at which another one is changed by replays, too.
@@ -46,56 +50,37 @@ LESS_ROOM = tuple(Fraction(part, 16) for part in range(15, 7, -1))
 """Shares of the fastest draft's bytes that are searched, too, in a network of few parts, where estimates are off by several per cent."""
 
 
-class Aim(Struct, frozen=True):
-    """Aim of a choice: the fastest schedule of at most ``budget`` bytes (None: any number), or with ``smallest`` the smallest.
-
-    Of equally fast ones the smallest is chosen, of equally small ones the fastest. ``thorough`` searches like a frontier, every limit to
-    its end, with the budget as an extra limit. Otherwise only the budget is searched, and the limits of a frontier only if nothing fits.
-    Then, if the network is small, every schedule of a stated class is replayed, too. With a ``price`` every limit of a frontier is
-    searched, and the cheapest replayed schedule is chosen. Schedules that are expected to be neither fast nor small are not replayed.
-    Blocks and copies are changed for cycles only. Without ``bounds`` nothing is said of the cycles and the bytes that every schedule takes.
-    With a ``tolerance`` the smallest schedule is chosen that is nearly as fast as the fastest.
-    """
-
-    budget: int | None = None
-    smallest: bool = False
-    thorough: bool = False
-    price: Price | None = None
-    bounds: bool = True
-    tolerance: Tolerance = EXACT
-
-
 class _Chooser(Struct, frozen=True):
     """A choice on its way."""
 
     explored: SearchSpace
-    aim: Aim
+    request: Request
+    run: Run
     best: Best
     executor: Executor
-    show: Progress
     most: int
 
     def _fitting(self, drafts: Sequence[Draft]) -> list[Draft]:
         return [draft for draft in drafts if self.best.fits(draft)]
 
     def _found(self, request: LimitRequest) -> SearchResult:
-        return search(self.explored, request, self.executor, self.show, self.best.came, self.best.known)
+        return search(self.explored, request, self.executor, self.run.show, self.best.came, self.best.known)
 
     def _require_fit(self, least: int) -> None:
-        if self.aim.budget is not None and least > self.aim.budget:
+        if self.request.budget is not None and least > self.request.budget:
             raise SearchedError(
-                f"No schedule was found that fits into --arena-cache-size {self.aim.budget}: {least} bytes are the smallest arena reached; "
-                "allow that much."
+                f"No schedule was found that fits into --arena-cache-size {self.request.budget}: {least} bytes are the smallest arena "
+                "reached; allow that much."
             )
 
     @property
     def _budgets(self) -> tuple[int, ...]:
-        return () if self.aim.budget is None else (self.aim.budget,)
+        return () if self.request.budget is None else (self.request.budget,)
 
     @property
     def _room(self) -> int:
         """The budget, or bytes of which no schedule needs more."""
-        return self.explored.most_bytes if self.aim.budget is None else self.aim.budget
+        return self.explored.most_bytes if self.request.budget is None else self.request.budget
 
     def smallest(self) -> list[Draft]:
         """The drafts of least bytes."""
@@ -111,25 +96,25 @@ class _Chooser(Struct, frozen=True):
             fastest = min(drafts, key=lambda one: (one.cycles, one.memory))
             less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
             # With a budget the forms that are there for their bytes have shown what they are worth; they hardly gain in less of it.
-            tried = self.explored if self.aim.budget is None else self.explored.usual_alone
-            drafts += self._fitting(search(tried, LimitRequest(frontier=False, budgets=less), self.executor, self.show).drafts)
+            tried = self.explored if self.request.budget is None else self.explored.usual_alone
+            drafts += self._fitting(search(tried, LimitRequest(frontier=False, budgets=less), self.executor, self.run.show).drafts)
         return close(drafts)
 
     def everywhere(self) -> Sequence[Draft]:
         """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay."""
-        found = self._found(replace(EVERYTHING, thorough=self.aim.thorough))
-        request = LimitRequest(frontier=False, budgets=self._budgets, thorough=self.aim.thorough)
-        more = new_drafts(self.explored, found.drafts, request, self.executor, self.show)
+        found = self._found(replace(EVERYTHING, thorough=self.request.thorough))
+        request = LimitRequest(frontier=False, budgets=self._budgets, thorough=self.request.thorough)
+        more = new_drafts(self.explored, found.drafts, request, self.executor, self.run.show)
         self._require_fit(min(draft.memory for draft in (*found.drafts, *more)))
         # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
-        reach = inf if found.whole or self.aim.price is not None else REACH
+        reach = inf if found.whole or self.run.price is not None else REACH
         return self._fitting((*promising(found.drafts, reach=reach), *more))
 
     def chosen(self) -> Sequence[Draft]:
         """The drafts that are worth a replay for the aim."""
-        if self.aim.smallest:
+        if self.request.smallest:
             return self.smallest()
-        return (() if self.aim.thorough or self.aim.price is not None else self.near()) or self.everywhere()
+        return (() if self.request.thorough or self.run.price is not None else self.near()) or self.everywhere()
 
     def changed_by_replays(self, found: Iterable[Replayed]) -> Replayed:
         """The best of some drafts, its blocks and copies changed as replays say; where time allows so are those that are as good.
@@ -140,38 +125,38 @@ class _Chooser(Struct, frozen=True):
         if not self.best.task.options.change_by_replays:
             return ordered[0]
         tried, effort = ordered, WHOLE_EFFORT
-        if not self.aim.thorough:
+        if not self.request.thorough:
             even = [one for one in ordered if self.best.rank(one)[0] <= self.best.rank(ordered[0])[0] * EVEN]
             firsts: dict[int, Replayed] = {}
             for one in even:
                 firsts.setdefault(one.cycles, one)
             tried, effort = list(firsts.values()), QUICK_EFFORT
-        changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.show, effort)
+        changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort)
         for one in changed:
             self.best.take(one)
         return min((*changed, ordered[0]), key=self.best.rank)
 
     def in_less_room(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """The fastest drafts with the copies that are fastest of those that are best in less room."""
-        more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.show)
+        more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.run.show)
         for one in more:
             self.best.take(one)
         return more
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """Drafts that are the best for other costs, of the form of the fastest ones; for the smallest aim in as few bytes as these."""
-        room = min(one.memory for one in found) if self.aim.smallest else self._room
-        more = started_otherwise(starting_places(found, room), self.best.task.replay, self.executor, self.show)
+        room = min(one.memory for one in found) if self.request.smallest else self._room
+        more = started_otherwise(starting_places(found, room), self.best.task.replay, self.executor, self.run.show)
         for one in more:
             self.best.take(one)
         return more
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
         """The fastest draft that fits, beginning with one, and what an exhaustive search shows of it; nothing but of small networks."""
-        is_wanted = self.aim.thorough and not self.aim.smallest and self.aim.price is None and self.best.task.decides_by_replays
+        is_wanted = self.request.thorough and not self.request.smallest and self.run.price is None and self.best.task.decides_by_replays
         if not is_wanted or not has_few_parts(self.explored):
             return fastest, None
-        found, proof = search_classes(self.explored, self.best, fastest, self.executor, self.show, self.most)
+        found, proof = search_classes(self.explored, self.best, fastest, self.executor, self.run.show, self.most)
         if found is not fastest:
             found = self.changed_by_replays((found,))
         return found, replace(proof, least_cycles=found.cycles) if proof.complete else proof
@@ -181,83 +166,95 @@ class _Chooser(Struct, frozen=True):
 
         The whole frontier is searched, and more closely around the cycles that are tolerated.
         """
-        found, tolerance = self._found(replace(EVERYTHING, smallest=False)), self.aim.tolerance
+        found, tolerance = self._found(replace(EVERYTHING, smallest=False)), _tolerance(self.request)
         targets = (tolerance.cycles(fastest.cycles),)
-        points = frontier_of(self.best.task, found, self.executor, targets=targets, show=self.show).points
+        points = frontier_of(self.best.task, found, self.executor, targets=targets, show=self.run.show).points
         return smallest_within((fastest, *(one for one in points if one.memory <= self._room)), tolerance)
 
+    def proven_bytes(self) -> int | None:
+        """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit.
 
-ROOM = Fraction(11, 10)
-"""Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
-
-
-def _counts_cycles(aim: Aim) -> bool:
-    """Whether nothing but the cycles within the budget counts."""
-    return not (aim.smallest or aim.thorough or aim.price or aim.tolerance.share)
-
-
-def _leaves_out_small(task: Task, aim: Aim) -> bool:
-    """Whether forms that only save bytes are left out, as nothing but cycles counts.
-
-    A network of few parts has them: there, estimates do not tell which form is faster.
-    """
-    return aim.budget is None and _counts_cycles(aim) and len(task.network.graph.parts) > MOST_PARTS
-
-
-def _explored(task: Task, aim: Aim, executor: Executor, show: Progress, meanwhile: Callable[[], None]) -> SearchSpace:
-    """The forms of a task: few, if it asks for that and they fit, or all of them."""
-    room = aim.budget if _counts_cycles(aim) else None
-    wanted = replace(task, options=replace(task.options, small_forms=False)) if _leaves_out_small(task, aim) else task
-    every = replace(wanted, options=replace(wanted.options, few_forms=False))
-    if aim.smallest or not task.options.few_forms:
-        return explore(every, executor, show, meanwhile, bounds=aim.bounds, room=room)
-    explored = explore(wanted, executor, show, meanwhile, bounds=aim.bounds, room=room)
-    fits = aim.budget is None or aim.budget >= explored.least_live_bytes * ROOM
-    return explored if fits else explore(every, executor, show, bounds=aim.bounds, room=room)
-
-
-def choose(task: Task, aim: Aim, executor: Executor, show: Progress = silent, seen: OnPoint = unseen, most: int = MOST_SCHEDULES) -> Choice:
-    """The schedule for an aim, replayed and checked; an exhaustive search is one of at most so many schedules of a form.
-
-    ``seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
-    InputError that names the smallest arena found if none fits; before anything is searched, if the budget is below what every schedule
-    needs.
-    """
-    remedy = "" if aim.budget is None else remedies(task.network, task.system, aim.budget)
-    require_room(aim.budget, interface_floor(task.network), remedy)
-    best = Best(task, aim.budget, aim.smallest, seen, price=aim.price)
-    explored = _explored(task.within(aim.budget, smallest=aim.smallest), aim, executor, show, best.begin)
-    require_room(aim.budget, explored.floor, remedy)
-    aim = replace(aim, budget=explored.useful(aim.budget))
-    best.least_cycles = explored.least_cycles(aim.budget) if aim.bounds else None
-    chooser = _Chooser(explored, aim, best, executor, show, most)
-    drafts = chooser.chosen()
-    known = [best.replayed[draft] for draft in drafts if draft in best.replayed]
-    missing = [draft for draft in drafts if draft not in best.replayed]
-    found = (*known, *replayed(missing, explored, task.replay, executor, show, best.take))
-    if not aim.smallest:
-        found = (*found, *chooser.in_less_room(found))
-    found = (*found, *chooser.started_otherwise(found))
-    fastest, proof = chooser.proven(chooser.changed_by_replays(found))
-    chosen = task.settled(fastest.point())
-    check_schedule(chosen.schedule)
-    choice = Choice(chosen, best.least_cycles, proof, _proven_bytes(task, explored, aim, executor, show) if aim.bounds else None)
-    if aim.tolerance.share:
-        point, first = chooser.smallest_within(chosen)
-        return replace(choice, point=point, fastest=Size(first.memory, first.cycles))
-    is_fastest = not aim.smallest and aim.price is None and task.decides_by_replays
-    return replace(choice, smaller=worth_a_tolerance(chosen, found) if is_fastest else None)
+        None if that is below a third of what the smallest plan needs, where the bound says nothing.
+        """
+        task, explored = self.best.task, self.explored
+        is_whole = not (_leaves_out_small(task, self.request, self.run) or task.options.few_forms)
+        least = proven_bytes(explored, self.executor, self.run.show) if is_whole else interface_floor(task.network).bytes
+        return least if TELLING * least >= explored.least_live_bytes else None
 
 
 TELLING = 3
 """The smallest plan may need so many times the proven bytes; beyond, the bound says nothing."""
 
 
-def _proven_bytes(task: Task, explored: SearchSpace, aim: Aim, executor: Executor, show: Progress) -> int | None:
-    """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit.
+ROOM = Fraction(11, 10)
+"""Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
 
-    None if that is below a third of what the smallest plan needs, where the bound says nothing.
+
+def _tolerance(request: Request) -> Tolerance:
+    return Tolerance(request.within, request.most_cycles)
+
+
+def _counts_cycles(request: Request, run: Run) -> bool:
+    """Whether nothing but the cycles within the budget counts."""
+    return not (request.smallest or request.thorough or run.price or request.within)
+
+
+def _leaves_out_small(task: Task, request: Request, run: Run) -> bool:
+    """Whether forms that only save bytes are left out, as nothing but cycles counts.
+
+    A network of few parts has them: there, estimates do not tell which form is faster.
     """
-    is_whole = not (_leaves_out_small(task, aim) or task.options.few_forms)
-    least = proven_bytes(explored, executor, show) if is_whole else interface_floor(task.network).bytes
-    return least if TELLING * least >= explored.least_live_bytes else None
+    return request.budget is None and _counts_cycles(request, run) and len(task.network.graph.parts) > MOST_PARTS
+
+
+def _explored(task: Task, request: Request, run: Run, executor: Executor, meanwhile: Callable[[], None]) -> SearchSpace:
+    """The forms of a task: few, if it asks for that and they fit, or all of them."""
+    budget, show, bounds = request.budget, run.show, run.bounds
+    room = budget if _counts_cycles(request, run) else None
+    wanted = replace(task, options=replace(task.options, small_forms=False)) if _leaves_out_small(task, request, run) else task
+    every = replace(wanted, options=replace(wanted.options, few_forms=False))
+    if request.smallest or not task.options.few_forms:
+        return explore(every, executor, show, meanwhile, bounds=bounds, room=room)
+    explored = explore(wanted, executor, show, meanwhile, bounds=bounds, room=room)
+    fits = budget is None or budget >= explored.least_live_bytes * ROOM
+    return explored if fits else explore(every, executor, show, bounds=bounds, room=room)
+
+
+def choose(task: Task, request: Request, executor: Executor, run: Run, most: int = MOST_SCHEDULES) -> Choice:
+    """The schedule of a task that its request asks for, replayed and checked: the fastest of at most ``budget`` bytes, or the smallest.
+
+    Of equally fast ones the smallest is chosen, of equally small ones the fastest. A thorough effort searches like a frontier, every limit
+    to its end, with the budget as an extra limit. Otherwise only the budget is searched, and the limits of a frontier only if nothing
+    fits. Then, if the network is small, every schedule of a stated class is replayed, too: at most ``most`` schedules of a form. With a
+    price every limit of a frontier is searched, and the cheapest replayed schedule is chosen. Schedules that are expected to be neither
+    fast nor small are not replayed. Blocks and copies are changed for cycles only.
+
+    ``run.seen`` is told of each schedule that is better than those before, the network layer by layer the first of them if that fits.
+    InputError that names the smallest arena found if none fits; before anything is searched, if the budget is below what every schedule
+    needs.
+    """
+    budget, smallest = request.budget, request.smallest
+    remedy = "" if budget is None else remedies(task.network, task.system, budget)
+    require_room(budget, interface_floor(task.network), remedy)
+    best = Best(task, budget, smallest, run.seen, price=run.price)
+    explored = _explored(task.within(budget, smallest=smallest), request, run, executor, best.begin)
+    require_room(budget, explored.floor, remedy)
+    request = replace(request, budget=explored.useful(budget))
+    best.least_cycles = explored.least_cycles(request.budget) if run.bounds else None
+    chooser = _Chooser(explored, request, run, best, executor, most)
+    drafts = chooser.chosen()
+    known = [best.replayed[draft] for draft in drafts if draft in best.replayed]
+    missing = [draft for draft in drafts if draft not in best.replayed]
+    found = (*known, *replayed(missing, explored, task.replay, executor, run.show, best.take))
+    if not smallest:
+        found = (*found, *chooser.in_less_room(found))
+    found = (*found, *chooser.started_otherwise(found))
+    fastest, proof = chooser.proven(chooser.changed_by_replays(found))
+    chosen = task.settled(fastest.point())
+    check_schedule(chosen.schedule)
+    choice = Choice(chosen, best.least_cycles, proof, chooser.proven_bytes() if run.bounds else None)
+    if request.within:
+        point, first = chooser.smallest_within(chosen)
+        return replace(choice, point=point, fastest=Size(first.memory, first.cycles))
+    is_fastest = not smallest and run.price is None and task.decides_by_replays
+    return replace(choice, smaller=worth_a_tolerance(chosen, found) if is_fastest else None)

@@ -30,10 +30,6 @@ class Tolerance(Struct, frozen=True):
         return limit if self.most_cycles is None else max(fastest, min(limit, self.most_cycles))
 
 
-EXACT = Tolerance()
-"""No tolerance: the fastest schedule is chosen."""
-
-
 def smallest_within(points: Iterable[Point], tolerance: Tolerance) -> tuple[Point, Point]:
     """The smallest of some schedules that takes at most the tolerated cycles, and the fastest.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from asked_for import load_task
+from asked_for import choose, load_task
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
@@ -14,7 +14,6 @@ from cascader.ethosu.job.staging import staged_bytes, staged_content
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.file import from_json, to_json
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.jobs import Copy
 from cascader.search.workers import workers
@@ -74,5 +73,5 @@ def test_a_copy_is_shared_by_parts_with_the_same_constants_alone() -> None:
 def test_the_search_copies_shared_constants_once_where_the_arena_has_room_for_them() -> None:
     task = load_task("portfolio:lstm_short")
     with workers(1) as executor:
-        plan = choose(task, Aim(), executor).point.schedule
+        plan = choose(task, executor).point.schedule
     assert any(copy.sharing for copy in plan.copies)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from asked_for import choose
 from msgspec.structs import replace
 from scheduling import DEFAULT, legalised, schedule
 
@@ -12,7 +13,6 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
@@ -68,7 +68,7 @@ def test_every_point_of_a_frontier_is_accepted_as_a_budget() -> None:
     assert all(peak <= point.memory < peak + 16 for peak, point in zip(peaks, points, strict=True))
     with workers(1) as executor:
         for point in points:
-            chosen = choose(task(odd_network()), Aim(point.memory), executor).point.schedule
+            chosen = choose(task(odd_network()), executor, point.memory).point.schedule
             assert chosen.arena_size <= point.memory == point.schedule.arena_size
             assert quick_cycles(lower(chosen), SYSTEM) <= point.cycles
 
@@ -78,9 +78,9 @@ def test_the_smallest_arena_is_accepted_as_a_budget_although_its_last_bytes_are_
     end = touched(plan)
     assert plan.arena_size - 16 < end < plan.arena_size
     with workers(1) as executor:
-        assert choose(task(odd_network()), Aim(plan.arena_size), executor).point.schedule.arena_size == plan.arena_size
+        assert choose(task(odd_network()), executor, plan.arena_size).point.schedule.arena_size == plan.arena_size
         with pytest.raises(InputError, match=f"{plan.arena_size} bytes are the smallest arena"):
-            choose(task(odd_network()), Aim(end), executor)
+            choose(task(odd_network()), executor, end)
 
 
 def test_a_replay_that_ends_inside_the_last_16_bytes_is_as_planned() -> None:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 
 import pytest
+from asked_for import choose
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.search import remote_calls
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
+from cascader.request import Run
 from cascader.search.workers import workers
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
@@ -26,7 +27,7 @@ def task(name: str) -> Task:
 def test_the_line_of_each_step_names_the_form_its_size_and_the_limit() -> None:
     said: list[str] = []
     with workers(1) as executor:
-        choose(task("resnet8"), Aim(60_000), executor, said.append)
+        choose(task("resnet8"), executor, 60_000, Run(show=said.append))
     of_form = r"form [a-z0-9 ,']+ of \d+ parts"
     for pattern in (
         r"Rewriting the network of \d+ parts: form [a-z0-9 ,']+",
@@ -40,9 +41,9 @@ def test_the_line_of_each_step_names_the_form_its_size_and_the_limit() -> None:
 
 def test_the_bytes_that_every_schedule_takes_are_bounded_for_those_who_read_the_bound(monkeypatch: pytest.MonkeyPatch) -> None:
     with workers(1) as executor:
-        asked = choose(task("tiny_residual"), Aim(1 << 20), executor)
+        asked = choose(task("tiny_residual"), executor, 1 << 20)
         monkeypatch.setattr(remote_calls, "Divisions", None)
-        silent = choose(task("tiny_residual"), Aim(1 << 20, bounds=False), executor)
+        silent = choose(task("tiny_residual"), executor, 1 << 20, Run(bounds=False))
     assert silent.least_bytes is None
     assert asked.least_bytes is not None
     assert asked.point == silent.point

@@ -6,6 +6,7 @@ from functools import cache
 from itertools import chain, combinations
 
 import pytest
+from asked_for import choose
 from form_variants import variants
 
 from cascader.draft.group_moves import neighbours
@@ -16,13 +17,14 @@ from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.byte_bound import least_bytes
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.divisions import Divisions
+from cascader.ethosu.search.effort import STANDARD, THOROUGH
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, search_whole
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
+from cascader.request import Run
 from cascader.search.workers import workers
 from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
@@ -90,7 +92,7 @@ def test_an_exhaustive_search_finds_the_fastest_schedule_of_its_class(budget: in
 def chosen(name: str, budget: int | None, processes: int = 1, *, thorough: bool = True, most: int = MOST_SCHEDULES) -> Choice:
     task = Task(network(name), DEVICE, SYSTEM, JUDGE)
     with workers(processes, takes_part=True) as executor:
-        return choose(task, Aim(budget, thorough=thorough), executor, most=most)
+        return choose(task, executor, budget, most=most, effort=THOROUGH if thorough else STANDARD)
 
 
 def test_a_thorough_search_of_a_small_network_ends_with_all_schedules_tried() -> None:
@@ -114,7 +116,7 @@ def test_a_class_that_is_too_large_says_so_and_its_bound_holds() -> None:
 def test_a_search_without_bounds_may_be_thorough() -> None:
     task = Task(network("zoo:tiny_conv"), DEVICE, SYSTEM, JUDGE)
     with workers(1, takes_part=True) as executor:
-        found = choose(task, Aim(8912, thorough=True, bounds=False), executor, most=10)
+        found = choose(task, executor, 8912, Run(bounds=False), 10, effort=THOROUGH)
     assert found.least_cycles is None
 
 

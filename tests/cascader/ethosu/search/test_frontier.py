@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
+from asked_for import choose
 from cascades import expected, outputs
 from command_line import call, refusal
 from msgspec.structs import replace
@@ -29,7 +30,6 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.cycle_targets import FEW, MISSED, ROOM, _Search, made_up, near_misses
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
@@ -39,6 +39,7 @@ from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import SearchResult, explore, search
 from cascader.ethosu.search.task import Progress, Replay, Task, silent
 from cascader.ethosu.verify.check import check_schedule
+from cascader.request import SIZE
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
@@ -313,7 +314,7 @@ def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that
     budgets = (points[0].memory, points[1].memory + 17, points[-1].memory + 999)
     with workers(1) as executor:
         for budget in budgets:
-            chosen = choose(task("tiny_residual"), Aim(budget), executor).point.schedule
+            chosen = choose(task("tiny_residual"), executor, budget).point.schedule
             replayed = replay_network(lower(chosen), SYSTEM)
             assert replayed.footprint.peak <= budget
             fitting = frontier("tiny_residual").within(budget)
@@ -324,8 +325,8 @@ def test_a_schedule_within_a_budget_fits_it_and_is_no_slower_than_any_point_that
 def test_size_gives_the_smallest_and_performance_the_fastest_point() -> None:
     points = frontier("tiny_residual").points
     with workers(1) as executor:
-        size = choose(task("tiny_residual"), Aim(smallest=True), executor).point.schedule
-        performance = choose(task("tiny_residual"), Aim(), executor).point.schedule
+        size = choose(task("tiny_residual"), executor, optimise=SIZE).point.schedule
+        performance = choose(task("tiny_residual"), executor).point.schedule
     assert size.arena_size == points[0].memory
     # Both choose the blocks of their fastest schedules by replays, and may begin with others.
     assert 0 <= points[-1].cycles - replay_network(lower(performance), SYSTEM).cycles <= points[-1].cycles // 1000

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from asked_for import load_task
+from asked_for import choose, load_task
 from msgspec.structs import replace
 
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.search import explore
 from cascader.ethosu.search.task import Task
+from cascader.request import Run
 from cascader.search.workers import workers
 
 MNIST = "portfolio:mnist"
@@ -22,7 +22,7 @@ def _names(task: Task, room: int | None) -> list[str]:
 
 def _cycles(task: Task, budget: int | None) -> int:
     with workers(1) as executor:
-        return choose(task, Aim(budget, bounds=False), executor).point.cycles
+        return choose(task, executor, budget, Run(bounds=False)).point.cycles
 
 
 @pytest.mark.parametrize(("room", "again"), [(31_120, True), (1 << 20, False), (None, True)])

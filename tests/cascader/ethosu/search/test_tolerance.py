@@ -6,15 +6,13 @@ from fractions import Fraction
 from functools import cache
 
 import pytest
-from asked_for import load_task
+from asked_for import choose, load_task
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.frontier import frontier_of
 from cascader.ethosu.search.request import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Choice
-from cascader.ethosu.search.tolerance import Tolerance
 from cascader.search.workers import workers
 from sim import quick_cycles
 
@@ -25,7 +23,7 @@ SHARES = Fraction(1, 200), Fraction(1, 10), Fraction(1)
 @cache
 def chosen(share: Fraction, budget: int | None = None, most_cycles: int | None = None) -> Choice:
     with workers(1) as executor:
-        return choose(load_task(MODEL), Aim(budget, tolerance=Tolerance(share, most_cycles)), executor)
+        return choose(load_task(MODEL), executor, budget, within=share, most_cycles=most_cycles)
 
 
 @pytest.fixture(scope="module")

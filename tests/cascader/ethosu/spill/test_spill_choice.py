@@ -6,18 +6,18 @@ from functools import cache
 from itertools import combinations, pairwise
 
 import pytest
-from asked_for import of_bytes
+from asked_for import choose, of_bytes
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.forms.planned import planned_bytes, planned_limit
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Outer, wanted_home
-from cascader.ethosu.search.choice import Aim, choose
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.spill.spills import Spills, spilled_forms
 from cascader.frontends.vela import import_network
+from cascader.request import SIZE
 from cascader.search.workers import workers
 from cascader.tasks import network_task
 from npu_model.accelerator import accelerator
@@ -148,10 +148,10 @@ def test_the_bytes_of_the_smallest_schedule_are_met_as_a_budget_and_named_where_
     siamese = import_network(build("siamese_batch"), device)
     task = network_task(of_bytes(siamese, device, SYSTEM, spill="ext"), siamese, lambda _: Provenance(), quick_cycles)
     with workers(1) as executor:
-        smallest = choose(task, Aim(smallest=True), executor).point
-        assert choose(task, Aim(smallest.memory), executor).point.memory == smallest.memory
+        smallest = choose(task, executor, optimise=SIZE).point
+        assert choose(task, executor, smallest.memory).point.memory == smallest.memory
         with pytest.raises(InputError, match=f": {smallest.memory} bytes are the smallest arena reached; allow that much"):
-            choose(task, Aim(smallest.memory - 16), executor)
+            choose(task, executor, smallest.memory - 16)
 
 
 def test_a_network_that_is_offered_no_outer_memory_has_the_forms_that_it_had() -> None:
