@@ -35,7 +35,6 @@ if TYPE_CHECKING:
         validate_litert,
         validate_portfolio,
         validate_vela,
-        validate_vela_estimate,
         verify,
     )
 
@@ -65,7 +64,6 @@ __all__ = [
     "validate_litert",
     "validate_portfolio",
     "validate_vela",
-    "validate_vela_estimate",
     "verify",
 ]
 

@@ -1,4 +1,4 @@
-"""Networks compared with Vela and LiteRT: the runs of ``npu-testbed validate vela``, ``vela-estimate`` and ``litert``.
+"""Networks compared with Vela and LiteRT: the runs of ``npu-testbed validate vela`` and ``litert``.
 
 >>> from npu_testbed.peers import validate_vela
 >>> [score.verdict.name for score in validate_vela(["zoo:tiny_conv"], optimise=("Size",))]
@@ -24,8 +24,6 @@ from npu_testbed.verification import LITERT, compare, functional_outputs, seeded
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import reference_outputs
 from validation.tables import Table
-from validation.vela import estimate as vela_estimate
-from validation.vela.estimate import EstimateComparison
 from validation.vela.replays import OPTIMISE, VelaScore, score_vela
 from validation.zoo import zoo_names
 
@@ -66,19 +64,6 @@ def validate_vela(
     return tuple(
         score_vela(model.name, model.data, system, device, strategy)
         for model, device, strategy in _cases(models, accelerators, optimise, "Replaying Vela's schedule", progress)
-    )
-
-
-def validate_vela_estimate(
-    models: Sequence[str],
-    accelerators: Sequence[str] = (DEFAULT_ACCELERATOR,),
-    optimise: Sequence[str] = OPTIMISE,
-    progress: Progress = silent,
-) -> tuple[EstimateComparison, ...]:
-    """Vela's own estimate of ``models`` and its reproduction, column by column; InputError as :func:`validate_vela`."""
-    return tuple(
-        vela_estimate.compare(model.data, device, strategy, name=model.name)
-        for model, device, strategy in _cases(models, accelerators, optimise, "Reproducing Vela's estimate", progress)
     )
 
 

@@ -1,4 +1,4 @@
-"""The whole validation suite as one scorecard: the FVP's counters, the calibration, Vela's memory and estimate, LiteRT's bytes."""
+"""The whole validation suite as one scorecard: the FVP's counters, the calibration, Vela's memory, LiteRT's bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from msgspec import Struct
 from npu_model.errors import InputError
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.validation import SuitePromiseEntry, ValidateAllDocument
-from npu_testbed.peers import validate_litert, validate_vela, validate_vela_estimate, zoo_models
+from npu_testbed.peers import validate_litert, validate_vela, zoo_models
 from npu_testbed.progress import Progress, silent
 from validation.calibrate import reference_profile
 from validation.calibrate.calibration import GENERALISES
@@ -20,7 +20,6 @@ from validation.silicon.programs import vela_api
 from validation.silicon.records import counted_runs
 from validation.silicon.scores import READS_OFF, STEADY, counters_missed, differences, reads_off
 from validation.tables import Table, share
-from validation.vela.estimate import deviations
 
 CCNTR_LIMIT = 0.03
 """Absolute error of any difference of cycles between two runs on silicon, with the memories as free parameters."""
@@ -129,16 +128,12 @@ def validate_all(models: Sequence[str] = (), progress: Progress = silent) -> Sui
     """
     sources = tuple(models) or zoo_models()
     vela = validate_vela(sources, progress=progress)
-    estimates = validate_vela_estimate(sources, progress=progress)
     return Suite(
         (
             *_fvp(progress),
             *silicon_promises(progress),
             _calibration(),
             _none("vela", "schedules whose SRAM differs from Vela's for no known reason", sum(not s.passed for s in vela), len(vela)),
-            _none(
-                "vela-estimate", "values of Vela's estimate not reproduced", len(deviations(estimates)), sum(len(c.rows) for c in estimates)
-            ),
             _litert(sources, progress),
         )
     )

@@ -23,7 +23,7 @@ from npu_testbed.commands.simulate import SimulateSchedule, SimulateVela
 from npu_testbed.commands.sweep import Sweep
 from npu_testbed.commands.validate import ValidateAll
 from npu_testbed.commands.validate_fvp import ValidateFvp
-from npu_testbed.commands.validate_networks import ValidateLitert, ValidateVela, ValidateVelaEstimate
+from npu_testbed.commands.validate_networks import ValidateLitert, ValidateVela
 from npu_testbed.commands.validate_portfolio import ValidatePortfolio
 from npu_testbed.commands.verify import Verify
 
@@ -48,7 +48,6 @@ export = verb(Export)
 device_run = verb(DeviceRun)
 validate_fvp = verb(ValidateFvp)
 validate_vela = verb(ValidateVela)
-validate_vela_estimate = verb(ValidateVelaEstimate)
 validate_litert = verb(ValidateLitert)
 validate_portfolio = verb(ValidatePortfolio)
 validate_all = verb(ValidateAll)
@@ -68,7 +67,6 @@ def _of_family(family: str, verbs: dict[str, Callable[..., Any]], word: str) -> 
 _PEERS: dict[str, Callable[..., Any]] = {
     "fvp": validate_fvp,
     "vela": validate_vela,
-    "vela-estimate": validate_vela_estimate,
     "litert": validate_litert,
     "portfolio": validate_portfolio,
     "all": validate_all,

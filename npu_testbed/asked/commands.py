@@ -56,7 +56,6 @@ COMMANDS = (
     Command("device serve", "device", "DeviceServe", "serve a device to another process through standard input and output"),
     Command("validate fvp", "validate_fvp", "ValidateFvp", "counters of the Corstone FVPs"),
     Command("validate vela", "validate_networks", "ValidateVela", "SRAM and cycles of Vela's schedules, and ours beside them"),
-    Command("validate vela-estimate", "validate_networks", "ValidateVelaEstimate", "Vela's own estimate, reproduced"),
     Command("validate litert", "validate_networks", "ValidateLitert", "outputs of Vela's schedules, bit by bit"),
     Command("validate portfolio", "validate_portfolio", "ValidatePortfolio", "our schedules beside Vela's on networks as people have them"),
     Command("validate all", "validate", "ValidateAll", "the scorecard of all peers"),

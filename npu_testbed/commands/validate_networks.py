@@ -1,4 +1,4 @@
-"""``npu-testbed validate vela``, ``vela-estimate`` and ``litert``: networks, compiled by Vela and compared with a peer."""
+"""``npu-testbed validate vela`` and ``litert``: networks, compiled by Vela and compared with a peer."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Sequence
@@ -11,7 +11,7 @@ from npu_testbed.asked.ask import OfModels, OnMemory
 from npu_testbed.asked.option import Option, given
 
 if TYPE_CHECKING:
-    from npu_testbed.outcomes.validation import BesideVelaOutcome, LitertOutcome, ValidateVelaOutcome, VelaEstimateOutcome
+    from npu_testbed.outcomes.validation import BesideVelaOutcome, LitertOutcome, ValidateVelaOutcome
     from npu_testbed.progress import Progress
 
 ALL, BOTH = "all", "both"
@@ -42,7 +42,7 @@ def devices(names: object) -> tuple[str, ...]:
     return accelerator_names("u55") if ALL in named else tuple(dict.fromkeys(named))
 
 
-def _choices(ask: "ValidateVela | ValidateVelaEstimate | ValidateLitert") -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
+def _choices(ask: "ValidateVela | ValidateLitert") -> tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]:
     """Models, accelerators and strategies."""
     from validation.vela.replays import OPTIMISE
 
@@ -115,35 +115,6 @@ def _comparison(ask: ValidateVela, show: "Progress") -> "BesideVelaOutcome":
     result = beside_vela(models, requests, strategies, run_of(ask, show), results)
     notes = ("This table is of Vela's default system config and memory mode.",) if memory_options(ask).given else ()
     return BesideVelaOutcome(result, notes)
-
-
-class ValidateVelaEstimateOptions(OfModels["VelaEstimateOutcome"], frozen=True, kw_only=True):
-    """The options of ``validate vela-estimate``."""
-
-    accelerator_config: Devices = ()
-    optimise: Strategies = "both"
-
-
-class ValidateVelaEstimate(ValidateVelaEstimateOptions, frozen=True):
-    """Compile networks with Vela and reproduce its estimate of every operation, column by column.
-
-    Cycles hold within 1, bytes and MACs exactly. Status 1 if a value does not hold, which is how a change in Vela is seen.
-    """
-
-    command: ClassVar[str] = "validate vela-estimate"
-    examples: ClassVar[tuple[str, ...]] = (
-        "npu-testbed validate vela-estimate zoo:ds_cnn --optimise Size",
-        "npu-testbed validate vela-estimate network.tflite --json",
-    )
-
-    models: Models = ()
-
-    def answer(self, show: "Progress") -> "VelaEstimateOutcome":
-        """Count what deviates; status 1 if a value does."""
-        from npu_testbed.outcomes.validation import VelaEstimateOutcome
-        from npu_testbed.peers import validate_vela_estimate
-
-        return VelaEstimateOutcome(validate_vela_estimate(*_choices(self), show))
 
 
 class ValidateLitertOptions(OfModels["LitertOutcome"], frozen=True, kw_only=True):

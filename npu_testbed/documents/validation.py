@@ -1,8 +1,8 @@
-"""The documents of ``validate all``, ``validate litert`` and ``validate vela-estimate``."""
+"""The documents of ``validate all`` and ``validate litert``."""
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
 from npu_testbed.documents.units import Bytes, DifferingBytes
@@ -50,28 +50,5 @@ class ValidateLitertDocument(Document, frozen=True):
     passed: bool
     networks: tuple[LitertScoreEntry, ...]
     command: Literal["validate litert"] = "validate litert"
-    schema: Annotated[Literal[1], STRUCTURE] = 1
-    version: ProductVersion = VERSION
-
-
-class TallyEntry(Entry, frozen=True):
-    """Values of Vela's estimate that ours equals."""
-
-    key: str
-    total: int
-    equal: int
-    within_one: int
-    held: int
-
-
-class ValidateVelaEstimateDocument(Document, frozen=True):
-    """Counts by column and operator, and every deviation."""
-
-    passed: bool
-    vela_versions: tuple[str, ...]
-    columns: tuple[TallyEntry, ...]
-    operators: tuple[TallyEntry, ...]
-    deviations: tuple[dict[str, Any], ...]
-    command: Literal["validate vela-estimate"] = "validate vela-estimate"
     schema: Annotated[Literal[1], STRUCTURE] = 1
     version: ProductVersion = VERSION

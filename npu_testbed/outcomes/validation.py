@@ -12,7 +12,7 @@ from npu_testbed.documents.comparison import ValidateVelaDocument
 from npu_testbed.documents.document import Document, checked, extended
 from npu_testbed.documents.fvp import ValidateFvpDocument, ValidateFvpLiveDocument
 from npu_testbed.documents.portfolio import PortfolioNetworkEntry, ValidatePortfolioListDocument
-from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument, ValidateVelaEstimateDocument
+from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.peers import LitertScore, litert_table
 from npu_testbed.portfolio.tables import tables
@@ -23,7 +23,7 @@ from validation.fvp import live, scorecard
 from validation.layout import grid
 from validation.portfolio import PortfolioNetwork
 from validation.tables import Table
-from validation.vela import estimate, replays
+from validation.vela import replays
 
 
 def _text(found: Sequence[Table]) -> str:
@@ -128,30 +128,6 @@ class BesideVelaOutcome(Outcome, frozen=True):
         notes = [*self.notes, *(failure.sentence for failure in self.result.failures)]
         scores = "\n".join([*(table.text() for table in replays.render(self.result.scores)), *notes])
         return "\n\n".join([scores, *(table.text() for summary in self.result.summaries for table in summary.tables())])
-
-
-class VelaEstimateOutcome(Outcome, frozen=True):
-    """Vela's own estimate, reproduced column by column."""
-
-    comparisons: tuple[estimate.EstimateComparison, ...]
-
-    @property
-    def command(self) -> str:
-        """``validate vela-estimate``."""
-        return "validate vela-estimate"
-
-    @property
-    def passed(self) -> bool:
-        """Whether each value holds."""
-        return estimate.passed(self.comparisons)
-
-    def document(self) -> ValidateVelaEstimateDocument:
-        """Each network, and what deviates."""
-        return checked(ValidateVelaEstimateDocument, estimate.to_json(self.comparisons))
-
-    def text(self) -> str:
-        """A row for each network, and what deviates."""
-        return _text(estimate.render(self.comparisons))
 
 
 class LitertOutcome(Outcome, frozen=True):

@@ -130,7 +130,7 @@ def test_a_comparison_is_as_published(monkeypatch: pytest.MonkeyPatch) -> None:
     require_valid("compare", "zoo:tiny_conv", "--jobs", 1)
 
 
-@pytest.mark.parametrize("command", ["validate vela", "validate vela-estimate", "validate all"])
+@pytest.mark.parametrize("command", ["validate vela", "validate all"])
 def test_validations_of_a_network_are_as_published(command: str, monkeypatch: pytest.MonkeyPatch) -> None:
     show(monkeypatch, small_card())
     require_valid(command, "zoo:tiny_residual")

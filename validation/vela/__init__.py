@@ -1,1 +1,1 @@
-"""Vela as a peer: what it supports, its schedules replayed, compiled at several limits at once, and its estimate reproduced."""
+"""Vela as a peer: what it supports, its schedules replayed beside its estimate, and compiled at several limits at once."""
