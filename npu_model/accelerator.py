@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from fractions import Fraction
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -19,6 +19,8 @@ else:
     import tomli as tomllib
 
 DEFAULT_ACCELERATOR = "ethos-u55-128"
+
+_FOLDER = Path(__file__).parent / "data" / "accelerators"
 
 
 class BankGranules(Struct, frozen=True):
@@ -177,8 +179,7 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
 
 @cache
 def _all_names() -> tuple[str, ...]:
-    folder = resources.files("npu_model") / "data" / "accelerators"
-    names = [entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")]
+    names = [entry.stem for entry in _FOLDER.glob("*.toml")]
     return tuple(sorted(names, key=lambda name: (name.rpartition("-")[0], int(name.rpartition("-")[2]))))
 
 
@@ -208,5 +209,5 @@ def accelerator(name: str = DEFAULT_ACCELERATOR) -> Accelerator:
     """The accelerator of this Vela name (``ethos-u55-128``); InputError if there is none."""
     if name not in _all_names():
         raise InputError(f"Accelerator {name!r} is unknown: choose one of {', '.join(_all_names())}.")
-    text = (resources.files("npu_model") / "data" / "accelerators" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     return _parse(name, tomllib.loads(text))

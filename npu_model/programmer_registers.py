@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from enum import Enum
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -102,7 +102,7 @@ def _register(table: dict[str, Any], product: str, number: int) -> Register:
 
 
 def _tables() -> dict[str, Any]:
-    return tomllib.loads((resources.files("npu_model") / "data" / "registers.toml").read_text(encoding="utf-8"))
+    return tomllib.loads((Path(__file__).parent / "data" / "registers.toml").read_text(encoding="utf-8"))
 
 
 @cache

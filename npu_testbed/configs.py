@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,8 +14,11 @@ from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONF
 from validation.reading import read_configuration
 
 if TYPE_CHECKING:
+    from importlib import resources
+
     from npu_model.memory import vela_ini
 else:
+    resources = later("importlib.resources")  # a path of the user's is a file
     vela_ini = later("npu_model.memory.vela_ini")  # a timing adapter is another source of memories
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from itertools import islice, permutations
 
 import numpy as np
+from msgspec import Struct
 
 from cascader.allocate.extents import NEVER, Extent, Steps, live_bytes
 from npu_model.shapes import round_up
@@ -140,8 +140,7 @@ def _orders(extents: Sequence[Extent]) -> list[list[int]]:
     return [sorted(indices, key=key) for key in keys]
 
 
-@dataclass(slots=True)
-class _Packing:
+class _Packing(Struct):
     """An order with the peak and the addresses that first fit gives it."""
 
     order: list[int]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
-from importlib import resources
+from pathlib import Path
 from typing import Any
 
 from msgspec import Struct
@@ -13,6 +13,8 @@ from npu_model.memory.mode import MemoryMode, port_number
 from npu_model.memory.system import AXI0, AXI1, Memory, MemorySystem, Pulse
 from npu_model.printable import printable, shown
 from npu_model.toml_text import parse_toml
+
+_FOLDER = Path(__file__).parents[1] / "data" / "timing_adapters"
 
 _LIMITS = {
     # The widths of the adapter's register fields (Arm ml-embedded-evaluation-kit, timing_adapters.md).
@@ -143,8 +145,7 @@ def parse_profile(name: str, text: str) -> TimingProfile:
 @cache
 def profile_names() -> tuple[str, ...]:
     """Names that :func:`profile` knows, in alphabetical order."""
-    folder = resources.files("npu_model") / "data" / "timing_adapters"
-    return tuple(sorted(entry.name.removesuffix(".toml") for entry in folder.iterdir() if entry.name.endswith(".toml")))
+    return tuple(sorted(entry.stem for entry in _FOLDER.glob("*.toml")))
 
 
 @cache
@@ -152,5 +153,5 @@ def profile(name: str) -> TimingProfile:
     """The built-in profile of this name; InputError if there is none."""
     if name not in profile_names():
         raise InputError(f"Timing-adapter profile {name!r} is unknown: choose one of {', '.join(profile_names())}.")
-    text = (resources.files("npu_model") / "data" / "timing_adapters" / f"{name}.toml").read_text(encoding="utf-8")
+    text = (_FOLDER / f"{name}.toml").read_text(encoding="utf-8")
     return parse_profile(name, text)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from functools import cache
-from importlib import resources
 from pathlib import Path
 from typing import Any, get_args
 
@@ -119,7 +118,7 @@ def parse_cpu_table(name: str, text: str) -> CpuTable:
 
 @cache
 def _shipped(name: str) -> CpuTable:
-    return parse_cpu_table(name, (resources.files(__package__) / f"{name}.toml").read_text(encoding="utf-8"))
+    return parse_cpu_table(name, Path(__file__).with_name(f"{name}.toml").read_text(encoding="utf-8"))
 
 
 def load_cpu_table(source: str) -> CpuTable:

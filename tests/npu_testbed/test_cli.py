@@ -335,12 +335,14 @@ def test_numpy_is_imported_while_vela_runs_not_before(tmp_path: Path) -> None:
 
 
 OF_OTHER_COMMANDS = {
-    "difflib", "html", "rich", "simpy", "statistics", "tarfile", "importlib.metadata",
+    "dataclasses", "difflib", "html", "importlib.metadata", "importlib.resources", "pkgutil", "rich", "simpy", "statistics", "tarfile",
+    "zipfile",
     "cascader.ethosu.striped", "cascader.frontends.te", "cascader.tensorir", "npu_model.command_stream.u85",
     "npu_model.compiled.containers", "npu_model.export.c_source", "npu_model.export.model_library", "npu_model.memory.vela_ini",
     "npu_testbed.comparisons.comparison", "npu_testbed.compilation.debug_xml", "npu_testbed.findings", "npu_testbed.firmware",
     "npu_testbed.frontiers", "npu_testbed.html", "npu_testbed.portfolio", "npu_testbed.streaming", "npu_testbed.sweeps",
-    "npu_testbed.verification", "npu_testbed.views", "sim.device", "sim.engine.engine", "sim.functional.network", "sim.views.trace",
+    "npu_testbed.documents.published", "npu_testbed.verification", "npu_testbed.views", "sim.device", "sim.engine.engine",
+    "sim.functional.network", "sim.views.trace",
     "validation.calibrate", "validation.fvp.ablation", "validation.fvp.references", "validation.litert", "validation.portfolio",
     "validation.silicon", "validation.vela", "validation.zoo",
 }  # fmt: skip

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass as mutable
 from itertools import pairwise
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.stream import Stream
@@ -33,8 +33,7 @@ STOP_MASK = 0xFFFF
 """Parameter of NPU_OP_STOP: raise all of the interrupt's bits, as Vela does."""
 
 
-@mutable(slots=True)
-class _Lowering:
+class _Lowering(Struct):
     """A schedule on its way to Programs: where everything lies, and which weights are staged so far."""
 
     schedule: Schedule

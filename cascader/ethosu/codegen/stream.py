@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+
+from msgspec import Struct
 
 from cascader.ethosu.cost.blockdep import MAX_BLOCKDEP, blockdep
 from cascader.ethosu.network.network import ARENA, LUT_SLOT, LutLoad
@@ -11,20 +12,19 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import ActivationKind, ByteRange, DmaOperation, DmaWait, KernelOperation, KernelWait, Operation
 
 
-@dataclass(slots=True)
-class Stream:
+class Stream(Struct):
     """Operations issued so far, and the kernels, transfers and tables that the NPU may hold after the last operation."""
 
     accelerator: Accelerator
-    operations: list[Operation] = field(default_factory=list)
-    names: list[str] = field(default_factory=list)
-    kernels: list[KernelOperation] = field(default_factory=list)
+    operations: list[Operation] = []
+    names: list[str] = []
+    kernels: list[KernelOperation] = []
     """All kernels so far, the newest last."""
     running: int = 0
     """Number of the newest kernels that may not have finished."""
-    transfers: list[DmaOperation] = field(default_factory=list)
+    transfers: list[DmaOperation] = []
     """The newest transfers, those that may not have finished: a further one is only started when it can be outstanding too."""
-    tables: list[LutLoad] = field(default_factory=list)
+    tables: list[LutLoad] = []
     """Look-up tables that are in SHRAM, or on their way."""
 
     def issue(self, operation: Operation, name: str) -> None:

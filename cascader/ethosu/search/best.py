@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from math import inf, isfinite
+
+from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.codegen.lowering import lower
@@ -15,8 +16,7 @@ from cascader.ethosu.search.task import Choice, OnPoint, Point, Price, Task, uns
 from npu_model.errors import InputError
 
 
-@dataclass(slots=True)
-class Best:
+class Best(Struct):
     """The best of what was replayed, by bytes first with ``smallest``, in at most ``budget`` bytes (None: any number).
 
     ``seen`` is told of each schedule that is better than those before. If it is :func:`unseen`, no draft is replayed for it.
@@ -26,12 +26,12 @@ class Best:
     budget: int | None
     smallest: bool
     seen: OnPoint
-    replayed: dict[Draft, Replayed] = field(default_factory=dict)
+    replayed: dict[Draft, Replayed] = {}
     """Drafts that were replayed when they came."""
     least_cycles: int | None = None
     price: Price | None = None
     """Prices by which replayed schedules are ranked in place of their cycles (None: they are not)."""
-    _prices: dict[Replayed, float] = field(default_factory=dict)
+    _prices: dict[Replayed, float] = {}
     _rank: tuple[float, ...] = (inf, inf)
     _expected: tuple[float, ...] = (inf, inf)
 

@@ -12,10 +12,10 @@ from __future__ import annotations
 import struct
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
 from itertools import accumulate
 from math import prod
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, constant_outputs
@@ -137,12 +137,11 @@ def with_simpler_operators(model: bytes) -> bytes | None:
     return rewritten(model, (_cut, _one_by_one, _numbered, _strided))
 
 
-@dataclass(slots=True)
-class Rewriter:
+class Rewriter(Struct):
     """A model under change: its tensors, to which others are added, and its operators in their new order."""
 
     tensors: list[TensorRecord]
-    operators: list[OperatorRecord] = field(default_factory=list)
+    operators: list[OperatorRecord] = []
 
     def constant(self, name: str, values: tuple[int, ...], *, is_scalar: bool = False) -> int:
         """A new constant of 32-bit integers, along one axis or without axes; its number."""
