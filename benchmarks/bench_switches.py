@@ -1,11 +1,12 @@
 # ruff: noqa: INP001  # a script of its own, no package
-"""Worth of each switch of the forms and of the search: what every answer becomes with that one off, and all others on.
+"""Worth of each switch, form and move: what every answer becomes with that one off, and all others on.
 
     python benchmarks/bench_switches.py [MODEL ...] [--every 9] [--only NAME ...]
 
 A network is searched for the fewest cycles, for the fewest bytes, and for the fewest cycles in the geometric mean of both arenas.
 ``--every N`` adds each Nth network of the zoo and the portfolio. If a switch changes no form of a network, its answers stay the same, and
 nothing is searched again. Moves of the search (other rows, groups, copies, blocks) leave the forms, so that each is searched without them.
+A form (``form NAME``) is left out where an answer is of it: other answers stay. The column of networks counts these then.
 A row per switch: the number of networks whose forms it changes, and the answers (cycles or bytes) without it in multiples of the answers
 with it. Above 1 the switch is worth something. The row has the geometric mean over all networks, and the most lost and won.
 """
@@ -25,8 +26,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 from tabulate import tabulate
 
+from cascader.ethosu.forms.table import FORMS, Recipe
 from cascader.ethosu.network.network import Network
-from cascader.ethosu.search.task import Task
+from cascader.ethosu.search.task import Origin, Point, Task
 from cascader.request import OPTIMISE, Request, Source
 from cascader.verbs import chosen
 from npu_model.errors import InputError
@@ -43,13 +45,19 @@ def _same(task: Task) -> Task:
 class Switch(Struct, frozen=True):
     """A switch turned off: the options that it changes, or the constant of a module and the value at which it does nothing.
 
-    One that ``moves`` changes what the search tries of each form, and not the forms.
+    One that ``moves`` changes what the search tries of each form, and not the forms. One of a ``form`` leaves it out of the table.
     """
 
     label: str
     turned: Callable[[Task], Task] = _same
     constant: tuple[str, str, object] | None = None
     moves: bool = False
+    form: str = ""
+
+    @property
+    def kind(self) -> str:
+        """The word for all switches like this one."""
+        return "moves" if self.moves else "forms" if self.form else "rewrites"
 
     @contextmanager
     def off(self, task: Task) -> Iterator[Task]:
@@ -85,10 +93,16 @@ def _constant(module: str, name: str, neutral: object) -> Switch:
     return Switch(f"{module}.{name}", constant=(f"cascader.ethosu.forms.{module}", name, neutral))
 
 
+def _form(recipe: Recipe) -> Switch:
+    rest = tuple(one for one in FORMS if one is not recipe)
+    return Switch(f"form {recipe.name}", constant=("cascader.ethosu.forms.making", "FORMS", rest), form=recipe.name)
+
+
 SWITCHES = (
+    *map(_form, FORMS),
     *(_option(name) for name in ("long_steps", "recode", "trim", "table_slots", "row_shapes", "transfers", "wide_copies", "phases")),
     *(_option(name) for name in ("fold", "spare_copies", "turn", "reblock", "slices", "fine_slices", "quick_layouts")),
-    *(_option(name) for name in ("constant_places", "columns", "streamed_pools")),
+    *(_option(name) for name in ("constant_places", "columns", "streamed_pools", "quick_means", "small_forms")),
     *(_option(name, value) for name, value in (("recompute", Fraction(1)), ("dense", 0))),
     Switch("others", lambda task: replace(task, others=())),
     *(_constant("transposed", name, value) for name, value in (("WORTHWHILE", 1.0), ("_TRIED", 1))),
@@ -117,41 +131,58 @@ class Row:
         self.won = min(self.won, (ratio, where))
 
 
+class Answers(Struct, frozen=True):
+    """The answers to one network: the fewest cycles, the fewest bytes, and the fewest cycles in ``middle`` bytes.
+
+    ``networks`` are those of which the answers are schedules: each is a form.
+    """
+
+    numbers: tuple[int, int, int]
+    middle: int
+    networks: tuple[Network, Network, Network]
+
+
 def networks_of(task: Task) -> tuple[tuple[Network, bool], ...]:
     """All forms that are searched."""
     return tuple((one.network, one.smaller) for one in task.variants())
 
 
-def _answer(task: Task, budget: int | None, optimise: str) -> tuple[int, int]:
-    """Cycles and bytes of the schedule."""
-    point = chosen(task, Request(Source(""), task.accelerator, task.system, budget, optimise)).point
-    return point.cycles, point.memory
+def _answer(task: Task, budget: int | None, optimise: str) -> Point:
+    return chosen(task, Request(Source(""), task.accelerator, task.system, budget, optimise)).point
 
 
-def answers(task: Task, middle: int | None = None) -> tuple[int, int, int, int]:
-    """The fewest cycles, the fewest bytes, and the fewest cycles in ``middle`` bytes (None: between both arenas), which come last."""
-    fastest, most = _answer(task, None, OPTIMISE[0])
-    _, least = _answer(task, None, OPTIMISE[1])
-    size = isqrt(least * most) // 16 * 16 if middle is None else middle
-    return fastest, least, _answer(task, max(size, least), OPTIMISE[0])[0], size
+def answers(task: Task, middle: int | None = None) -> Answers:
+    """The answers of a task, the last one in ``middle`` bytes (None: between the arenas of the others)."""
+    fastest, smallest = (_answer(task, None, optimise) for optimise in OPTIMISE)
+    size = isqrt(smallest.memory * fastest.memory) // 16 * 16 if middle is None else middle
+    between = _answer(task, max(size, smallest.memory), OPTIMISE[0])
+    networks = (fastest.schedule.network, smallest.schedule.network, between.schedule.network)
+    return Answers((fastest.cycles, smallest.memory, between.cycles), size, networks)
+
+
+def _is_changed(switch: Switch, task: Task, forms: tuple[Origin, ...], own: Answers) -> bool:
+    """Whether any answer may be another one without a switch."""
+    if switch.moves:
+        return True
+    if switch.form:
+        return any(form.name == switch.form and form.network in own.networks for form in forms)
+    with switch.off(task) as without:
+        return networks_of(without) != tuple((one.network, one.smaller) for one in forms)
 
 
 def measure(source: str, rows: dict[str, Row], switches: list[Switch]) -> None:
     """Add the answers of one network."""
     task = load_task(requested(source))
-    plain, own = networks_of(task), None
+    forms, own = task.variants(), answers(task)
+    kinds = ("cycles", "bytes", f"cycles in {own.middle:,}")
     for switch in switches:
-        with switch.off(task) as without:
-            changes = switch.moves or networks_of(without) != plain
-        if not changes:
+        if not _is_changed(switch, task, forms, own):
             rows[switch.label].ratios += [1.0] * 3
             continue
-        own = own or answers(task)
         with switch.off(task) as without:
-            turned = answers(without, own[-1])
+            turned = answers(without, own.middle)
         rows[switch.label].changed += 1
-        kinds = ("cycles", "bytes", f"cycles in {own[-1]:,}")
-        ratios = [after / before for after, before in zip(turned[:3], own[:3], strict=True)]
+        ratios = [after / before for after, before in zip(turned.numbers, own.numbers, strict=True)]
         for ratio, kind in zip(ratios, kinds, strict=True):
             rows[switch.label].add(ratio, f"{source.rpartition('/')[2]}, {kind}")
         sys.stderr.write(f"{source} {switch.label} {' '.join(f'{ratio:.4f}' for ratio in ratios)}\n")
@@ -172,11 +203,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("models", nargs="*", metavar="MODEL")
     parser.add_argument("--every", type=int, default=0)
-    parser.add_argument("--only", nargs="+", metavar="NAME", help="these switches alone")
+    parser.add_argument("--only", nargs="+", metavar="NAME", help="these switches alone, or all 'forms', 'moves' or 'rewrites'")
     options = parser.parse_args()
     built = [*(f"zoo:{name}" for name in zoo_names()), *(f"portfolio:{network.name}" for network in PORTFOLIO)]
     models = [*options.models, *(built[:: options.every] if options.every else ())]
-    switches = [switch for switch in SWITCHES if options.only is None or switch.label in options.only]
+    wanted = None if options.only is None else set(options.only)
+    switches = [switch for switch in SWITCHES if wanted is None or wanted & {switch.label, switch.kind}]
     rows = {switch.label: Row() for switch in switches}
     for model in models:
         try:
