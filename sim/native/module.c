@@ -1,6 +1,6 @@
-/* The compiled core of sim: the fast replay of one Program, equal to sim/fast to the cycle. */
+/* The compiled core of sim: the fast replay of one Program, equal to sim/engine to the cycle. It makes the machine and walks its agenda. */
 
-#include "replay.h"
+#include "units.h"
 
 static int read_kernels(Machine *m, const Operation *operations, PyObject *works, Flat *flats, i64 *beats)
 {
@@ -78,6 +78,68 @@ static void free_machine(Machine *m)
     agenda_free(&m->agenda);
     free(m->kernels);
     free(m);
+}
+
+static void resume(Machine *m, Resume who)
+{
+    /* An interrupt is heard now and then. */
+    if (!(++m->resumed & 0xFFFFF) && PyErr_CheckSignals() < 0) {
+        m->agenda.failed = 1;
+        return;
+    }
+    if (who >= FIRST_START) who -= FIRST_START;
+    if (who < UNITS) {
+        run_unit(m, who);
+    } else if (who < FIRST_COUNTDOWN) {
+        serve(m, who - FIRST_SERVER);
+    } else if (who < FIRST_RESPONSE) {
+        /* The units that ask for several transfers at once: the input load and the decoder. */
+        if (!--m->countdowns[who - FIRST_COUNTDOWN]) run_unit(m, LOAD + who - FIRST_COUNTDOWN);
+    } else if (who < FIRST_LOADED) {
+        responded(m, who - FIRST_RESPONSE);
+    } else if (who < ARRIVAL) {
+        ifm_arrived(m, who - FIRST_LOADED);
+    } else {
+        weights_arrived(m);
+    }
+}
+
+/* Resume all tasks, cycle after cycle, each cycle's in the order of their numbers. */
+static void walk(Machine *m)
+{
+    Agenda *a = &m->agenda;
+    while (!a->failed) {
+        i64 at = 0;
+        for (; at < a->numbers_length && !a->failed; at++) {
+            a->running = a->numbers[at];
+            resume(m, a->due[at]);
+        }
+        a->running = NEVER;
+        for (; at < a->due_length && !a->failed; at++) resume(m, a->due[at]);
+        a->due_length = a->numbers_length = 0;
+        for (;;) {
+            if (!a->later_length || a->failed) return;
+            Later next = a->later[--a->later_length];
+            a->cycle = next.cycle;
+            due_add(a, next.resume);
+            if (soonest(a) == a->cycle) {
+                if (!numbers_room(a)) return;
+                a->numbers[a->numbers_length++] = next.number;
+                break;
+            }
+            a->running = next.number;
+            resume(m, next.resume);
+            a->running = NEVER;
+            for (i64 i = 1; i < a->due_length && !a->failed; i++) resume(m, a->due[i]);
+            a->due_length = 0;
+        }
+        while (soonest(a) == a->cycle) {
+            Later next = a->later[--a->later_length];
+            if (!numbers_room(a)) return;
+            a->numbers[a->numbers_length++] = next.number;
+            due_add(a, next.resume);
+        }
+    }
 }
 
 /* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and what is counted of each operation (none: it is not): the cycles. */

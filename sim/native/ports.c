@@ -1,6 +1,6 @@
-/* The ports of sim/fast/ports.py with their lanes and gates: how transactions go is worked out as it comes, not looked up. */
+/* The ports of sim/engine/ports.py with their lanes and gates: how transactions go is worked out as it comes, not looked up. */
 
-#include "replay.h"
+#include "ports.h"
 
 static void start_beats(Beats *beats, const i64 *pairs, i64 count, i64 phase, i64 burst)
 {

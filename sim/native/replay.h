@@ -1,4 +1,5 @@
-/* The parts of the compiled replay: agenda, ports and units, as sim/fast has them. */
+/* The machine of the compiled replay as sim/engine has it: its agenda, its ports and what its units keep. Types alone: agenda.h, ports.h and
+   units.h, each of which stands on the one before, have what is done with them. */
 #ifndef REPLAY_H
 #define REPLAY_H
 
@@ -164,39 +165,5 @@ enum {
     IFM_START, IFM_BLOCKDEP, IFM_SHRAM, IFM_IB, MAC_IB, MAC_WEIGHTS, MAC_ACC, AO_ACC, AO_OB, WD_DW,
     BEATS, COUNTS = BEATS + 4
 };
-
-/* agenda.c */
-int due_room(Agenda *agenda);
-
-static inline int due_add(Agenda *agenda, Resume resume)
-{
-    if (agenda->due_length == agenda->due_room && !due_room(agenda)) return 0;
-    agenda->due[agenda->due_length++] = resume;
-    return 1;
-}
-
-/* The cycle of what comes next. */
-static inline i64 soonest(const Agenda *agenda) { return agenda->later_length ? agenda->later[agenda->later_length - 1].cycle : NEVER; }
-
-void later_add(Agenda *agenda, i64 cycle, i64 number, Resume resume);
-int soon(Agenda *agenda, Resume me);
-int later(Agenda *agenda, i64 cycles, Resume me);
-int belatedly(Agenda *agenda, i64 cycle, i64 number, Resume resume);
-void walk(Machine *machine);
-void agenda_free(Agenda *agenda);
-
-/* ports.c */
-int make_servers(Machine *machine);
-void free_servers(Machine *machine);
-void transfer(Machine *machine, i64 port, int writes, int channel, const i64 *pairs, i64 count, i64 phase, Resume done);
-void transfer_beats(Machine *machine, i64 port, int writes, int channel, i64 beats, i64 phase, Resume done);
-void serve(Machine *machine, int server);
-
-/* units.c */
-void run_unit(Machine *machine, int unit);
-void weights_arrived(Machine *machine);
-void ifm_arrived(Machine *machine, int port);
-void responded(Machine *machine, int port);
-const i64 *job_of(const Kernel *kernel, i64 block);
 
 #endif

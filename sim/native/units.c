@@ -1,6 +1,6 @@
-/* The units of sim/fast/commands.py and sim/fast/pipeline.py, wait by wait in the same order: each goes on where it waited. */
+/* The units of sim/engine/commands.py and sim/engine/pipeline.py, wait by wait in the same order: each goes on where it waited. */
 
-#include "replay.h"
+#include "units.h"
 
 /* A unit is a function that is entered again at the line where it left off. */
 #define BEGIN switch (m->at[me]) { case 0:
@@ -99,7 +99,7 @@ static inline void pop(Fifo *fifo, i64 *item)
     fifo->length--;
 }
 
-const i64 *job_of(const Kernel *kernel, i64 block)
+static const i64 *job_of(const Kernel *kernel, i64 block)
 {
     const i64 *work = kernel->work;
     if (kernel->depths == 1) return work + work[work[4] + work[work[3] + block]];
