@@ -26,7 +26,7 @@ from cascader.ethosu.search.task import Task
 from cascader.frontends.vela import import_network
 from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
-from npu_testbed.memory_options import MemoryOptions
+from npu_model.memory.timing_adapter import profile
 from sim import quick_cycles
 from validation.zoo.builder import NetworkBuilder
 
@@ -62,7 +62,7 @@ def most_memory() -> str:
 
 def measure(network: Network, *, frontier: bool) -> tuple[float, float, int]:
     """CPU seconds of plans and of the search with its replays, and the cycles of the best schedule."""
-    system = MemoryOptions().memory_system()
+    system = profile("u55_high_end").memory_system()
     task = Task(network, DEFAULT_ACCELERATOR, system, Replayer(quick_cycles, system))
     budget = schedule_layer_by_layer(network, DEFAULT_ACCELERATOR).arena_size
     start = time.process_time()

@@ -29,7 +29,7 @@ from cascader.request import OPTIMISE
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
-from npu_testbed.memory_options import MemoryOptions
+from npu_model.memory.timing_adapter import profile
 from npu_testbed.models import load_model
 from sim import quick_cycles
 
@@ -45,7 +45,7 @@ def say(line: str) -> None:
     print(line, flush=True)  # noqa: T201  # what the script is for
 
 
-USUAL = MemoryOptions().memory_system()
+USUAL = profile("u55_high_end").memory_system()
 """The memory system by default."""
 
 

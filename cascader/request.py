@@ -20,15 +20,17 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 if TYPE_CHECKING:
     from cascader.ethosu import options as switches
-    from cascader.ethosu.job.schedule import Provenance
+    from cascader.ethosu.job.schedule import Provenance, Schedule
     from cascader.ethosu.network.network import Network
     from cascader.ethosu.options import CascadeOptions
     from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
+    from npu_model.compiled.network import CompiledNetwork
 else:
     switches = later("cascader.ethosu.options")  # a request is made before the search is imported, which happens while Vela runs
 
 __all__ = [
-    "OPTIMISE", "PERFORMANCE", "SIZE", "MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "Source", "silent", "unseen",
+    "OPTIMISE", "PERFORMANCE", "SIZE", "CompiledSource", "MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "ScheduleSource",
+    "Source", "silent", "unseen",
 ]  # fmt: skip
 
 OPTIMISE = PERFORMANCE, SIZE = "Performance", "Size"
@@ -64,10 +66,26 @@ class NetworkSource(Source, frozen=True):
     origin: Provenance | None = None
 
 
+class ScheduleSource(Source, frozen=True):
+    """A schedule, for a replay: there is nothing to search."""
+
+    unshown = ("plan",)
+
+    plan: Schedule
+
+
+class CompiledSource(Source, frozen=True):
+    """A network that is compiled already, for a replay."""
+
+    unshown = ("network",)
+
+    network: CompiledNetwork
+
+
 class MemoryNames(Struct, frozen=True):
     """Names of the memories in Vela's configuration, for which Vela compiles: a system config, a memory mode, and their file.
 
-    Without a ``config`` both are of the ``vela.ini`` that Vela ships. ``settings`` are parameters that were set to other values.
+    Without a ``config`` both are of the ``vela.ini`` that Vela ships. ``settings`` are what was set to other values.
     """
 
     system_config: str = DEFAULT_SYSTEM_CONFIG

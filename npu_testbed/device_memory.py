@@ -1,15 +1,26 @@
-"""The memories of an accelerator: the options that a user left out, and the limits of the accelerator's own ports."""
+"""The memories of an accelerator: what an Ask leaves out of them, and the limits of the accelerator's own ports."""
 
 from __future__ import annotations
 
 from msgspec.structs import replace
 
 from cascader.frontends.vela.compiler_options import require_family
+from cascader.request import MemoryNames
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
 from npu_model.memory.timing_adapter import profile_names
-from npu_testbed.memory_options import MemoryOptions
+from npu_testbed.configs import load_arena_cache_size
+from npu_testbed.memory_options import (
+    SaysMemory,
+    SaysMemoryT,
+    changed,
+    from_vela,
+    memory_system,
+    settings_of,
+    vela_names,
+    without_chip,
+)
 
 _DEFAULTS = {"u65": ("Ethos_U65_Client_Server", "Dedicated_Sram_384KB"), "u85": ("Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB")}
 """Vela 5.2.0's default system config and memory mode of the families that have an outer arena by default."""
@@ -38,14 +49,14 @@ def measured_with(device: str) -> str:
     return f"u85_sys_dram_{_DEEP_SYSTEMS[npu.macs].lower()}" if npu.family == "u85" else f"{npu.family}_high_end"
 
 
-def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
-    """The memory options for an accelerator: what is left out is Vela's default there; ``off`` keeps its memory mode.
+def memory_of(device: str, ask: SaysMemoryT) -> SaysMemoryT:
+    """The Ask for an accelerator: what its memories leave out is Vela's default there; ``off`` keeps its memory mode.
 
     InputError if a built-in timing adapter, or a system config, is that of another family: its words are as wide as the ports there.
     """
     require_use(device, "replay")
-    family = accelerator(device).family
-    adapter = memory.timing_adapter
+    ask, family = without_chip(ask), accelerator(device).family
+    adapter = None if ask.timing_adapter is None else str(ask.timing_adapter)
     is_own = adapter is None or adapter.startswith(family) or (adapter == ADAPTER_OFF and family in _DEFAULTS)
     if adapter in profile_names() and adapter.startswith("u") and not is_own:
         raise InputError(
@@ -53,30 +64,35 @@ def memory_of(device: str, memory: MemoryOptions) -> MemoryOptions:
             f"give {measured_with(device)}, a file of your own, or --system-config and --memory-mode."
         )
     if family not in _DEFAULTS:
-        return memory
+        return ask
     if adapter is not None:
-        return replace(memory, timing_adapter=ADAPTER_OFF) if adapter == "off" else memory
-    if memory.system_config is not None:
-        require_family(device, memory.system_config)
+        return changed(ask, timing_adapter=ADAPTER_OFF) if adapter == "off" else ask
+    if ask.system_config is not None:
+        require_family(device, ask.system_config)
     system_config, memory_mode = _DEFAULTS[family]
-    return replace(memory, system_config=memory.system_config or system_config, memory_mode=memory.memory_mode or memory_mode)
+    return changed(ask, system_config=ask.system_config or system_config, memory_mode=ask.memory_mode or memory_mode)
 
 
-def compiled_for(device: str, memory: MemoryOptions) -> tuple[str, str]:
+def compiled_for(device: str, ask: SaysMemory) -> tuple[str, str]:
     """System config and memory mode that Vela compiles for: where the memories are a timing adapter's, those of the published runs."""
-    npu = accelerator(device)
-    if npu.family in _DEFAULTS and memory.timing_adapter is not None:
+    npu, ask = accelerator(device), memory_of(device, ask)
+    if npu.family in _DEFAULTS and ask.timing_adapter is not None:
         system = f"Ethos_U85_SYS_DRAM_{_DEEP_SYSTEMS[npu.macs]}" if npu.family == "u85" else "Ethos_U65_High_End"
         return system, "Dedicated_Sram"
-    return memory_of(device, memory).vela_names
+    return vela_names(ask)
 
 
-def system_of(device: str, memory: MemoryOptions) -> MemorySystem:
-    """The memory system of the options on an accelerator."""
+def names_of(device: str, ask: SaysMemory) -> MemoryNames:
+    """The names by which Vela knows the memories of an Ask on an accelerator."""
+    return MemoryNames(*compiled_for(device, ask), without_chip(ask).config, settings_of(ask))
+
+
+def system_of(device: str, ask: SaysMemory) -> MemorySystem:
+    """The memory system of an Ask on an accelerator."""
     # A timing adapter has its own bounds, independent of what the NPU may have outstanding.
-    memory = memory_of(device, memory)
-    system = memory.memory_system()
-    return through_ports(device, system if memory.timing_adapter is not None else as_seen_by(device, system))
+    ask = memory_of(device, ask)
+    system = memory_system(ask)
+    return through_ports(device, system if ask.timing_adapter is not None else as_seen_by(device, system))
 
 
 def through_ports(device: str, system: MemorySystem) -> MemorySystem:
@@ -100,9 +116,13 @@ def through_ports(device: str, system: MemorySystem) -> MemorySystem:
     return replace(system, ports=(widened(sram, min(npu.sram_ports, SRAM_WORDS)), widened(ext, npu.ext_ports)))
 
 
-def arena_bound(device: str, memory: MemoryOptions, given: int | None = None) -> int | None:
-    """Most bytes of the arena on an accelerator, as :meth:`MemoryOptions.arena_bound` says."""
-    return memory_of(device, memory).arena_bound(given)
+def arena_bound(device: str, ask: SaysMemory, given: int | None = None) -> int | None:
+    """Most bytes of the arena: those ``given`` by an option, else the ``arena_cache_size`` of the memory mode; None if neither says.
+
+    If the mode separates a fast scratch from the arena, the bytes are the fast scratch's.
+    """
+    ask = memory_of(device, ask)
+    return given if given is not None or not from_vela(ask) else load_arena_cache_size(vela_names(ask)[1], ask.config)
 
 
 def as_seen_by(device: str, system: MemorySystem) -> MemorySystem:

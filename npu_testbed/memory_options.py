@@ -1,4 +1,4 @@
-"""The memory system that the user asked for: a timing-adapter profile or Vela's configuration, as one value."""
+"""The memory system that an Ask says: a chip, a timing-adapter profile or Vela's configuration, and what is set of it."""
 
 from __future__ import annotations
 
@@ -6,84 +6,134 @@ import json
 from fractions import Fraction
 from hashlib import sha256
 from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar, cast
 
 from msgspec import Struct, to_builtins
-from msgspec.structs import force_setattr, replace
+from msgspec.structs import replace
 
 from npu_model.errors import InputError
+from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
-from npu_testbed.configs import configuration_file, load_arena_cache_size, load_memory_system, load_timing_adapter
+from npu_testbed.configs import configuration_file, load_memory_system, load_timing_adapter
 from npu_testbed.documents.surroundings import MemorySystemEntry
-from npu_testbed.settings import Setting, with_setting
+from npu_testbed.settings import Setting, setting, with_setting
+
+if TYPE_CHECKING:
+    from npu_testbed import chips
+else:
+    chips = later("npu_testbed.chips")  # few name one
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
 """Ethos_U55_High_End_Embedded and Shared_Sram as the Corstone-300 FVP throttles them: what the accuracy table is about."""
 
 
-class MemoryOptions(Struct, frozen=True):
-    """The options ``--timing-adapter`` or ``--system-config``, ``--memory-mode`` and ``--config``; None where not given.
-
-    ``settings`` change parameters of whichever system that is. InputError if both kinds are given.
-    """
-
-    timing_adapter: str | None = None
-    system_config: str | None = None
-    memory_mode: str | None = None
-    config: Path | None = None
-    settings: tuple[Setting, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.timing_adapter is not None and self.from_vela:
-            raise InputError(
-                f"--timing-adapter {self.timing_adapter} cannot be combined with --system-config, --memory-mode or --config: "
-                "both describe the memory system; choose one kind."
-            )
-        if self.config is not None:
-            force_setattr(self, "config", configuration_file(self.config))
+class SaysMemory(Protocol):
+    """An Ask with the options of a memory system: a chip, a timing adapter or Vela's configuration, and parameters that are set."""
 
     @property
-    def from_vela(self) -> bool:
-        """Whether the memory system is read from Vela's configuration."""
-        return any(value is not None for value in (self.system_config, self.memory_mode, self.config))
+    def chip(self) -> Any:
+        """``--chip``."""
 
     @property
-    def given(self) -> bool:
-        """Whether any option was given."""
-        return self.from_vela or self.timing_adapter is not None
+    def timing_adapter(self) -> Any:
+        """``--timing-adapter``."""
 
     @property
-    def vela_names(self) -> tuple[str, str]:
-        """System config and memory mode that Vela compiles for, its own defaults where none is given."""
-        return (
-            DEFAULT_SYSTEM_CONFIG if self.system_config is None else self.system_config,
-            DEFAULT_MEMORY_MODE if self.memory_mode is None else self.memory_mode,
+    def system_config(self) -> Any:
+        """``--system-config``."""
+
+    @property
+    def memory_mode(self) -> Any:
+        """``--memory-mode``."""
+
+    @property
+    def config(self) -> Any:
+        """``--config``."""
+
+    @property
+    def set(self) -> Any:
+        """``--set``, each as it was written."""
+
+
+SaysMemoryT = TypeVar("SaysMemoryT", bound=SaysMemory)
+
+_CHIP_HAS = ("timing_adapter", "system_config", "config")
+"""Options whose place a chip takes; others override what it has."""
+
+
+def changed(ask: SaysMemoryT, **values: Any) -> SaysMemoryT:
+    """The Ask with other values of some options."""
+    return cast("SaysMemoryT", replace(cast("Struct", ask), **values))
+
+
+def without_chip(ask: SaysMemoryT) -> SaysMemoryT:
+    """The Ask with the memory system of its chip in the chip's place; InputError if two memory systems are said."""
+    ask = changed(ask, config=_one_file(ask.config))
+    if ask.chip is not None:
+        chip = chips.load_chip(str(ask.chip))
+        for option in _CHIP_HAS:
+            if getattr(ask, option) is not None:
+                spelled = f"--{option.replace('_', '-')}"
+                raise InputError(f"{spelled} cannot be combined with --chip {chip.name}, which has a memory system: drop one of them.")
+        has = {option: getattr(chip, option) for option in _CHIP_HAS}
+        ask = changed(ask, chip=None, memory_mode=chip.memory_mode if ask.memory_mode is None else ask.memory_mode, **has)
+    if ask.timing_adapter is not None and from_vela(ask):
+        raise InputError(
+            f"--timing-adapter {ask.timing_adapter} cannot be combined with --system-config, --memory-mode or --config: "
+            "both describe the memory system; choose one kind."
         )
-
-    def memory_system(self) -> MemorySystem:
-        """The memory system that is asked for, the default timing adapter if none is."""
-        if self.from_vela:
-            return self.as_set(load_memory_system(*self.vela_names, self.config))
-        return self.as_set(load_timing_adapter(DEFAULT_TIMING_ADAPTER if self.timing_adapter is None else self.timing_adapter))
-
-    def arena_bound(self, given: int | None = None) -> int | None:
-        """Most bytes of the arena: those ``given`` by an option, else the ``arena_cache_size`` of the memory mode; None if neither says.
-
-        If the mode separates a fast scratch from the arena, the bytes are the fast scratch's.
-        """
-        if given is not None or not self.from_vela:
-            return given
-        return load_arena_cache_size(self.vela_names[1], self.config)
-
-    def as_set(self, system: MemorySystem) -> MemorySystem:
-        """A memory system with the settings, which its name then says; InputError if it has no such memory."""
-        for key, value in self.settings:
-            system = replace(with_setting(system, (key, value)), name=f"{system.name}, {key} {value}")
-        return system
+    return ask
 
 
-NO_OPTIONS = MemoryOptions()
-"""The default memory system."""
+def _one_file(config: Any) -> Path | None:
+    """The configuration file; InputError if there are several, as `compile` takes them where Vela does."""
+    if isinstance(config, tuple):
+        if len(config) > 1:
+            raise InputError(f"--config was given {len(config)} times: write the sections that are needed into one file.")
+        config = config[0]
+    return None if config is None else configuration_file(Path(config))
+
+
+def from_vela(ask: SaysMemory) -> bool:
+    """Whether the memory system is read from Vela's configuration."""
+    return any(value is not None for value in (ask.system_config, ask.memory_mode, ask.config))
+
+
+def names_memory(ask: SaysMemory) -> bool:
+    """Whether any memory system is named."""
+    return from_vela(ask) or ask.timing_adapter is not None or ask.chip is not None
+
+
+def vela_names(ask: SaysMemory) -> tuple[str, str]:
+    """System config and memory mode that Vela compiles for, its own defaults where none is given."""
+    return (
+        DEFAULT_SYSTEM_CONFIG if ask.system_config is None else ask.system_config,
+        DEFAULT_MEMORY_MODE if ask.memory_mode is None else ask.memory_mode,
+    )
+
+
+def settings_of(ask: SaysMemory) -> tuple[Setting, ...]:
+    """The parameters that are set; InputError for a key that is set twice."""
+    settings = tuple(setting(text) for text in ask.set)
+    if len(dict(settings)) < len(settings):
+        raise InputError("--set was given twice with the same key: give each once.")
+    return settings
+
+
+def memory_system(ask: SaysMemory) -> MemorySystem:
+    """The memory system that is asked for with what is set of it, the default timing adapter if none is."""
+    ask = without_chip(ask)
+    if from_vela(ask):
+        return as_set(ask, load_memory_system(*vela_names(ask), ask.config))
+    return as_set(ask, load_timing_adapter(DEFAULT_TIMING_ADAPTER if ask.timing_adapter is None else ask.timing_adapter))
+
+
+def as_set(ask: SaysMemory, system: MemorySystem) -> MemorySystem:
+    """A memory system with the parameters that are set, which its name then says; InputError if it has no such memory."""
+    for key, value in settings_of(ask):
+        system = replace(with_setting(system, (key, value)), name=f"{system.name}, {key} {value}")
+    return system
 
 
 def memory_system_sha256(system: MemorySystem) -> str:

@@ -9,13 +9,10 @@ from typing import Any
 _NOW = {
     "Progress": "npu_testbed.progress",
     "Simulation": "npu_testbed.simulation",
-    "VelaOptions": "npu_testbed.simulation",
     "export_files": "npu_testbed.program_files",
     "inspect": "npu_testbed.program_files",
     "prove": "npu_testbed.file_verification",
     "read_schedule": "npu_testbed.scheduling",
-    "simulate_schedule": "npu_testbed.simulation",
-    "simulate_vela": "npu_testbed.simulation",
     "verify": "npu_testbed.file_verification",
     "write_files": "npu_testbed.program_files",
     "write_schedule": "npu_testbed.scheduling",
@@ -30,10 +27,33 @@ def _schedule(source: str, accelerator_config: str = "ethos-u55-128", *, cascade
     return verbs.schedule(source, accelerator_config=accelerator_config, no_cascade=not cascade, no_advice=True, **said).schedule
 
 
+def _simulate_schedule(plan: Any, **options: Any) -> Any:
+    return import_module("npu_testbed.verbs").simulate_schedule(plan, no_advice=True, **options).simulation
+
+
+def _simulate_vela(source: str, options: dict[str, Any] | None = None, **more: Any) -> Any:
+    said = {"home" if name == "homes" else name: value for name, value in ((options or {}) | more).items()}
+    return import_module("npu_testbed.verbs").simulate_vela(source, no_advice=True, **said).simulation
+
+
+def _vela_options(accelerator: str | None = None, optimise: str | None = None, **options: Any) -> dict[str, Any]:
+    return {"accelerator_config": accelerator, "optimise": optimise, **options}
+
+
+_ANEW = {
+    "schedule": (_schedule, "npu_testbed.schedule(...).schedule"),
+    "simulate_schedule": (_simulate_schedule, "npu_testbed.simulate_schedule(...).simulation"),
+    "simulate_vela": (_simulate_vela, "npu_testbed.simulate_vela(...).simulation"),
+    "VelaOptions": (_vela_options, "keywords of npu_testbed.simulate_vela"),
+}
+"""Names that are verbs, or options of verbs: the old arguments lead to the new ones."""
+
+
 def __getattr__(name: str) -> Any:
-    if name == "schedule":
-        warnings.warn("npu_testbed.pipeline.schedule is npu_testbed.schedule(...).schedule now.", DeprecationWarning, stacklevel=2)
-        return _schedule
+    if name in _ANEW:
+        found, now = _ANEW[name]
+        warnings.warn(f"npu_testbed.pipeline.{name} is {now} now.", DeprecationWarning, stacklevel=2)
+        return found
     if name not in _NOW:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
     warnings.warn(f"npu_testbed.pipeline.{name} is {_NOW[name]}.{name} now.", DeprecationWarning, stacklevel=2)

@@ -34,8 +34,10 @@ class TriedValues(Struct, frozen=True):
     values: tuple[str, ...]
 
 
-def choice(text: str, form: str = "VALUE,VALUE") -> TriedValues:
+def choice(text: str, form: str = "VALUE,VALUE", others: tuple[str, ...] = ()) -> TriedValues:
     """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none, with the ``form`` of its values.
+
+    ``others`` are options that are taken, too.
 
     >>> choice("ext.read_latency=64,128")
     TriedValues(key='ext.read_latency', values=('64', '128'))
@@ -44,9 +46,10 @@ def choice(text: str, form: str = "VALUE,VALUE") -> TriedValues:
     listed = tuple(value.strip() for value in values.split(","))
     parameter = key.rpartition(".")[2]
     if not equals or not all(listed) or (key != CLOCK and parameter not in PARAMETERS):
+        options = f", or OPTION={form} with one of {', '.join(others)}" if others else ""
         raise InputError(
-            f"--set {shown(text)} is not a parameter with a value{did_you_mean(parameter, (*PARAMETERS, CLOCK))}: write "
-            f"MEMORY.PARAMETER={form} with a parameter of {', '.join(PARAMETERS)}, or {CLOCK}={form}."
+            f"--set {shown(text)} is not a parameter with a value{did_you_mean(parameter, (*PARAMETERS, CLOCK, *others))}: write "
+            f"MEMORY.PARAMETER={form} with a parameter of {', '.join(PARAMETERS)}, or {CLOCK}={form}{options}."
         )
     return TriedValues(key, tuple(dict.fromkeys(listed)))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,10 +10,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.job.schedule import Provenance, Schedule
+from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import on_ports
-from cascader.request import PERFORMANCE
-from npu_model.accelerator import DEFAULT_ACCELERATOR, Accelerator, accelerator
+from cascader.request import CompiledSource, ModelSource, Request, ScheduleSource
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
@@ -25,11 +24,8 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.compiled_homes import homes_of
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_of
-from npu_testbed.device_memory import arena_bound, compiled_for, memory_of, system_of
 from npu_testbed.files import write_file
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.memory_use import fast_scratch_bytes, fast_scratch_footprint, has_fast_scratch, memory_name
-from npu_testbed.models import Model, load_model
 from npu_testbed.one_memory import ARENA, FAST_SCRATCH, as_scheduled
 from npu_testbed.progress import Progress, silent
 from npu_testbed.versions import Tools, tool_versions
@@ -40,21 +36,16 @@ from sim.hazards import Hazard, network_hazards
 if TYPE_CHECKING:
     from cascader.frontends import vela
     from cascader.frontends.vela import model_changes
-    from npu_model.compiled import containers
     from sim.views import trace
     from sim.views.trace import TraceRecorder
     from sim.views.trace_memory import TraceBuffer
 else:
     vela = later("cascader.frontends.vela")  # as said above
     model_changes = later("cascader.frontends.vela.model_changes")  # as said above
-    containers = later("npu_model.compiled.containers")  # a schedule is in none
     trace = later("sim.views.trace")  # few replays are traced
 
 ENGINES = ("fast", "simpy")
 """Engines of a replay: the fast recurrence, which tells listeners nothing, or the SimPy engine; both count the same cycles."""
-
-_JSON_OBJECT = re.compile(rb'\s*\{\s*"')
-"""Beginning of a schedule file; a C array's brace is followed by a number."""
 
 
 def replayed(
@@ -75,38 +66,6 @@ def replayed(
     if listeners or engine == "simpy":
         return replay_network(network, system, listeners, timing)
     return counted_network(network, system, timing)
-
-
-class VelaOptions(Struct, frozen=True):
-    """Options of Vela's own schedule, by its names; None where not given.
-
-    With a ``chip`` (its name) the accelerator is the chip's: the NPU that a file must be for which is compiled already.
-    """
-
-    accelerator: str | None = None
-    optimise: str | None = None
-    arena_cache_size: int | None = None
-    separate_io_regions: bool | None = None
-    chip: str | None = None
-
-    @property
-    def given(self) -> tuple[str, ...]:
-        """The options that were given, as the command line spells them."""
-        accelerator = None if self.chip is not None else self.accelerator
-        values = {"--accelerator-config": accelerator, "--optimise": self.optimise, "--arena-cache-size": self.arena_cache_size}
-        separate = ("--separate-io-regions",) if self.separate_io_regions else ()
-        return (*(option for option, value in values.items() if value is not None), *separate)
-
-    def require_npu(self, name: str, device: str) -> None:
-        """InputError if the chip has another NPU than the ``device`` that the file ``name`` is for."""
-        if self.chip is not None and self.accelerator != device:
-            raise InputError(
-                f"{name} is for {device} and --chip {self.chip} has an {self.accelerator}: compile the network for that chip, or drop "
-                "--chip."
-            )
-
-
-NO_VELA_OPTIONS = VelaOptions()
 
 
 class Simulation(Brief, frozen=True):
@@ -145,56 +104,57 @@ class Simulation(Brief, frozen=True):
         return memory_name(self.system, FAST_SCRATCH if self.fast_scratch else ARENA)
 
 
-def _recorded_memory_system(provenance: Provenance) -> MemorySystem:
-    if provenance.memory_system is None:
-        raise InputError("The schedule holds no memory system: give one, such as --timing-adapter u55_high_end.")
-    return provenance.memory_system
-
-
-def simulate_schedule(
-    plan: Schedule,
-    memory: MemoryOptions = NO_OPTIONS,
+def simulate(
+    request: Request,
     listeners: Sequence[Listener] = (),
     progress: Progress = silent,
     engine: str = "",
-    timing: TimingParameters | None = None,
+    *,
+    separate_io_regions: bool = False,
 ) -> Simulation:
-    """Replay a schedule, on the memory system that it records unless ``memory`` names another, with its timing unless one is given.
+    """Replay what a request names: a schedule, a compiled network, or Vela's own schedule of a model.
 
-    InputError if it records none, or needs a larger arena than the memory mode grants.
+    With ``separate_io_regions`` Vela compiles the model so. InputError if a home is wrong, or a stream.
     """
+    if isinstance(request.source, ScheduleSource):
+        return _simulated(request, request.source.plan, listeners, progress, engine)
+    plan = _vela_plan(request, progress, separate_io_regions=separate_io_regions)
+    system = on_ports(request.memory, homes_of(plan.network, request.homes, request.memory))
+    progress(f"Replaying {request.source.name}")
+    found = simulate_plan(request.source.name, plan, system, listeners, engine, request.timing)
+    # A mode that parts a fast scratch from the arena bounds the scratch alone.
+    bounds_arena = found.fast_scratch or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
+    return replace(found, granted_bytes=request.budget if bounds_arena else None)
+
+
+def simulate_schedule(plan: Schedule, listeners: Sequence[Listener] = (), progress: Progress = silent, engine: str = "") -> Simulation:
+    """Replay a schedule on the memory system and with the timing that it records; InputError if it records none."""
     recorded = plan.provenance
-    system = system_of(plan.accelerator, memory) if memory.given else memory.as_set(_recorded_memory_system(recorded))
-    system = on_ports(as_scheduled(system), plan.network.homes)
-    granted = arena_bound(plan.accelerator, memory) if memory.given else None
-    if granted is not None and plan.arena_size > granted:
-        raise InputError(
-            f"The schedule needs an arena of {plan.arena_size} bytes, and memory mode {compiled_for(plan.accelerator, memory)[1]} grants "
-            f"arena_cache_size={granted}: make the schedule for that memory mode, or choose another one."
-        )
-    timing = recorded.timing if timing is None else timing
-    progress(f"Replaying {recorded.model}")
+    if recorded.memory_system is None:
+        raise InputError("The schedule holds no memory system: give one, such as --timing-adapter u55_high_end.")
+    source = ScheduleSource(recorded.model, plan)
+    return simulate(Request(source, plan.accelerator, recorded.memory_system, timing=recorded.timing), listeners, progress, engine)
+
+
+def _simulated(request: Request, plan: Schedule, listeners: Sequence[Listener], progress: Progress, engine: str) -> Simulation:
+    """The replay of a schedule."""
+    system = on_ports(as_scheduled(request.memory), plan.network.homes)
+    progress(f"Replaying {request.source.name}")
     network = lower(plan)
     require_defined(network)
     return Simulation(
-        model=recorded.model,
+        model=request.source.name,
         planner="the schedule",
         planned_bytes=plan.arena_size,
         device=accelerator(plan.accelerator),
         system=system,
         network=network,
-        replay=replayed(network, system, listeners, engine, timing),
-        tools=tool_versions(recorded.tools),
-        timing=timing,
-        granted_bytes=granted,
+        replay=replayed(network, system, listeners, engine, request.timing),
+        tools=tool_versions(plan.provenance.tools),
+        timing=request.timing,
+        granted_bytes=request.budget,
         hazards=network_hazards(network),
     )
-
-
-def _require_nothing_given(name: str, options: VelaOptions) -> None:
-    """A compiled file has been scheduled: options of the compilation would be ignored."""
-    if options.given:
-        raise InputError(f"{name} is compiled already, so that {' and '.join(options.given)} cannot change it: leave them out.")
 
 
 def _require_right(name: str, network: CompiledNetwork) -> None:
@@ -206,52 +166,17 @@ def _require_right(name: str, network: CompiledNetwork) -> None:
         )
 
 
-def simulate_vela(  # noqa: PLR0913  # it stands for a command, whose options these are
-    source: str,
-    options: VelaOptions = NO_VELA_OPTIONS,
-    memory: MemoryOptions = NO_OPTIONS,
-    listeners: Sequence[Listener] = (),
-    progress: Progress = silent,
-    engine: str = "",
-    timing: TimingParameters = DEFAULT_TIMING,
-    homes: tuple[str, ...] = (),
-) -> Simulation:
-    """Replay Vela's own schedule of a model.
-
-    A ``*_vela.tflite``, a ``.pte`` or a C array with either is replayed as it is. Any other model is compiled first.
-
-    ``homes`` say in which memory the inputs and outputs are that have regions of their own, as pairs WHAT=MEMORY; they are in the arena's
-    where nothing is said.
-
-    InputError if the model or a name is wrong, ``options`` are given for a model that is compiled already, or the stream is wrong.
-    """
-    progress(f"Reading {source}")
-    model = load_model(source)
-    if _JSON_OBJECT.match(model.data):
-        raise InputError(f"{model.name} is not a model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
-    model = replace(model, data=containers.unpacked(model.data))
-    network = containers.read_container(model.data)
-    if network is not None:
-        _require_nothing_given(model.name, options)
-        _require_right(model.name, network)
-        device = network.programs[0].accelerator
-        options.require_npu(model.name, device)
-    else:
-        device = DEFAULT_ACCELERATOR if options.accelerator is None else accelerator(options.accelerator).name
-    memory = memory_of(device, memory)
-    system = system_of(device, memory)
-    if network is not None:
-        size = fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size
-        plan = VelaPlan(network, "the compiled file", size)
-    else:
-        progress(f"Compiling {model.name} with Vela")
-        plan = _compile(model, options, memory)
-    system = on_ports(system, homes_of(plan.network, homes, system))
-    progress(f"Replaying {model.name}")
-    found = simulate_plan(model.name, plan, system, listeners, engine, timing)
-    # A mode that parts a fast scratch from the arena bounds the scratch alone.
-    bounds_arena = found.fast_scratch or options.arena_cache_size is not None or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
-    return replace(found, granted_bytes=memory.arena_bound(options.arena_cache_size) if bounds_arena else None)
+def _vela_plan(request: Request, progress: Progress, *, separate_io_regions: bool) -> VelaPlan:
+    """Vela's schedule, from the compiled network or by a compilation; InputError for a wrong stream."""
+    source = request.source
+    if isinstance(source, CompiledSource):
+        network = source.network
+        _require_right(source.name, network)
+        return VelaPlan(network, "the compiled file", fast_scratch_bytes(network) if has_fast_scratch(network) else network.arena_size)
+    if not isinstance(source, ModelSource):
+        raise TypeError(f"{source!r} is no model that Vela compiles.")
+    progress(f"Compiling {source.name} with Vela")
+    return _compiled(source, request, separate_io_regions=separate_io_regions)
 
 
 def simulate_plan(
@@ -290,17 +215,13 @@ class VelaPlan(Struct, frozen=True):
     tools: Tools = ()
 
 
-def _compile(model: Model, options: VelaOptions, memory: MemoryOptions) -> VelaPlan:
-    # A compiled file does not need the compiler.
-
-    optimise = PERFORMANCE if options.optimise is None else options.optimise
-    device = DEFAULT_ACCELERATOR if options.accelerator is None else options.accelerator
-    system_config, memory_mode = compiled_for(device, memory)
-    data, _ = model_changes.without_constant_outputs(vela.with_own_shapes(model.data))
-    asked = vela.CompilerOptions(device, optimise, options.arena_cache_size, system_config, memory_mode, memory.config)
-    result = vela.compile_network(data, replace(asked, separate_io_regions=bool(options.separate_io_regions)))
-    separate = " --separate-io-regions" if options.separate_io_regions else ""
-    planner = f"Vela {result.version} --optimise {optimise}{separate}"
+def _compiled(source: ModelSource, request: Request, *, separate_io_regions: bool) -> VelaPlan:
+    names = request.names
+    data, _ = model_changes.without_constant_outputs(vela.with_own_shapes(source.data))
+    asked = vela.CompilerOptions(request.device, request.optimise, request.budget, names.system_config, names.memory_mode, names.config)
+    result = vela.compile_network(data, replace(asked, separate_io_regions=separate_io_regions))
+    separate = " --separate-io-regions" if separate_io_regions else ""
+    planner = f"Vela {result.version} --optimise {request.optimise}{separate}"
     return VelaPlan(vela.checked_network(result, data), planner, result.summary.sram_memory_used, (("ethos-u-vela", result.version),))
 
 

@@ -7,8 +7,6 @@ from concurrent.futures import Executor
 from pathlib import Path
 from typing import Any
 
-from msgspec.structs import replace
-
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search import choice
@@ -16,16 +14,18 @@ from cascader.ethosu.search.exhaustive import MOST_SCHEDULES
 from cascader.ethosu.search.task import Choice, Task
 from cascader.request import ModelSource, NetworkSource, Request, Run
 from npu_model.memory.system import MemorySystem
-from npu_testbed import frontiers, legalise, scheduling
+from npu_testbed import frontiers, legalise, memory_options, scheduling, simulation
+from npu_testbed.asked import axes, replays
+from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.request import requested
+from npu_testbed.commands.simulate import SimulateVela
+from npu_testbed.commands.sweep import Sweep
 from npu_testbed.comparisons import comparison
 from npu_testbed.compilation import compiler
 from npu_testbed.compilation.compile_options import Target
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
 from npu_testbed.portfolio import examination, run
 from npu_testbed.portfolio.verdict import Examined, Report
-from npu_testbed.settings import TriedValues
-from npu_testbed.sweeps import Space, points_of
+from sim import Listener
 from validation.portfolio import PortfolioNetwork
 
 DEVICE = "ethos-u55-128"
@@ -72,17 +72,31 @@ def examine_all(
     return run.examine_all(requests, Run(processes), verified=verified, results=results)
 
 
-def points(
-    sources: Sequence[str],
-    accelerators: Sequence[str] = (DEVICE,),
-    memories: Sequence[MemoryOptions] = (NO_OPTIONS,),
-    choices: Sequence[TriedValues] = (),
-    budgets: Sequence[int | None] = (),
-    **fields: Any,
-) -> tuple[Request, ...]:
-    found = [requested(source).source for source in sources]
-    space = Space(found, accelerators, [(None, one) for one in memories], choices, budgets)
-    return points_of(space, replace(requested(sources[0]), **fields))
+def points(models: Sequence[str], **said: Any) -> tuple[Request, ...]:
+    return axes.points_of(sweep_of(models, **said), [requested(model).source for model in models])
+
+
+def sweep_of(models: Sequence[str], **said: Any) -> Sweep:
+    listed = {name: (value,) if isinstance(value, str) else value for name, value in said.items() if name in ("set", "home")}
+    return Sweep(models=models, **(said | listed))
+
+
+def simulate_vela(source: str, listeners: Sequence[Listener] = (), engine: str = "", **said: Any) -> simulation.Simulation:
+    return simulation.simulate(replays.replay_of_model(SimulateVela(model=source, **said), source), listeners, engine=engine)
+
+
+def replayed(source: str, **said: Any) -> simulation.Simulation:
+    return simulation.simulate(replays.replay_of(SimulateVela(model=source, **said), source))
+
+
+def said_memory(
+    timing_adapter: str | None = None, system_config: str | None = None, memory_mode: str | None = None, config: Path | None = None
+) -> OneSearch[Any]:
+    return OneSearch(timing_adapter=timing_adapter, system_config=system_config, memory_mode=memory_mode, config=config)
+
+
+def system_said(*said: Any, **more: Any) -> MemorySystem:
+    return memory_options.memory_system(said_memory(*said, **more))
 
 
 def of_bytes(model: bytes | Network, device: str, memory: MemorySystem, budget: int | None = None, **fields: Any) -> Request:

@@ -5,24 +5,23 @@ from __future__ import annotations
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import STANDARD
-from cascader.request import PERFORMANCE, SIZE, MemoryNames, ModelSource, Request, Run, Source
+from cascader.request import PERFORMANCE, SIZE, ModelSource, Request, Run, Source
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.asked.ask import OneSearch, OnMemory, Search
-from npu_testbed.device_memory import arena_bound, compiled_for, system_of
+from npu_testbed.device_memory import arena_bound, compiled_for, names_of, system_of
 from npu_testbed.endings import say
 from npu_testbed.home_file import home_file
 from npu_testbed.input_shapes import ShapedSource
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
+from npu_testbed.memory_options import SaysMemory, memory_system
 from npu_testbed.models import load_model
 from npu_testbed.progress import Progress, silent
-from npu_testbed.settings import setting
 from npu_testbed.te_models import TeSource, is_te
 from npu_testbed.timing import load_timing
 from npu_testbed.versions import tool_versions
@@ -37,8 +36,6 @@ __all__ = [
     "common_request",
     "device_of",
     "homes_of",
-    "memory_options",
-    "of_chip",
     "on_device",
     "operators_of",
     "read_source",
@@ -51,67 +48,17 @@ __all__ = [
 ]  # fmt: skip
 
 
-class _OfHomes(Protocol):
+USUAL_MEMORY = OnMemory[Any]()
+"""An Ask that says nothing of memories."""
+
+
+@runtime_checkable
+class SaysHomes(Protocol):
     """An Ask with homes."""
 
     @property
-    def home(self) -> Any: ...
-
-
-class _OfMemory(Protocol):
-    """An Ask with the options of one memory system."""
-
-    @property
-    def chip(self) -> Any: ...
-    @property
-    def timing_adapter(self) -> Any: ...
-    @property
-    def system_config(self) -> Any: ...
-    @property
-    def memory_mode(self) -> Any: ...
-    @property
-    def config(self) -> Any: ...
-    @property
-    def set(self) -> Any: ...
-
-
-_CHIP_HAS = ("timing_adapter", "system_config", "config")
-"""Options whose place a chip takes; others override what it has."""
-
-
-def memory_options(ask: _OfMemory) -> MemoryOptions:
-    """The requested memory system, or the chip's; InputError if both are given."""
-    settings = tuple(setting(text) for text in ask.set)
-    if len(dict(settings)) < len(settings):
-        raise InputError("--set was given twice with the same key: give each once.")
-    config = _one_file(ask.config)
-    said = MemoryOptions(_text(ask.timing_adapter), ask.system_config, ask.memory_mode, config, settings)
-    if ask.chip is None:
-        return said
-    return of_chip(chips.load_chip(str(ask.chip)), said)
-
-
-def _one_file(config: Any) -> Path | None:
-    """The configuration file; InputError if there are several, as `compile` takes them where Vela does."""
-    if isinstance(config, tuple):
-        if len(config) > 1:
-            raise InputError(f"--config was given {len(config)} times: write the sections that are needed into one file.")
-        config = config[0]
-    return None if config is None else Path(config)
-
-
-def of_chip(chip: chips.Chip, said: MemoryOptions) -> MemoryOptions:
-    """The memory system of a chip in the memory mode that was ``said``; InputError if another memory system was said."""
-    for option in _CHIP_HAS:
-        if getattr(said, option) is not None:
-            spelled = f"--{option.replace('_', '-')}"
-            raise InputError(f"{spelled} cannot be combined with --chip {chip.name}, which has a memory system: drop one of them.")
-    mode = chip.memory_mode if said.memory_mode is None else said.memory_mode
-    return MemoryOptions(chip.timing_adapter, chip.system_config, mode, chip.config, said.settings)
-
-
-def _text(value: Any) -> str | None:
-    return None if value is None else str(value)
+    def home(self) -> Any:
+        """``--home``."""
 
 
 def npu_said(ask: Any) -> tuple[str | None, str | None]:
@@ -127,7 +74,7 @@ def device_of(ask: OneSearch[Any]) -> str:
     return accelerator(ask.default_device if given is None else given).name
 
 
-def homes_of(ask: _OfHomes) -> tuple[str, ...]:
+def homes_of(ask: SaysHomes) -> tuple[str, ...]:
     """The requested homes, as pairs WHAT=MEMORY; homes from a file in the file's order."""
     found: list[str] = []
     for text in ask.home:
@@ -167,7 +114,7 @@ def common_request(ask: Search[Any], source: Source) -> Request:
     request = Request(
         source=source,
         device="",
-        memory=MemoryOptions().memory_system(),
+        memory=memory_system(USUAL_MEMORY),
         optimise=SIZE if getattr(ask, "optimise", None) == SIZE else PERFORMANCE,
         cascade=not (getattr(ask, "no_cascade", False) or getattr(ask, "disable_cascading", False)),
         effort=ask.effort or STANDARD,
@@ -190,31 +137,29 @@ def request_of(ask: OneSearch[Any], text: str, progress: Progress = silent, *, g
     """
     device = device_of(ask)
     require_use(device, "schedule")
-    options = memory_options(ask)
-    budget = arena_bound(device, options, None if ask.arena_cache_size is None else int(ask.arena_cache_size))
+    budget = arena_bound(device, ask, None if ask.arena_cache_size is None else int(ask.arena_cache_size))
     if ask.arena_cache_size is None and budget is not None and ask.command != "check":
-        mode = compiled_for(device, options)[1]
+        mode = compiled_for(device, ask)[1]
         say("note", f"arena_cache_size of memory mode {mode} bounds the arena to {budget:,} bytes; --arena-cache-size overrides it.")
     progress(f"Reading {text}")
-    return on_device(common_request(ask, read_source(shaped(text, ask.input_shape), graphs=graphs)), device, options, budget)
+    return on_device(common_request(ask, read_source(shaped(text, ask.input_shape), graphs=graphs)), device, ask, budget)
 
 
-def on_device(common: Request, device: str, options: MemoryOptions, budget: int | None) -> Request:
-    """A Request for a device with the memories that the options mean for it."""
-    names = MemoryNames(*compiled_for(device, options), options.config, options.settings)
-    return replace(common, device=device, memory=system_of(device, options), names=names, budget=budget)
+def on_device(common: Request, device: str, ask: SaysMemory, budget: int | None) -> Request:
+    """A Request for a device with the memories that the Ask means for it."""
+    return replace(common, device=device, memory=system_of(device, ask), names=names_of(device, ask), budget=budget)
 
 
-def requested(text: str, device: str = DEFAULT_ACCELERATOR, options: MemoryOptions = NO_OPTIONS, **fields: Any) -> Request:
-    """The Request for a model on a device with its memories, and other fields of a Request by their names.
+def requested(text: str, device: str = DEFAULT_ACCELERATOR, ask: SaysMemory = USUAL_MEMORY, **fields: Any) -> Request:
+    """The Request for a model on a device with the memories of an Ask, and other fields of a Request by their names.
 
     >>> requested("zoo:tiny_conv", budget=8192).device
     'ethos-u55-128'
     """
     require_use(device, "schedule")
     source = read_source(text, graphs=True)
-    plain = Request(source, accelerator(device).name, MemoryOptions().memory_system(), **fields)
-    return on_device(plain, plain.device, options, arena_bound(plain.device, options, plain.budget))
+    plain = Request(source, accelerator(device).name, memory_system(USUAL_MEMORY), **fields)
+    return on_device(plain, plain.device, ask, arena_bound(plain.device, ask, plain.budget))
 
 
 def requests_of(ask: OnMemory[Any], texts: Iterable[str], devices: Iterable[str], progress: Progress = silent) -> tuple[Request, ...]:
@@ -223,11 +168,11 @@ def requests_of(ask: OnMemory[Any], texts: Iterable[str], devices: Iterable[str]
     for text in texts:
         progress(f"Reading {text}")
         sources.append(read_source(text))
-    options, found = memory_options(ask), []
+    found: list[Request] = []
     for name in devices:
         require_use(name, "schedule")
         device = accelerator(name).name
-        found += [on_device(common_request(ask, source), device, options, arena_bound(device, options)) for source in sources]
+        found += [on_device(common_request(ask, source), device, ask, arena_bound(device, ask)) for source in sources]
     return tuple(found)
 
 

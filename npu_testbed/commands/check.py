@@ -57,8 +57,8 @@ class Check(CheckOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "CheckOutcome":
         """Replay and compare; status 1 if a bar is missed."""
+        from npu_testbed.asked.replays import is_scheduled
         from npu_testbed.differences.bars import bars
-        from npu_testbed.differences.sides import is_scheduled
         from npu_testbed.differences.summary import update_text
         from npu_testbed.outcomes.differences import CheckOutcome
 
@@ -99,10 +99,10 @@ def _source(ask: Check) -> str:
 
 def _bound(ask: Check) -> "int | None":
     """The limit of the arena of a network to be compiled; None if nothing says one."""
-    from npu_testbed.asked.request import device_of, memory_options
+    from npu_testbed.asked.request import device_of
     from npu_testbed.device_memory import arena_bound
 
-    return arena_bound(device_of(ask), memory_options(ask), None if ask.arena_cache_size is None else int(ask.arena_cache_size))
+    return arena_bound(device_of(ask), ask, None if ask.arena_cache_size is None else int(ask.arena_cache_size))
 
 
 def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
@@ -171,18 +171,14 @@ def _write(ask: "Check", outcome: "CheckOutcome", simulation: "Simulation") -> N
 
 def _replayed(ask: Check, show: "Progress") -> "Simulation":
     """The replay of a file that is scheduled, or of what `compile` makes of a network."""
-    from npu_testbed.asked.request import memory_options, npu_said, request_of, run_of
+    from npu_testbed.asked.replays import is_scheduled, replay_of
+    from npu_testbed.asked.request import request_of, run_of
     from npu_testbed.compilation.compiler import compile_model
-    from npu_testbed.differences.sides import Side, is_scheduled, replay_side
-    from npu_testbed.simulation import VelaOptions
-    from npu_testbed.timing import load_timing
+    from npu_testbed.simulation import simulate
 
     source = _source(ask)
     if not is_scheduled(source):
         return compile_model(request_of(ask, str(ask.file), show), run=run_of(ask, show)).simulation
     if names := given(ask, _COMPILING):
         raise InputError(f"{ask.file!s} is scheduled already, so that {' and '.join(names)} cannot change it: leave them out.")
-    timing = None if ask.timing is None else load_timing(str(ask.timing))
-    device, chip = npu_said(ask)
-    npu = VelaOptions(device, chip=chip)
-    return replay_side(Side(source, npu, memory_options(ask), timing), show)
+    return simulate(replay_of(ask, source, show), progress=show)

@@ -244,13 +244,14 @@ def _as_vela() -> Iterator[None]:
 
 def _request(ask: Compile, show: "Progress") -> "Request":
     """The request; what Vela would end with status 1 for is a VelaStatusError."""
-    from npu_testbed.asked.request import device_of, memory_options, read_source, request_of, shaped
+    from npu_testbed.asked.request import device_of, read_source, request_of, shaped
     from npu_testbed.device_memory import system_of
+    from npu_testbed.memory_options import from_vela, without_chip
     from npu_testbed.models import BUILT
 
-    memory, model = memory_options(ask), str(ask.model)
+    memory, model = without_chip(ask), str(ask.model)
     with _as_vela():
-        if memory.from_vela:
+        if from_vela(memory):
             system_of(device_of(ask), memory)
         if not model.startswith(BUILT) and not ask.input_shape:
             read_source(shaped(model, ()))

@@ -2,8 +2,7 @@
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from npu_model.errors import InputError
 from npu_testbed.asked import kinds
@@ -12,10 +11,10 @@ from npu_testbed.asked.option import Group, Option
 from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
-    from npu_model.timing import TimingParameters
-    from npu_testbed.differences.sides import Side
+    from npu_testbed.commands.simulate import SimulateVela
     from npu_testbed.outcomes.differences import DiffOutcome
     from npu_testbed.progress import Progress
+    from npu_testbed.simulation import Simulation
 
 SIDES = Group("memory system", "Of a schedule by default the one that it was made for, else the timing adapter u55_high_end.")
 
@@ -73,7 +72,6 @@ class Diff(DiffOptions, frozen=True):
     def answer(self, show: "Progress") -> "DiffOutcome":
         """Replay both sides."""
         from npu_testbed.differences.difference_tables import SHOWN
-        from npu_testbed.differences.sides import replay_side
         from npu_testbed.energy import energy, load_energy_table
         from npu_testbed.outcomes.differences import DiffOutcome, Energies
 
@@ -81,7 +79,7 @@ class Diff(DiffOptions, frozen=True):
             raise InputError("--all cannot be combined with --json, which has every layer: drop one of them.")
         first, second = sides(self)
         table = None if self.energy is None else load_energy_table(str(self.energy))
-        before, after = replay_side(first, show), replay_side(second, show)
+        before, after = _replayed(first, show), _replayed(second, show)
         energies = None if table is None else Energies(table.name, energy(before.replay, table), energy(after.replay, table))
         return DiffOutcome(before, after, energies, None if self.all else SHOWN)
 
@@ -99,14 +97,13 @@ _PAIRS = (
 )
 
 
-def sides(ask: Diff) -> "tuple[Side, Side]":
-    """Both sides with their options; InputError if they are one and the same."""
-    from npu_testbed.asked.request import shaped
+def sides(ask: Diff) -> "tuple[SimulateVela, SimulateVela]":
+    """The Ask of each side's replay; InputError if they are one and the same."""
     from npu_testbed.differences.sides import pair
 
     values = {name: pair(f"--{name.replace('_', '-')}", getattr(ask, name)) for name in _PAIRS}
     first, second = (
-        _side(shaped(source, ask.input_shape), {name: value[number] for name, value in values.items()})
+        _side(source, ask.input_shape, {name: value[number] for name, value in values.items()})
         for number, source in enumerate((ask.before, ask.before if ask.after is None else ask.after))
     )
     if first == second:
@@ -114,21 +111,29 @@ def sides(ask: Diff) -> "tuple[Side, Side]":
     return first, second
 
 
-def _side(source: str, said: "dict[str, str | None]") -> "Side":
-    from npu_testbed.asked.request import of_chip
-    from npu_testbed.chips import load_chip
-    from npu_testbed.differences.sides import Side
-    from npu_testbed.memory_options import MemoryOptions
-    from npu_testbed.simulation import VelaOptions
+def _side(source: kinds.Source, shapes: kinds.InputShapes, said: "dict[str, Any]") -> "SimulateVela":
+    from npu_testbed.commands.simulate import SimulateVela
 
-    config = None if said["config"] is None else Path(said["config"])
-    memory = MemoryOptions(said["timing_adapter"], said["system_config"], said["memory_mode"], config)
-    device, chip = said["accelerator_config"], None if said["chip"] is None else load_chip(said["chip"])
-    if chip is not None:
-        memory = of_chip(chip, memory)
-        device = chip.accelerator if device is None else device
-    options = VelaOptions(device, said["optimise"], _size(said["arena_cache_size"]), chip=said["chip"])
-    return Side(source, options, memory, _timing(said["timing"]))
+    size = _size(said["arena_cache_size"])
+    return SimulateVela(model=source, input_shape=shapes, **{**said, "arena_cache_size": size})
+
+
+def _replayed(side: "SimulateVela", show: "Progress") -> "Simulation":
+    """The replay of a side; of a schedule with the timing that it was made for unless one is said, such as the model's own."""
+    from msgspec.structs import replace
+
+    from npu_model.timing import DEFAULT_TIMING
+    from npu_testbed.asked.replays import replay_of
+    from npu_testbed.asked.request import shaped
+    from npu_testbed.simulation import simulate
+
+    is_plain = side.timing == _MODELS_OWN
+    request = replay_of(replace(side, timing=None) if is_plain else side, shaped(side.model, side.input_shape), show)
+    return simulate(replace(request, timing=DEFAULT_TIMING) if is_plain else request, progress=show)
+
+
+_MODELS_OWN = "model"
+"""The timing of the model, in the place of a schedule's own."""
 
 
 def _size(text: "str | None") -> "int | None":
@@ -136,10 +141,3 @@ def _size(text: "str | None") -> "int | None":
         return None if text is None else byte_count(text)
     except argparse.ArgumentTypeError as error:
         raise InputError(f"--arena-cache-size: {error}.") from None
-
-
-def _timing(profile: "str | None") -> "TimingParameters | None":
-    """Timing parameters of a profile, or the model's own for `model`; None if not requested."""
-    from npu_testbed.timing import load_timing
-
-    return None if profile is None else load_timing(None if profile == "model" else profile)

@@ -14,18 +14,21 @@ from npu_testbed.asked.readers import cycle_count
 from npu_testbed.commands.layers import min_percent
 
 if TYPE_CHECKING:
+    from cascader.ethosu.job.schedule import Schedule
+    from cascader.request import Request
     from npu_testbed.findings import Finding
     from npu_testbed.measured import Measured
-    from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes.replay import ReplayOutcome
     from npu_testbed.progress import Progress
-    from npu_testbed.simulation import Simulation, VelaOptions
+    from npu_testbed.simulation import Simulation
     from npu_testbed.views.arena_map import ArenaMap
     from sim import Listener
     from sim.views.timeline import TimelineRecorder
 
-    Simulate = Callable[[MemoryOptions, Sequence[Listener]], tuple[Simulation, Callable[[], ArenaMap]]]
+    Replaying = Callable[[Sequence[Listener]], tuple[Simulation, Callable[[], ArenaMap]]]
     """Replays what was asked for; the map of its arena is made by who wants it."""
+    Unmet = Callable[[Simulation], tuple[Finding, ...]]
+    """The finding on a limit of the arena that is exceeded."""
 
 
 _DIGITS = 40
@@ -141,29 +144,28 @@ class SimulateSchedule(SimulateScheduleOptions, frozen=True):
         """Replay a schedule: a file, or one that is at hand."""
         from msgspec.structs import replace
 
-        from npu_testbed.asked.request import npu_said
-        from npu_testbed.scheduling import read_schedule
-        from npu_testbed.simulation import VelaOptions, simulate_schedule
+        from cascader.request import ScheduleSource
+        from npu_testbed.asked.replays import replay_of_schedule
+        from npu_testbed.simulation import simulate
         from npu_testbed.streaming import stream_of, streamed_input
-        from npu_testbed.timing import load_timing
         from npu_testbed.views.arena_map import arena_map
 
-        stream, source = None if self.stream is None else stream_of(self.stream), str(self.schedule)
+        stream, text = None if self.stream is None else stream_of(self.stream), str(self.schedule)
+        plans: list[Schedule] = []
 
-        def simulate(memory: "MemoryOptions", listeners: "Sequence[Listener]") -> "tuple[Simulation, Callable[[], ArenaMap]]":
-            show(f"Reading {source}")
-            plan = read_schedule(source)
-            device, chip = npu_said(self)
-            VelaOptions(device, chip=chip).require_npu("The schedule", plan.accelerator)
-            timing = None if self.timing is None else load_timing(str(self.timing))
-            simulation = simulate_schedule(plan, memory, listeners, show, self.engine, timing)
+        def replay(listeners: "Sequence[Listener]") -> "tuple[Simulation, Callable[[], ArenaMap]]":
+            request = replay_of_schedule(self, text, show)
+            simulation = simulate(request, listeners, show, self.engine)
+            assert isinstance(request.source, ScheduleSource)  # noqa: S101  # it has been read as one
+            plan = request.source.plan
+            plans.append(plan)
             return simulation, lambda: arena_map(plan, simulation.replay)
 
-        outcome = _answer(self, "schedule", source, simulate, show)
+        outcome = _answer(self, "schedule", text, replay, show)
         if stream is None:
             return outcome
         replayed = outcome.simulation
-        return replace(outcome, stream=streamed_input(read_schedule(source), *stream, replayed.system, replayed.timing))
+        return replace(outcome, stream=streamed_input(plans[0], *stream, replayed.system, replayed.timing))
 
 
 class SimulateVelaOptions(Replay, frozen=True, kw_only=True):
@@ -198,57 +200,45 @@ class SimulateVela(SimulateVelaOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "ReplayOutcome":
         """Replay Vela's schedule."""
-        from npu_testbed.asked.request import homes_of as said_homes
+        from npu_testbed.asked.replays import replay_of_model
         from npu_testbed.asked.request import shaped
         from npu_testbed.compiled_homes import homes_of, unsaid_homes
         from npu_testbed.endings import say
-        from npu_testbed.simulation import simulate_vela
-        from npu_testbed.timing import load_timing
+        from npu_testbed.findings.unmet import unmet_limit
+        from npu_testbed.simulation import simulate
         from npu_testbed.views.program_map import program_map
 
-        source, homes = shaped(self.model, self.input_shape), said_homes(self)
-        options = _vela_options(self)
-        timing = load_timing(None if self.timing is None else str(self.timing))
+        text = shaped(self.model, self.input_shape)
+        requests: list[Request] = []
 
-        def simulate(memory: "MemoryOptions", listeners: "Sequence[Listener]") -> "tuple[Simulation, Callable[[], ArenaMap]]":
-            simulation = simulate_vela(source, options, memory, listeners, show, self.engine, timing, homes)
+        def replay(listeners: "Sequence[Listener]") -> "tuple[Simulation, Callable[[], ArenaMap]]":
+            request = replay_of_model(self, text, show)
+            simulation = simulate(request, listeners, show, self.engine, separate_io_regions=self.separate_io_regions)
             network = simulation.network
-            if unsaid := unsaid_homes(network, homes_of(network, homes, simulation.system)):
+            if unsaid := unsaid_homes(network, homes_of(network, request.homes, simulation.system)):
                 names = f"{', '.join(unsaid[:3])}{' and others' if len(unsaid) > 3 else ''}"
                 say(
                     "note",
                     f"a compiled file does not say where {names} lives: beside the arena, unless --home NAME=MEMORY says otherwise.",
                 )
+            requests.append(request)
             return simulation, lambda: program_map(simulation)
 
-        return _answer(self, "vela", source, simulate, show)
+        def unmet(simulation: "Simulation") -> "tuple[Finding, ...]":
+            elsewhere = self.home or self.separate_io_regions
+            return () if elsewhere else unmet_limit(requests[0], simulation, show)
+
+        return _answer(self, "vela", text, replay, show, unmet)
 
 
-def _vela_options(ask: SimulateVela) -> "VelaOptions":
-    """The options of Vela's own compilation."""
-    from npu_testbed.asked.request import npu_said
-    from npu_testbed.simulation import VelaOptions
-
-    device, chip = npu_said(ask)
-    budget = None if ask.arena_cache_size is None else int(ask.arena_cache_size)
-    return VelaOptions(device, ask.optimise, budget, ask.separate_io_regions or None, chip)
+def _met(_: "Simulation") -> "tuple[Finding, ...]":
+    """No finding: a schedule meets its limit."""
+    return ()
 
 
-def _unmet(ask: "Replay", source: str, simulation: "Simulation", show: "Progress") -> "tuple[Finding, ...]":
-    """The finding on a limit that Vela exceeds with all tensors in the arena."""
-    limit, elsewhere = simulation.granted_bytes, getattr(ask, "home", ()) or getattr(ask, "separate_io_regions", False)
-    if not isinstance(ask, SimulateVelaOptions) or limit is None or simulation.planned_bytes <= limit or elsewhere:
-        return ()
-    from npu_testbed.asked.request import memory_options
-    from npu_testbed.findings.unmet import unmet_limit
-
-    return unmet_limit(source, simulation, memory_options(ask), show)
-
-
-def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "Progress") -> "ReplayOutcome":
+def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "Progress", unmet: "Unmet" = _met) -> "ReplayOutcome":
     from msgspec.structs import replace
 
-    from npu_testbed.asked.request import memory_options
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.files import write_files
     from npu_testbed.findings import findings
@@ -275,7 +265,7 @@ def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "
     listeners: list[Listener] = [recorder] if ask.trace is not None else []
     listeners += [events] if ask.report is not None else []
     listeners += [timeline] if ask.timeline is not None else []
-    simulation, areas = simulate(memory_options(ask), listeners)
+    simulation, areas = replay(listeners)
     simulation = replace(_explained(simulation, ask, source), cpu=cpu)
     beside = None if measured is None else beside_measured(simulation.replay, measured, ask.measured_cycles)
     drawing = "" if ask.timeline is None else _drawn(timeline, ask.timeline)  # type: ignore[arg-type]  # the reader has made a window of it
@@ -291,11 +281,7 @@ def _answer(ask: "Replay", kind: str, source: str, simulate: "Simulate", show: "
         files[Path(ask.node_data)] = node_data_json(simulation.replay).encode("ascii")
     if ask.csv is not None:
         files[Path(ask.csv)] = layers_csv(simulation.replay)
-    found = (
-        None
-        if ask.no_advice
-        else (*_unmet(ask, source, simulation, show), *findings(simulation, show, getattr(ask, "arena_cache_size", None)))
-    )
+    found = None if ask.no_advice else (*unmet(simulation), *findings(simulation, show, getattr(ask, "arena_cache_size", None)))
     if ask.report is not None:
         data = {"replay": replay_data(simulation, areas(), events, found, beside=beside)}
         files[Path(ask.report)] = html_report(report_title(simulation), data)

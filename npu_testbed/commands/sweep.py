@@ -14,10 +14,8 @@ from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
     from cascader.request import Request
-    from npu_testbed.memory_options import MemoryOptions
     from npu_testbed.outcomes.sweep import SweepOutcome
     from npu_testbed.progress import Progress
-    from npu_testbed.settings import TriedValues
     from npu_testbed.sweeps.cluster import Cluster
 
 
@@ -70,7 +68,8 @@ class SweepOptions(Search["SweepOutcome"], frozen=True, kw_only=True):
     set: Annotated[
         str | Sequence[str] | Mapping[str, "str | int"],
         Option(
-            "values of a parameter, such as OffChipFlash.read_latency=64,128 or clock_hz=400000000; may be given several times",
+            "values of a parameter or of an option, such as OffChipFlash.read_latency=64,128, clock_hz=400000000, effort=quick,standard or "
+            "spill=none,ext; may be given several times",
             "KEY=V,...",
             group=MEMORIES,
             many=True,
@@ -181,46 +180,11 @@ def _cluster(ask: Sweep) -> "Cluster | None":
 
 
 def _points(ask: Sweep, show: "Progress") -> "tuple[Request, ...]":
-    from npu_model.accelerator import accelerator_names
-    from npu_testbed.asked.request import common_request, read_source, shaped
-    from npu_testbed.sweeps import Space, points_of
+    from npu_testbed.asked.axes import points_of
+    from npu_testbed.asked.request import read_source, shaped
 
     sources = []
     for text in dict.fromkeys(kinds.texts(ask.models)):
         show(f"Reading {text}")
         sources.append(read_source(shaped(text, ask.input_shape)))
-    devices = tuple(ask.accelerator_config)
-    space = Space(
-        sources,
-        accelerator_names("u55") if devices == ("all",) else devices,
-        _memories(ask),
-        _choices(ask),
-        tuple(ask.arena_cache_size),  # type: ignore[arg-type]  # the reader has made bytes of them
-    )
-    return points_of(space, common_request(ask, sources[0]))
-
-
-def _choices(ask: Sweep) -> "list[TriedValues]":
-    from npu_testbed.settings import choice
-
-    choices = [choice(text) for text in ask.set]
-    if len({one.key for one in choices}) < len(choices):
-        raise InputError("--set was given twice with the same key: give all of its values at once.")
-    return choices
-
-
-def _memories(ask: Sweep) -> "list[tuple[str | None, MemoryOptions]]":
-    """Every chip with its accelerator, every timing adapter, and every system config with every memory mode."""
-    from npu_testbed.chips import load_chip
-    from npu_testbed.memory_options import MemoryOptions
-
-    config = None if ask.config is None else Path(ask.config)
-    found: list[tuple[str | None, MemoryOptions]] = []
-    for name in ask.chip:
-        chip = load_chip(name)
-        found.append((chip.accelerator, MemoryOptions(chip.timing_adapter, chip.system_config, chip.memory_mode, chip.config)))
-    found += [(None, MemoryOptions(name)) for name in ask.timing_adapter]
-    if ask.system_config or ask.memory_mode or config is not None:
-        for system in ask.system_config or (None,):
-            found += [(None, MemoryOptions(None, system, mode, config)) for mode in ask.memory_mode or (None,)]
-    return found or [(None, MemoryOptions())]
+    return points_of(ask, sources)

@@ -105,15 +105,16 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
 
 def _comparison(ask: ValidateVela, show: "Progress") -> "BesideVelaOutcome":
     """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
-    from npu_testbed.asked.request import memory_options, requests_of, run_of
+    from npu_testbed.asked.request import requests_of, run_of
     from npu_testbed.comparisons.beside_vela import beside_vela
+    from npu_testbed.memory_options import names_memory
     from npu_testbed.outcomes.validation import BesideVelaOutcome
 
     models, names, strategies = _choices(ask)
     requests = requests_of(ask, models, names, show)
     results = None if ask.results is None else Path(ask.results)
     result = beside_vela(models, requests, strategies, run_of(ask, show), results)
-    notes = ("This table is of Vela's default system config and memory mode.",) if memory_options(ask).given else ()
+    notes = ("This table is of Vela's default system config and memory mode.",) if names_memory(ask) else ()
     return BesideVelaOutcome(result, notes)
 
 

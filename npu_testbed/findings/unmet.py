@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from msgspec.structs import replace
+
 from cascader.ethosu.search.effort import QUICK
-from cascader.request import Request, Run
+from cascader.request import PERFORMANCE, ModelSource, Request, Run
+from npu_model.accelerator import require_use
 from npu_model.errors import InputError, SearchedError
-from npu_testbed.asked.request import requested
 from npu_testbed.findings.finding import Finding, part
 from npu_testbed.legalise import load_task
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.other_ways import other_ways
 from npu_testbed.progress import Progress
 from npu_testbed.scheduling import choice_of
@@ -26,13 +27,14 @@ def _reached(request: Request, run: Run) -> str:
     return f"--arena-cache-size {request.budget} ({point.memory:,} bytes, {point.cycles:,} cycles)"
 
 
-def unmet_limit(source: str, simulation: Simulation, memory: MemoryOptions, show: Progress) -> tuple[Finding, ...]:
-    """The finding on a limit that is exceeded; none if it is met, or if ``source`` is compiled already, so that no search can start."""
+def unmet_limit(request: Request, simulation: Simulation, show: Progress) -> tuple[Finding, ...]:
+    """The finding on a limit that the replay of a request exceeds; none if it is met, or if no search can start from the source."""
     limit, size = simulation.granted_bytes, simulation.planned_bytes
-    if limit is None or size <= limit:
+    if limit is None or size <= limit or not isinstance(request.source, ModelSource):
         return ()
     try:
-        request = requested(source, simulation.device.name, memory, budget=limit, effort=QUICK, timing=simulation.timing)
+        require_use(request.device, "schedule")
+        request = replace(request, optimise=PERFORMANCE, budget=limit, effort=QUICK)
         found = _reached(request, Run(1, show, bounds=False))
     except InputError:
         return ()

@@ -1,6 +1,6 @@
 """Sweeps: schedules of networks on every combination of MAC configurations, memory systems, budgets and parameters."""
 
-from npu_testbed.sweeps.points import Answer, Space, points_of
+from npu_testbed.sweeps.points import Answer
 from npu_testbed.sweeps.run import Result, sweep
 
-__all__ = ["Answer", "Result", "Space", "points_of", "sweep"]
+__all__ = ["Answer", "Result", "sweep"]

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from asked_for import said_memory, simulate_vela
 from command_line import call, refusal
 from msgspec.structs import replace
 from small_programs import conv
@@ -28,9 +29,7 @@ from npu_model.weight_stream.weights import core_format, encode_weights
 from npu_model.weight_stream.work import operation_work, stream_work
 from npu_testbed.configs import load_memory_system
 from npu_testbed.device_memory import as_seen_by, compiled_for, memory_of
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import VelaOptions, simulate_vela
 from npu_testbed.verification import seeded_inputs
 from sim import replay_network
 from sim.functional import run
@@ -67,12 +66,12 @@ def test_the_u65_is_one_of_the_families() -> None:
 
 def test_what_is_left_out_of_its_memories_is_velas_default_for_it() -> None:
     """A schedule and Vela's own compilation have the same memories, whatever is left out."""
-    asked = [memory_of(U65, memory) for memory in (MemoryOptions(), MemoryOptions(memory_mode="Sram_Only"), MemoryOptions("off"))]
+    asked = [memory_of(U65, memory) for memory in (said_memory(), said_memory(memory_mode="Sram_Only"), said_memory("off"))]
     names = [(one.timing_adapter, one.system_config, one.memory_mode) for one in asked]
     default = "Ethos_U65_Client_Server"
     assert names == [(None, default, "Dedicated_Sram_384KB"), (None, default, "Sram_Only"), ("u65_off", None, None)]
-    assert compiled_for(U65, MemoryOptions(memory_mode="Sram_Only")) == (default, "Sram_Only")
-    assert memory_of("ethos-u55-256", MemoryOptions()) == MemoryOptions()
+    assert compiled_for(U65, said_memory(memory_mode="Sram_Only")) == (default, "Sram_Only")
+    assert memory_of("ethos-u55-256", said_memory()) == said_memory()
 
 
 def test_its_blocks_are_those_of_the_u55_and_its_ports_and_queues_velas() -> None:
@@ -105,8 +104,11 @@ def test_a_data_beat_of_the_u55_is_a_word_of_its_port() -> None:
 
 @pytest.mark.parametrize("name", ["tiny_residual", "ds_cnn", "resnet8"])
 def test_its_stream_takes_plausible_cycles_and_half_the_beats_of_the_u55(name: str) -> None:
-    wide = simulate_vela(f"zoo:{name}", VelaOptions(U65), MemoryOptions(None, *ONE_SRAM)).replay
-    narrow = simulate_vela(f"zoo:{name}", VelaOptions("ethos-u55-256"), MemoryOptions(None, "Ethos_U55_High_End_Embedded", "Shared_Sram"))
+    config, mode = ONE_SRAM
+    wide = simulate_vela(f"zoo:{name}", accelerator_config=U65, system_config=config, memory_mode=mode).replay
+    narrow = simulate_vela(
+        f"zoo:{name}", accelerator_config="ethos-u55-256", system_config="Ethos_U55_High_End_Embedded", memory_mode="Shared_Sram"
+    )
     u55 = narrow.replay
     macs = sum(op.macs for program in network(name).programs for op in program.kernels)
     assert macs / accelerator(U65).macs <= wide.cycles

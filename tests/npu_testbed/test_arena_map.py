@@ -8,6 +8,7 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from asked_for import system_said
 from command_line import call, refusal
 from scheduling import DEFAULT, network
 from scheduling import schedule as layer_by_layer
@@ -17,7 +18,6 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import read_schedule
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from npu_testbed.views.sram_map import sram_map_svg
@@ -25,7 +25,7 @@ from sim import replay_network
 
 pytestmark = pytest.mark.law
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 
 
 @cache

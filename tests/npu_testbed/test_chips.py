@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from asked_for import system_said
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,7 +15,6 @@ import npu_testbed
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import memory_system
 from npu_testbed.chips import _chip, chip_names, chips_text, load_chip
-from npu_testbed.memory_options import MemoryOptions
 from validation.fvp.scores import mean_error
 from validation.silicon.scores import STEADY, cycles_per_element, differences
 
@@ -51,7 +51,7 @@ cache_mem_area=Axi0
 @pytest.mark.parametrize("name", chip_names())
 def test_every_shipped_chip_has_a_memory_system_and_says_what_is_not_known(name: str) -> None:
     chip = load_chip(name)
-    system = MemoryOptions(chip.timing_adapter, chip.system_config, chip.memory_mode, chip.config).memory_system()
+    system = system_said(chip.timing_adapter, chip.system_config, chip.memory_mode, chip.config)
     assert 0 < system.clock_hz <= 500_000_000
     assert chip.source
     assert chip.unknown

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from functools import cache
 
 import pytest
-from asked_for import compare
+from asked_for import compare, simulate_vela, system_said
 from command_line import refusal
 from msgspec.json import encode
 from msgspec.structs import replace
@@ -30,9 +30,7 @@ from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaPoint,
 from npu_testbed.comparisons.verdicts import Verdicts, verdicts
 from npu_testbed.failures import Failure
 from npu_testbed.frontiers import Frontier, FrontierPoint, LowerBounds
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
-from npu_testbed.simulation import VelaOptions, simulate_vela
 from npu_testbed.views.frontier_plot import comparison_svg
 from sim import quick_cycles
 
@@ -128,7 +126,7 @@ def test_at_an_arena_size_the_core_that_fits_counts_and_else_the_one_that_overfl
 def test_velas_points_are_what_the_engine_replays_of_its_schedules() -> None:
     for optimise in ("Size", "Performance"):
         (ours,) = (p for p in comparison().points if p.run == VelaRun("C++", optimise))
-        simulation = simulate_vela(MODEL, VelaOptions(optimise=optimise), engine="simpy")
+        simulation = simulate_vela(MODEL, optimise=optimise, engine="simpy")
         assert (ours.memory, ours.cycles) == (simulation.planned_bytes, simulation.replay.cycles)
 
 
@@ -137,7 +135,7 @@ def test_a_comparison_does_not_start_the_engine_whose_twin_is_equal_to_the_cycle
         raise AssertionError("The engine was started.")
 
     monkeypatch.setattr("sim.engine.engine.run_engine", started)
-    system = MemoryOptions().memory_system()
+    system = system_said()
     task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
     with workers(1) as executor:
         points, _ = vela_points(task, [VelaRun("C++", "Size")], executor)
@@ -149,7 +147,7 @@ def process_of(_batch: VelaBatch) -> int:
 
 
 def test_the_python_core_of_vela_has_a_process_of_its_own_which_the_other_core_leaves_to_it() -> None:
-    system = MemoryOptions().memory_system()
+    system = system_said()
     task = VelaTask(b"", "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
     python, other = (VelaBatch(task, (VelaRun(core, "Size"),)) for core in ("Python", "C++"))
     with workers(2) as executor:
@@ -167,7 +165,7 @@ def test_a_stream_that_comes_again_for_another_arena_size_is_replayed_once(monke
 
     monkeypatch.setattr(vela_runs, "quick_cycles", counted)
     monkeypatch.setattr(vela_runs, "_KNOWN", {})
-    system = MemoryOptions().memory_system()
+    system = system_said()
     task = VelaTask(load_model("zoo:tiny_conv").data, "ethos-u55-128", DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, system)
     runs = [VelaRun("C++", "Performance", size) for size in (1 << 18, 1 << 19)]
     with workers(1) as executor:
@@ -193,7 +191,7 @@ def test_ours_fits_every_size_of_the_sweep_where_vela_is_never_faster_beyond_noi
 
 
 def test_a_compilation_that_fails_is_named_and_not_counted() -> None:
-    task = VelaTask(b"no model", "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, MemoryOptions().memory_system())
+    task = VelaTask(b"no model", "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, system_said())
     with workers(1) as executor:
         points, failures = vela_points(task, [VelaRun("C++", "Size")], executor)
     assert points == ()

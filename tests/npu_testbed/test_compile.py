@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from asked_for import compile_model, schedule
+from asked_for import compile_model, schedule, simulate_vela
 from command_line import call
 from cpu_networks import cpu_split_network
 
@@ -25,7 +25,7 @@ from npu_testbed.compilation.compiler import network_name
 from npu_testbed.compilation.traffic import KINDS, class_bytes
 from npu_testbed.compilation.vela_options import VELA_OPTIONS
 from npu_testbed.exports import export
-from npu_testbed.simulation import simulate_schedule, simulate_vela
+from npu_testbed.simulation import simulate_schedule
 from validation.zoo import build
 
 QUICK = ("--disable-cascading", "--jobs", "1")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_for import compile_model
+from asked_for import compile_model, said_memory, simulate_vela, system_said
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
@@ -27,9 +27,7 @@ from npu_testbed.compilation import compiler, promise
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, Target
 from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
 from npu_testbed.compilation.promise import fits, shortfall
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.memory_use import arena_bytes
-from npu_testbed.simulation import VelaOptions, simulate_vela
 from validation.zoo import build
 
 MODELS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:mnist")
@@ -66,7 +64,7 @@ def test_the_file_that_is_written_is_no_larger_and_no_slower_than_what_velas_com
 @pytest.mark.parametrize("optimise", ["Performance", "Size"])
 def test_the_verdict_is_that_of_two_replays(model: str, optimise: str) -> None:
     found = compile_model(model, optimise=optimise)
-    theirs = simulate_vela(model, VelaOptions("ethos-u55-128", optimise))
+    theirs = simulate_vela(model, "ethos-u55-128", optimise)
     verdict = found.verdict
     assert verdict.ours is not None
     assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)
@@ -172,7 +170,7 @@ def test_two_aims_at_once_are_refused(tmp_path: Path) -> None:
 
 
 FIGURES = st.builds(PeerFigures, st.integers(1, 40), st.integers(1, 40))
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 AIMS = st.sampled_from(("promise", FEWEST_BYTES, FEWEST_CYCLES))
 
 
@@ -219,9 +217,11 @@ def test_vela_options_are_taken_by_their_beginnings_as_vela_takes_them(tmp_path:
 
 
 def test_the_promise_is_about_the_memory_mode_that_is_asked_for() -> None:
-    memory = MemoryOptions(None, "Ethos_U55_Deep_Embedded", "Sram_Only")
-    verdict = compile_model("zoo:tiny_residual", options=memory).verdict
-    theirs = simulate_vela("zoo:tiny_residual", VelaOptions("ethos-u55-128"), memory)
+    memory = said_memory(None, "Ethos_U55_Deep_Embedded", "Sram_Only")
+    verdict = compile_model("zoo:tiny_residual", ask=memory).verdict
+    theirs = simulate_vela(
+        "zoo:tiny_residual", accelerator_config="ethos-u55-128", system_config="Ethos_U55_Deep_Embedded", memory_mode="Sram_Only"
+    )
     assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)
     assert verdict.written == "ours" or verdict.reason
-    assert promise.in_words(requested("zoo:tiny_residual", options=memory), "promise", verdict.vela) == verdict.promise
+    assert promise.in_words(requested("zoo:tiny_residual", ask=memory), "promise", verdict.vela) == verdict.promise

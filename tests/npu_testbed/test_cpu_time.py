@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import simulate_vela
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
 
@@ -18,7 +19,7 @@ from npu_model.tflite.model import TfliteOperator, TfliteTensor, read_tflite
 from npu_testbed.cpu_time import DEFAULT_CPU, load_cpu_table
 from npu_testbed.cpu_time.estimate import inference_of
 from npu_testbed.cpu_time.table import SHIPPED, parse_cpu_table
-from npu_testbed.simulation import Simulation, simulate_vela
+from npu_testbed.simulation import Simulation
 from validation.zoo import build
 
 OWN = """

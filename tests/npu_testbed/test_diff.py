@@ -8,6 +8,7 @@ from fractions import Fraction
 from pathlib import Path
 
 import pytest
+from asked_for import replayed
 from command_line import call, refusal
 from msgspec.structs import replace
 
@@ -16,9 +17,8 @@ from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.differences.bars import bars, read_baseline
 from npu_testbed.differences.difference_tables import moved_layers
 from npu_testbed.differences.layers import beside
-from npu_testbed.differences.sides import Side, replay_side
 from npu_testbed.program_files import export_files, write_files
-from npu_testbed.simulation import VelaOptions
+from npu_testbed.simulation import Simulation
 from validation.zoo import build
 
 MODEL = "zoo:ds_cnn"
@@ -41,18 +41,18 @@ def baseline(plan: Path) -> Path:
     return path
 
 
-def strategy(name: str) -> Side:
-    return Side(MODEL, VelaOptions(optimise=name))
+def strategy(name: str) -> Simulation:
+    return replayed(MODEL, optimise=name)
 
 
 def test_a_schedule_does_not_differ_from_itself(plan: Path) -> None:
-    same = replay_side(Side(str(plan)))
+    same = replayed(str(plan))
     assert moved_layers(same, same) == []
     assert len(beside(same.replay, same.replay)) > 5
 
 
 def test_the_differences_of_the_layers_add_up_to_that_of_the_networks() -> None:
-    before, after = (replay_side(strategy(name)) for name in ("Size", "Performance"))
+    before, after = (strategy(name) for name in ("Size", "Performance"))
     moved = moved_layers(before, after)
     assert sum(one.difference for one in moved) == after.replay.cycles - before.replay.cycles
     assert [abs(one.difference) for one in moved] == sorted((abs(one.difference) for one in moved), reverse=True)
@@ -63,13 +63,13 @@ def test_the_differences_of_the_layers_add_up_to_that_of_the_networks() -> None:
 
 
 def test_another_accelerator_has_other_blocks() -> None:
-    sides = [replay_side(Side(MODEL, VelaOptions(accelerator=f"ethos-u55-{macs}"))) for macs in (128, 256)]
+    sides = [replayed(MODEL, accelerator_config=f"ethos-u55-{macs}") for macs in (128, 256)]
     changes = {change.split()[0] for one in moved_layers(*sides) for change in one.changes}
     assert "blocks" in changes
 
 
 def test_a_layer_of_one_side_alone_counts_whole() -> None:
-    side = replay_side(strategy("Performance"))
+    side = strategy("Performance")
     (program,) = side.network.programs
     keep = [
         i for i, op in enumerate(program.operations) if not isinstance(op, (KernelOperation, DmaOperation)) or program.name(i) != "stem"
@@ -83,7 +83,7 @@ def test_a_layer_of_one_side_alone_counts_whole() -> None:
 def test_layers_without_names_are_found_by_their_shapes(plan: Path, tmp_path: Path) -> None:
     exported = tmp_path / "n.tflite"
     write_files(export_files(plan, exported))
-    named, unnamed = replay_side(Side(str(plan))), replay_side(Side(str(exported)))
+    named, unnamed = replayed(str(plan)), replayed(str(exported))
     assert named.replay.cycles == unnamed.replay.cycles
     found = beside(named.replay, unnamed.replay)
     depthwise = [one for one in found if one.before is not None and one.label.startswith("depthwise")]
@@ -95,7 +95,7 @@ def test_a_layer_in_stripes_is_found_whole_in_a_file_without_names(tmp_path: Pat
     """Vela Size cuts resnet8's first convolutions into 32 stripes; the file of Vela Performance has each in one kernel."""
     path = tmp_path / "whole_vela.tflite"
     path.write_bytes(compile_network(build("resnet8"), CompilerOptions(optimise="Performance")).compiled)
-    striped, whole = replay_side(Side("zoo:resnet8", VelaOptions(optimise="Size"))), replay_side(Side(str(path)))
+    striped, whole = replayed("zoo:resnet8", optimise="Size"), replayed(str(path))
     found = {one.label: one for one in beside(striped.replay, whole.replay)}
     for name in ("block_1/conv_1", "block_1/conv_2"):
         assert found[name].before is not None
@@ -148,7 +148,7 @@ def test_a_schedule_is_not_compiled_again(plan: Path) -> None:
 
 
 def test_a_bar_is_met_by_its_very_figure_and_missed_by_one_more(plan: Path) -> None:
-    side = replay_side(Side(str(plan)))
+    side = replayed(str(plan))
     cycles, size = side.replay.cycles, side.planned_bytes
     assert call("check", plan, "--max-cycles", cycles, "--max-bytes", size).status == 0
     assert call("check", plan, "--max-cycles", cycles - 1, "--max-bytes", size).status == 1
@@ -213,7 +213,7 @@ def test_a_check_replays_with_the_timing_that_is_given(slow: Path, plan: Path, b
 
 
 def test_a_tolerance_is_a_part_of_the_baselines_figure(plan: Path, baseline: Path) -> None:
-    side, kept = replay_side(Side(str(plan))), read_baseline(str(baseline))
+    side, kept = replayed(str(plan)), read_baseline(str(baseline))
     lower = replace(kept, cycles=side.replay.cycles - 1)
     assert not bars(side, None, None, lower)[0].is_met
     assert bars(side, None, None, lower, Fraction(1, 100))[0].is_met

@@ -8,13 +8,13 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from asked_for import simulate_vela
 from command_line import call, refusal
 from msgspec.structs import replace
 from quick_comparisons import compare_quickly
 
 from npu_testbed.energy import EnergyTable, energy, energy_json, energy_ratio, load_energy_table
 from npu_testbed.energy.table import parse_energy_table
-from npu_testbed.simulation import VelaOptions, simulate_vela
 from sim import NetworkReplay
 
 ZERO, ONE = Fraction(0), Fraction(1)
@@ -23,7 +23,7 @@ NOTHING = EnergyTable("test", ZERO, ZERO, ZERO, {"sram": (ZERO, ZERO), "ext": (Z
 
 @cache
 def resnet8(optimise: str) -> NetworkReplay:
-    return simulate_vela("zoo:resnet8", VelaOptions(optimise=optimise)).replay
+    return simulate_vela("zoo:resnet8", optimise=optimise).replay
 
 
 def ratio(table: EnergyTable) -> float:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from functools import cache, partial
 
 import pytest
+from asked_for import simulate_vela
 from msgspec.structs import replace
 from small_programs import IDEAL, conv, copy, max_pool, memories, memory, program
 
@@ -35,7 +36,7 @@ from npu_testbed.findings.weight_trials import staged
 from npu_testbed.findings.weights import weights
 from npu_testbed.reports.findings import nothing_found
 from npu_testbed.reports.tables import first_operator, layers_text
-from npu_testbed.simulation import Simulation, VelaOptions, simulate_vela
+from npu_testbed.simulation import Simulation
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim import Unit, counted_network, footprint, quick_cycles
 from sim.views.layers import layer_rows
@@ -161,7 +162,7 @@ def test_what_needs_no_more_sram_than_was_planned_says_nothing_of_it() -> None:
 
 
 def test_layers_that_gain_by_the_same_copy_are_one_finding_of_one_replay() -> None:
-    simulation = simulate_vela("zoo:ds_cnn", VelaOptions(optimise="Size"))
+    simulation = simulate_vela("zoo:ds_cnn", optimise="Size")
     joined, *others = sorted(weights(simulation), key=lambda one: -one.cycles)
     names = r"(?:pointwise_\d, ){2}pointwise_\d and pointwise_\d"
     assert re.match(
@@ -330,7 +331,7 @@ def test_without_a_finding_the_waits_of_the_macs_are_said_and_what_the_next_conf
     )
     assert f"{best.changed} saves most: {percent(best.share)} of the cycles." in said
     # Compiled for that configuration the network takes about what its operations take there.
-    compiled = simulate_vela("zoo:ds_cnn", VelaOptions(accelerator="ethos-u55-256")).replay.cycles
+    compiled = simulate_vela("zoo:ds_cnn", accelerator_config="ethos-u55-256").replay.cycles
     assert abs(larger / compiled - 1) < 0.05
 
 
@@ -342,7 +343,7 @@ def test_the_next_configuration_runs_the_same_streams(device: str, larger: str |
     found = next_accelerator(accelerator(device))
     assert (None if found is None else found.name) == larger
     if larger is None:
-        assert f"is larger than the {device}" in what_bounds(simulate_vela("zoo:tiny_conv", VelaOptions(accelerator=device)))
+        assert f"is larger than the {device}" in what_bounds(simulate_vela("zoo:tiny_conv", accelerator_config=device))
 
 
 def test_layers_that_are_small_are_summed_by_what_bounds_them_and_by_operator() -> None:

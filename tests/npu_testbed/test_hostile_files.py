@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import system_said
 from cascades import cascade, cuts
 from command_line import call, refusal
 from msgspec.structs import replace
@@ -22,7 +23,6 @@ from npu_model.documents import plain, typed
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import memory_system
 from npu_testbed.configs import load_memory_system
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import read_schedule
 from validation.reading import MAX_CONFIGURATION_BYTES, read_file
 
@@ -302,7 +302,7 @@ def test_the_time_that_vela_may_take_is_an_option_for_every_process(tmp_path: Pa
 
 def test_velas_own_configuration_is_named_as_vela_names_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert MemoryOptions(config=Path("Arm/vela.ini")).memory_system() == load_memory_system()
+    assert system_said(config=Path("Arm/vela.ini")) == load_memory_system()
     assert call(*SIMULATE, "--config", "Arm/vela.ini", *MINE).status == 0
     assert "no such file" in refusal(*SIMULATE, "--config", "Arm/none.ini")
     assert "no such file" in refusal(*SIMULATE, "--config", "../vela.ini")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_for import compare, points, schedule
+from asked_for import compare, points, schedule, simulate_vela
 from browser import Page, browser
 from command_line import call, refusal
 from msgspec.structs import replace
@@ -30,7 +30,7 @@ from npu_testbed.html.recorder import MAX_EVENTS, TimelineEvents
 from npu_testbed.html.sweep import sweep_page
 from npu_testbed.reports.headline import kibibytes, milliseconds
 from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import Simulation, replayed, simulate_schedule, simulate_vela
+from npu_testbed.simulation import Simulation, replayed, simulate_schedule
 from npu_testbed.sweeps import Answer, Result
 from npu_testbed.sweeps.points import macs_of
 from npu_testbed.sweeps.sweep_tables import enough
@@ -336,7 +336,7 @@ def test_a_point_of_the_frontier_says_what_it_is_and_a_budget_picks_one(page: Pa
 def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, tmp_path: Path) -> None:
     results = []
     for macs, arena, cycles in ((64, 9000, 2), (128, 9000, 1), (64, 20_000, 1), (128, 20_000, 1), (32, 0, 0)):
-        (point,) = points(["zoo:tiny_conv"], [f"ethos-u55-{macs}"])
+        (point,) = points(["zoo:tiny_conv"], accelerator_config=[f"ethos-u55-{macs}"])
         results.append(Result(point, Answer(arena, 500_000 * cycles, 1, 2, "", "" if arena else EVIL)))
     path = tmp_path / "sweep.html"
     path.write_bytes(sweep_page(results, 1.0))
@@ -349,7 +349,7 @@ def test_a_deadline_marks_what_meets_it_with_fewest_macs_and_bytes(page: Page, t
 
 
 def test_what_all_points_of_a_sweep_share_is_said_once(page: Page, tmp_path: Path) -> None:
-    found = points(["zoo:tiny_conv"], [f"ethos-u55-{macs}" for macs in (64, 128)])
+    found = points(["zoo:tiny_conv"], accelerator_config=[f"ethos-u55-{macs}" for macs in (64, 128)])
     path = tmp_path / "sweep.html"
     path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(found)]))
     page.open(path)
@@ -361,7 +361,7 @@ def test_what_all_points_of_a_sweep_share_is_said_once(page: Page, tmp_path: Pat
 
 
 def test_each_line_of_a_sweep_has_a_key_of_its_own_however_many_there_are(page: Page, tmp_path: Path) -> None:
-    found = points(["zoo:tiny_conv", "zoo:tiny_residual"], [f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)])
+    found = points(["zoo:tiny_conv", "zoo:tiny_residual"], accelerator_config=[f"ethos-u55-{macs}" for macs in (32, 64, 128, 256)])
     path = tmp_path / "sweep.html"
     path.write_bytes(sweep_page([Result(point, Answer(9000 + index, 500_000, 1, 2, "", "")) for index, point in enumerate(found)], 1.0))
     page.open(path)

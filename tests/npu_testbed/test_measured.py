@@ -10,12 +10,13 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
+from asked_for import simulate_vela
 from command_line import call, refusal
 from cpu_networks import cpu_split_network
 
 from npu_model.program import KernelOperation
 from npu_testbed.measured import Beside, beside_measured, read_measured
-from npu_testbed.simulation import Simulation, simulate_vela
+from npu_testbed.simulation import Simulation
 from sim.views.layers import layer_rows
 
 Events = list[tuple[int, int]]

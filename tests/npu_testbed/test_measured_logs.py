@@ -7,13 +7,14 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from asked_for import simulate_vela
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
 
 from npu_model.errors import InputError
 from npu_testbed.measured import Counters, beside_measured, column_map, read_measured
-from npu_testbed.simulation import Simulation, simulate_vela
+from npu_testbed.simulation import Simulation
 from npu_testbed.verbs import simulate_vela as outcome_of
 from sim.views.layers import layer_rows
 from validation.calibrate import read_measurements

@@ -8,6 +8,7 @@ import shlex
 from pathlib import Path
 
 import pytest
+from asked_for import simulate_vela
 from command_line import call, refusal
 from msgspec.structs import replace
 
@@ -15,12 +16,12 @@ from cascader.frontends.vela import compile_network
 from cascader.request import Run
 from npu_model.errors import InputError, SearchedError
 from npu_testbed import other_ways as module
+from npu_testbed.asked.replays import replay_of
 from npu_testbed.asked.request import requested
+from npu_testbed.commands.simulate import SimulateVela
 from npu_testbed.findings.unmet import unmet_limit
-from npu_testbed.memory_options import NO_OPTIONS
 from npu_testbed.other_ways import with_other_ways
 from npu_testbed.progress import silent
-from npu_testbed.simulation import simulate_vela
 from npu_testbed.termination import TimeIsUp
 from validation.zoo import build
 
@@ -118,5 +119,6 @@ def test_a_limit_that_vela_meets_or_a_compiled_file_has_no_such_finding(tmp_path
     compiled = tmp_path / "r_vela.tflite"
     compiled.write_bytes(compile_network(build("tiny_residual")).compiled)
     over = replace(simulate_vela(str(compiled)), granted_bytes=3000)
-    assert unmet_limit(str(compiled), over, NO_OPTIONS, silent) == ()
-    assert unmet_limit("zoo:tiny_residual", over, NO_OPTIONS, silent)
+    of_file, of_model = (replay_of(SimulateVela(model=one), one) for one in (str(compiled), "zoo:tiny_residual"))
+    assert unmet_limit(of_file, over, silent) == ()
+    assert unmet_limit(of_model, over, silent)

@@ -8,11 +8,11 @@ from itertools import combinations
 from pathlib import Path
 
 import pytest
+from asked_for import simulate_vela
 from command_line import call
 from cpu_networks import cpu_split_network
 
-from npu_testbed.memory_options import MemoryOptions
-from npu_testbed.simulation import Simulation, VelaOptions, simulate_vela
+from npu_testbed.simulation import Simulation
 from npu_testbed.views.arena_map import AreaKind
 from npu_testbed.views.program_map import program_map
 
@@ -23,7 +23,7 @@ CASES = [("zoo:tiny_residual", "Size"), ("zoo:resnet8", "Size"), ("zoo:resnet8",
 
 @cache
 def simulated(source: str, optimise: str) -> Simulation:
-    return simulate_vela(source, VelaOptions(optimise=optimise))
+    return simulate_vela(source, optimise=optimise)
 
 
 @pytest.mark.parametrize(("source", "optimise"), CASES)
@@ -58,8 +58,9 @@ def test_buffered_weights_inputs_and_outputs_have_kinds_of_their_own() -> None:
 
 
 def test_a_fast_scratch_is_mapped_alone() -> None:
-    memory = MemoryOptions(system_config="Ethos_U65_High_End", memory_mode="Dedicated_Sram")
-    simulation = simulate_vela("zoo:resnet8", VelaOptions("ethos-u65-256"), memory)
+    simulation = simulate_vela(
+        "zoo:resnet8", accelerator_config="ethos-u65-256", system_config="Ethos_U65_High_End", memory_mode="Dedicated_Sram"
+    )
     assert simulation.fast_scratch
     slabs = [slab for area in program_map(simulation).areas for slab in area.slabs]
     assert max(slab.high for slab in slabs) == simulation.replay.footprint.peak

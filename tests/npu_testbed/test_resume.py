@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import system_said
 from command_line import call, refusal
 from quick_comparisons import compare_quickly
 
@@ -31,7 +32,6 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.judge.judge import Judge
 from npu_testbed.answers import FOLDER, Answers
 from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask
-from npu_testbed.memory_options import MemoryOptions
 
 MODULES = os.pathsep.join(str(Path(__file__).parents[up]) for up in (2, 1))
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
@@ -119,7 +119,7 @@ def test_the_answer_of_every_call_is_kept() -> None:
 def test_of_runs_that_share_a_process_only_those_that_failed_are_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     names = "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None
     runs = tuple(VelaRun("Python", "Performance", size) for size in (16, 32, 48))
-    batch = VelaBatch(VelaTask(b"", *names, MemoryOptions().memory_system()), runs)
+    batch = VelaBatch(VelaTask(b"", *names, system_said()), runs)
     failed = VelaFailure(runs[1], "It crashed.")
     found = VelaOutcome(VelaPoint(runs[0], 16, 1), ()), failed, VelaOutcome(VelaPoint(runs[2], 32, 2), ("SOFTMAX",))
     kind, tried = npu_testbed.resume._KINDS[npu_testbed.comparisons.vela_runs.outcomes], list[tuple[VelaRun, ...]]()

@@ -17,8 +17,7 @@ from command_line import call, refusal
 from cascader.request import Request
 from npu_model.errors import InputError
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import NO_OPTIONS, MemoryOptions
-from npu_testbed.settings import TriedValues, choice, with_setting
+from npu_testbed.settings import with_setting
 from npu_testbed.simulation import simulate_schedule
 from npu_testbed.sweeps import Answer, Result, run, sweep
 from npu_testbed.sweeps.cluster import Cluster, distributed
@@ -32,15 +31,20 @@ MODEL = "zoo:tiny_conv"
 def space(
     *budgets: int | None,
     accelerators: Sequence[str] = ("ethos-u55-128",),
-    choices: Sequence[TriedValues] = (),
+    values: Sequence[str] = (),
     optimise: str = "Performance",
 ) -> tuple[Request, ...]:
-    return points([MODEL], accelerators, [NO_OPTIONS], choices, budgets, optimise=optimise)
+    return points([MODEL], accelerator_config=accelerators, set=values, arena_cache_size=budgets, optimise=optimise)
 
 
 def test_every_combination_is_a_point() -> None:
-    memories = [NO_OPTIONS, MemoryOptions("off")]
-    found = points([MODEL, "zoo:tiny_residual"], ("ethos-u55-32", "ethos-u55-256"), memories, [choice("clock_hz=1,2,3")], (None, 9000))
+    found = points(
+        [MODEL, "zoo:tiny_residual"],
+        accelerator_config=("ethos-u55-32", "ethos-u55-256"),
+        timing_adapter=("u55_high_end", "off"),
+        set=["clock_hz=1,2,3"],
+        arena_cache_size=(None, 9000),
+    )
     assert len(found) == len(set(found)) == len({key_of_point(point) for point in found}) == 2 * 2 * 2 * 3 * 2
 
 
@@ -69,7 +73,7 @@ def test_a_larger_budget_is_never_worse_than_a_smaller_one(optimise: str, expect
 
 
 def test_a_slower_flash_is_never_better() -> None:
-    results = sweep(space(6000, choices=[choice("ext.read_latency=0,64,1024")]), processes=1)
+    results = sweep(space(6000, values=["ext.read_latency=0,64,1024"]), processes=1)
     cycles = [result.answer.cycles for result in results]
     assert cycles == sorted(cycles)
     assert cycles[0] < cycles[-1]
@@ -141,7 +145,7 @@ def test_an_interrupted_sweep_goes_on_where_it_was(tmp_path: Path, monkeypatch: 
 
 
 def test_a_kept_answer_says_what_it_is_of(tmp_path: Path) -> None:
-    (point,) = space(6000, choices=[choice("ext.read_latency=64")])
+    (point,) = space(6000, values=["ext.read_latency=64"])
     sweep([point], results=tmp_path, processes=1)
     (path,) = tmp_path.glob("*.json")
     kept = json.loads(path.read_text())["value"]

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asked_for import compile_model, schedule
+from asked_for import compile_model, schedule, simulate_vela
 from command_line import call, refusal
 from delegates import pte, stream
 
@@ -24,7 +24,6 @@ from npu_testbed.compilation import in_place_of_vela
 from npu_testbed.compilation.compile_options import Target
 from npu_testbed.file_verification import verify
 from npu_testbed.scheduling import write_schedule
-from npu_testbed.simulation import simulate_vela
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TOSA, PTE = GOLDEN / "two_inputs_executorch.tosa", GOLDEN / "two_inputs_executorch.pte"

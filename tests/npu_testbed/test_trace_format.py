@@ -12,8 +12,8 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from asked_for import simulate_vela
 
-from npu_testbed.simulation import simulate_vela
 from npu_testbed.views.arena_map import trace_buffers
 from npu_testbed.views.program_map import program_map
 from sim.views.trace import TraceRecorder, trace_json

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from asked_for import examine, examine_all
+from asked_for import examine, examine_all, said_memory
 from command_line import call, refusal
 from msgspec.structs import replace
 
@@ -21,7 +21,6 @@ from npu_model.errors import InputError
 from npu_testbed.answers import Answers
 from npu_testbed.asked.request import requested
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.portfolio.examination import judge
 from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.run import chosen
@@ -95,7 +94,7 @@ def test_what_is_kept_is_found_again_for_the_same_question_alone(tmp_path: Path)
     results.write(mnist, found())
     assert results.find(mnist) == found()
     assert results.find(lenet) is None
-    others = [requested("portfolio:mnist", "ethos-u55-64"), requested("portfolio:mnist", options=MemoryOptions(memory_mode="Sram_Only"))]
+    others = [requested("portfolio:mnist", "ethos-u55-64"), requested("portfolio:mnist", ask=said_memory(memory_mode="Sram_Only"))]
     others += [replace(mnist, **{name: value}) for name, value in (("spill", "ext"), ("effort", "quick"), ("recompute", Fraction(2)))]
     assert [results.find(other) for other in others] == [None] * 5
     assert Results(tmp_path, False).find(mnist) is None

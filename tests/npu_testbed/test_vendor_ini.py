@@ -5,17 +5,18 @@ from __future__ import annotations
 import json
 from fractions import Fraction
 from pathlib import Path
+from typing import Any
 
 import pytest
-from asked_for import compare, frontier, points, schedule
+from asked_for import compare, frontier, points, said_memory, schedule
 from command_line import call, refusal
 from msgspec.structs import replace
 from reference_data import shared_data
 from vendor_ini import board_ini
 
 from npu_model.errors import InputError
+from npu_testbed.asked.ask import OneSearch
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import read_schedule
 from npu_testbed.settings import with_setting
 
@@ -34,17 +35,17 @@ def words(ini: Path, mode: str) -> tuple[object, ...]:
     return "--config", ini, "--system-config", "My_Sys_Cfg", "--memory-mode", mode
 
 
-def options(ini: Path, mode: str) -> MemoryOptions:
-    return MemoryOptions(None, "My_Sys_Cfg", mode, ini)
+def options(ini: Path, mode: str) -> OneSearch[Any]:
+    return said_memory(None, "My_Sys_Cfg", mode, ini)
 
 
 def test_the_memory_mode_bounds_the_arena_of_a_schedule_and_the_option_overrides_it(ini: Path, tmp_path: Path) -> None:
     file = tmp_path / "s.json"
     made = call("schedule", MODEL, "-o", file, *words(ini, "Small"), "--jobs", "1", "--no-advice")
     assert f"memory mode Small bounds the arena to {GRANTED:,} bytes; --arena-cache-size overrides it." in made.errors
-    free = schedule(MODEL, options=options(ini, "Any"), processes=1)
+    free = schedule(MODEL, ask=options(ini, "Any"), processes=1)
     assert read_schedule(file).arena_size <= GRANTED < free.arena_size
-    overriding = schedule(MODEL, options=options(ini, "Tiny"), budget=free.arena_size, processes=1)
+    overriding = schedule(MODEL, ask=options(ini, "Tiny"), budget=free.arena_size, processes=1)
     assert overriding.arena_size == free.arena_size
     refused = call("schedule", MODEL, "-o", file, *words(ini, "Tiny"), "--jobs", "1")
     assert refused.status == 2
@@ -61,19 +62,19 @@ def test_an_arena_of_no_bytes_is_refused_by_name(command: str, ini: Path, tmp_pa
 
 def test_no_point_of_a_frontier_and_none_of_a_comparison_needs_more_than_is_granted(ini: Path) -> None:
     memory = options(ini, "Small")
-    points = frontier(MODEL, options=memory, rungs=2, processes=1).points
+    points = frontier(MODEL, ask=memory, rungs=2, processes=1).points
     assert 0 < points[-1].memory <= GRANTED
-    found = compare(MODEL, options=memory, rungs=2, sweep=3, processes=1)
+    found = compare(MODEL, ask=memory, rungs=2, sweep=3, processes=1)
     assert max(point.memory for point in found.frontier.points) <= GRANTED
     assert max(row.arena_cache_size for row in found.sweep) <= GRANTED
     with pytest.raises(InputError, match=r"16 is below [0-9]+ bytes, which every schedule needs at once for the "):
-        frontier(MODEL, options=options(ini, "Tiny"), rungs=2, processes=1)
+        frontier(MODEL, ask=options(ini, "Tiny"), rungs=2, processes=1)
 
 
 def test_a_sweep_asks_for_what_each_memory_mode_grants_unless_it_is_told_a_budget(ini: Path) -> None:
-    memories = [options(ini, mode) for mode in ("Any", "Small")]
-    assert [point.budget for point in points([MODEL], memories=memories)] == [None, GRANTED]
-    assert [point.budget for point in points([MODEL], memories=memories, budgets=(5000,))] == [5000, 5000]
+    said = {"config": ini, "system_config": ("My_Sys_Cfg",), "memory_mode": ("Any", "Small")}
+    assert [point.budget for point in points([MODEL], **said)] == [None, GRANTED]
+    assert [point.budget for point in points([MODEL], **said, arena_cache_size=(5000,))] == [5000, 5000]
 
 
 def test_a_schedule_that_needs_more_than_is_granted_is_not_replayed_there_and_velas_is_said_to_exceed_it(ini: Path, tmp_path: Path) -> None:

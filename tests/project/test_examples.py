@@ -9,12 +9,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from asked_for import simulate_vela
 
 from examples import ended
 from examples.from_keras import BLOCKS
 from npu_model.compiled.network import CpuOperator
 from npu_model.native import SWITCH, slow_sentence
-from npu_testbed.simulation import simulate_vela
 from sim.views.layers import layer_rows
 
 ROOT = Path(__file__).parents[2]

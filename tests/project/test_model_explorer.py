@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import replayed
 from command_line import call
 
 from npu_model.errors import InputError
-from npu_testbed.differences.sides import Side, replay_side
 
 ROOT = Path(__file__).parents[2]
 PACKAGE = "npu_testbed_model_explorer"
@@ -36,7 +36,7 @@ def test_a_schedule_is_drawn_with_its_cascades_and_the_cycles_of_every_layer(pac
     found = package.drawing(plan)
     facts = {node.name: dict(node.facts) for node in found.nodes}
     cycles = sum(int(one["NPU cycles"].replace(",", "")) for one in facts.values())
-    assert cycles == replay_side(Side(plan)).replay.cycles
+    assert cycles == replayed(plan).replay.cycles
     assert any(node.group.startswith("cascade of layers") for node in found.nodes)
     assert all(any(key.startswith("in SRAM, ") for key in one) for one in facts.values())
     names = [node.name for node in found.nodes]

@@ -6,6 +6,7 @@ import csv
 from pathlib import Path
 
 import pytest
+from asked_for import said_memory
 from command_line import call, refusal
 from reference_data import shared_data
 from vela_u85 import compiled
@@ -17,7 +18,6 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, MapStorage, Program, Rows
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.device_memory import measured_with, system_of
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.reports.unseen import FITTED
 from sim import replay
 from sim.fast.quick import counted_replay, quick_replay
@@ -28,7 +28,7 @@ POINTS = [row for name in ("u85_calibration.csv", "u85_ad.csv") for row in csv.D
 
 
 def memory(device: str) -> MemorySystem:
-    return system_of(device, MemoryOptions(timing_adapter=measured_with(device)))
+    return system_of(device, said_memory(timing_adapter=measured_with(device)))
 
 
 def stream(row: dict[str, str]) -> Program:

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 from msgspec import Struct
 
 from npu_model.printable import printable
-from npu_testbed.differences.sides import Side, replay_side
+from npu_testbed.asked.replays import is_schedule, replay_of
+from npu_testbed.commands.simulate import SimulateVela
 from npu_testbed.html.graph import NAME, graph_data
 from npu_testbed.reports.summary import summary_lines
 from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import Simulation
+from npu_testbed.simulation import Simulation, simulate
 from npu_testbed.views.arena_map import ArenaMap, arena_map
 from npu_testbed.views.program_map import program_map
 from sim.views.layers import LayerRow, layer_rows
@@ -48,9 +47,8 @@ def colour(share: float) -> str:
 
 
 def _replayed(path: str) -> tuple[Simulation, ArenaMap]:
-    simulation = replay_side(Side(path))
-    is_schedule = Path(path).read_bytes()[:64].lstrip()[:1] == b"{"
-    return simulation, arena_map(read_schedule(path), simulation.replay) if is_schedule else program_map(simulation)
+    simulation = simulate(replay_of(SimulateVela(model=path), path))
+    return simulation, arena_map(read_schedule(path), simulation.replay) if is_schedule(path) else program_map(simulation)
 
 
 def _facts(row: LayerRow, count: int) -> tuple[tuple[str, str], ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from asked_for import system_said
 from command_line import call, refusal
 from hypothesis import given
 from hypothesis import strategies as st
@@ -45,12 +46,11 @@ from npu_model.program import FeatureMap, KernelOperation, Program, Tiles
 from npu_testbed.comparisons.vela_points import on_cores, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun, VelaTask
 from npu_testbed.exports import export
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import read_schedule
 from validation.vela.replays import score_vela
 from validation.zoo import NetworkBuilder
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 MODES: dict[str, dict[str, Any]] = {
     "legalised": {"legalise": True},
     "legalised by the Python core": {"legalise": True, "legacy": True},

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from asked_for import load_task, schedule
+from asked_for import load_task, schedule, system_said
 from cpu_networks import float_network
 from msgspec.structs import replace
 
@@ -29,7 +29,6 @@ from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela
 from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.comparisons.verdicts import SLOWEST
 from npu_testbed.file_verification import verify
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 from npu_testbed.scheduling import read_schedule, write_schedule
 from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
@@ -44,7 +43,7 @@ from validation.zoo import TensorHandle
 
 def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_that_runs_them() -> None:
     """Vela 5.2's Python core refuses a batch of two; its NPU cycles leave out both convolutions."""
-    system = MemoryOptions().memory_system()
+    system = system_said()
     task = VelaTask(build("siamese_batch"), "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, system)
     with workers(1) as executor:
         points, failures = vela_points(task, on_cores(task, "Size"), executor)
@@ -54,7 +53,7 @@ def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_tha
 
 
 def layer_by_layer(network: Network, accelerator: str = "ethos-u55-128") -> int:
-    system = MemoryOptions().memory_system()
+    system = system_said()
     return quick_cycles(lower(schedule_layer_by_layer(network, accelerator)), system)
 
 
@@ -271,7 +270,7 @@ def test_a_core_that_leaves_to_the_cpu_what_ours_runs_is_nothing_to_compare_with
     net = PortfolioBuilder("groups")
     x = net.conv2d(net.conv2d(net.input((2, 8, 8, 8), "images"), 8), 8, groups=2)
     model = net.finish([net.fully_connected(net.flatten(x), 4)])
-    system = MemoryOptions().memory_system()
+    system = system_said()
     task = VelaTask(model, "ethos-u55-128", "Ethos_U55_High_End_Embedded", "Shared_Sram", None, system)
     with workers(1) as executor:
         points, _ = vela_points(task, on_cores(task, "Size"), executor)

@@ -9,6 +9,7 @@ from typing import Any
 from unittest.mock import patch
 
 import pytest
+from asked_for import system_said
 from cascades import cascade, cuts
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -44,7 +45,6 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
-from npu_testbed.memory_options import MemoryOptions
 from sim import counted_replay, quick_cycles, quick_replay, replay, replay_network
 
 pytestmark = [
@@ -282,6 +282,6 @@ def every_model() -> list[str]:
 @pytest.mark.parametrize("device", [name for name in accelerator_names() if name.startswith("ethos-u55")])
 def test_the_recurrence_equals_the_engine_on_every_model(device: str, optimise: str) -> None:
     systems = [profile(name).memory_system() for name in ("u55_high_end", "off")]
-    systems.append(MemoryOptions(system_config="Ethos_U55_Deep_Embedded").memory_system())
+    systems.append(system_said(system_config="Ethos_U55_Deep_Embedded"))
     for number, model in enumerate(every_model()):
         assert_networks_equal(compiled(model, device, optimise), systems[number % len(systems)])

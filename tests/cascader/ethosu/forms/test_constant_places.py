@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from asked_for import load_task, of_bytes
+from asked_for import load_task, of_bytes, system_said
 from form_variants import variants
 
 from cascader import frontier
@@ -14,7 +14,6 @@ from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from npu_testbed.file_verification import verify
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.scheduling import write_schedule
 from npu_testbed.verification import LITERT
 from sim import quick_cycles
@@ -31,7 +30,7 @@ def network(name: str) -> Network:
 
 
 def cycles(form: Network) -> int:
-    return quick_cycles(lower(schedule_layer_by_layer(form, DEVICE)), MemoryOptions().memory_system())
+    return quick_cycles(lower(schedule_layer_by_layer(form, DEVICE)), system_said())
 
 
 def streams(form: Network) -> list[tuple[bytes, ...]]:

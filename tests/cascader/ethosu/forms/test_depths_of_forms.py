@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from asked_for import system_said
 from form_variants import variants
 
 from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.frontends.vela import import_network
-from npu_testbed.memory_options import MemoryOptions
 from validation.portfolio import build
 
 DEVICE = "ethos-u55-256"
@@ -15,7 +15,7 @@ DEVICE = "ethos-u55-256"
 
 def depths(name: str, layer: str) -> list[int]:
     """The depths of the blocks of a layer in the forms that have it in one piece."""
-    forms = variants(import_network(build(name), DEVICE), DEVICE, MemoryOptions().memory_system(), DEFAULT_OPTIONS)
+    forms = variants(import_network(build(name), DEVICE), DEVICE, system_said(), DEFAULT_OPTIONS)
     found = [ethosu_part(part) for form in forms for part in form.graph.parts if part.name == layer]
     return [payload.operation.block.depth for payload in found if payload is not None]
 

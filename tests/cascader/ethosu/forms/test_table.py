@@ -9,6 +9,7 @@ from itertools import chain
 from pathlib import Path
 
 import pytest
+from asked_for import system_said
 from msgspec.structs import fields
 
 from cascader.ethosu.forms.making import FormTerms, MadeForm, forms
@@ -16,7 +17,6 @@ from cascader.ethosu.forms.passes import AGAIN, PASSES
 from cascader.ethosu.forms.table import FORMS
 from cascader.ethosu.options import CascadeOptions
 from cascader.frontends.vela import import_network
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "forms.txt"
@@ -27,7 +27,7 @@ NETWORKS += tuple(f"portfolio:{name}" for name in ("conv_mean_rows_conv", "mean_
 
 @cache
 def forms_of(name: str) -> tuple[MadeForm, ...]:
-    return forms(import_network(load_model(name).data, DEVICE), FormTerms(DEVICE, MemoryOptions().memory_system()))
+    return forms(import_network(load_model(name).data, DEVICE), FormTerms(DEVICE, system_said()))
 
 
 def listed(name: str) -> str:
@@ -59,7 +59,7 @@ def test_every_pass_is_used_and_every_switch_of_a_pass_is_an_option() -> None:
 def test_with_every_switch_off_a_network_has_one_form_the_one_that_it_came_in() -> None:
     off = {name: False for one in PASSES.values() for name in one.switches} | {"dense": 0}
     network = import_network(load_model("zoo:ds_cnn").data, DEVICE)
-    (only,) = forms(network, FormTerms(DEVICE, MemoryOptions().memory_system(), CascadeOptions(**off, recompute=1)))  # type: ignore[arg-type]
+    (only,) = forms(network, FormTerms(DEVICE, system_said(), CascadeOptions(**off, recompute=1)))  # type: ignore[arg-type]
     assert (only.name, only.network) == ("bricks", network)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
-from asked_for import choose
+from asked_for import choose, system_said
 from msgspec.structs import replace
 from scheduling import DEFAULT, legalised, schedule
 
@@ -24,14 +24,13 @@ from npu_model.program import Binding, DataType
 from npu_testbed.comparisons.vela_points import vela_points
 from npu_testbed.comparisons.vela_runs import VelaPoint, VelaRun, VelaTask
 from npu_testbed.frontiers import Frontier, replayed_frontier
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
 from npu_testbed.memory_use import arena_bytes
 from npu_testbed.reports.summary import summarise, summary_text
 from npu_testbed.simulation import simulate_schedule
 from sim import footprint, quick_cycles
 from validation.portfolio.builder import PortfolioBuilder
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 
 
 def odd_network() -> bytes:
@@ -85,7 +84,7 @@ def test_the_smallest_arena_is_accepted_as_a_budget_although_its_last_bytes_are_
 
 def test_a_replay_that_ends_inside_the_last_16_bytes_is_as_planned() -> None:
     odd = next(point.schedule for point in odd_frontier().points if touched(point.schedule) % 16)
-    simulation = simulate_schedule(odd, MemoryOptions(timing_adapter=DEFAULT_TIMING_ADAPTER))
+    simulation = simulate_schedule(replace(odd, provenance=Provenance(memory_system=SYSTEM)))
     summary = summarise(simulation)
     assert summary.peak_bytes < summary.planned_bytes
     assert summary.as_planned

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import cache
 
 import pytest
-from asked_for import of_bytes
+from asked_for import of_bytes, system_said
 from msgspec.structs import replace
 from scheduling import DEFAULT, model_bytes
 
@@ -14,10 +14,9 @@ from cascader import schedule
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.task import Point
 from npu_model.memory.system import Memory, MemorySystem
-from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles
 
-USUAL = MemoryOptions().memory_system()
+USUAL = system_said()
 BETTER: dict[str, Callable[[Memory], Memory]] = {
     "half the read latency": lambda memory: replace(memory, read_latency=memory.read_latency // 2),
     "half the write latency": lambda memory: replace(memory, write_latency=memory.write_latency // 2),

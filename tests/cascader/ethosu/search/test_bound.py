@@ -7,6 +7,7 @@ from functools import cache
 from itertools import accumulate, islice, pairwise, product
 
 import pytest
+from asked_for import system_said
 from form_variants import variants
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -33,11 +34,10 @@ from npu_model.documents import plain, typed
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import round_up
 from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 from sim import quick_cycles
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 FAST = load_timing_adapter("off")
 DEVICE = "ethos-u55-128"
 KINDS = (

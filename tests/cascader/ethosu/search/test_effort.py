@@ -6,14 +6,13 @@ import os
 from pathlib import Path
 
 import pytest
-from asked_for import schedule
+from asked_for import schedule, system_said
 from command_line import call, refusal
 
 from cascader.ethosu.codegen.lowering import lower
-from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 
 
 @pytest.mark.parametrize("budget", [16_384, 32_768] if "NPU_TESTBED_ALL" in os.environ else [32_768])

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import chain, combinations
 
 import pytest
-from asked_for import choose
+from asked_for import choose, system_said
 from form_variants import variants
 
 from cascader.draft.group_moves import neighbours
@@ -26,11 +26,10 @@ from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.request import Run
 from cascader.search.workers import workers
-from npu_testbed.memory_options import MemoryOptions
 from npu_testbed.models import load_model
 from sim import quick_cycles
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 DEVICE = "ethos-u55-128"
 JUDGE = Replayer(quick_cycles, SYSTEM)
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import cast
 
 import pytest
-from asked_for import choose
+from asked_for import choose, system_said
 from cascades import expected, outputs
 from command_line import call, refusal
 from msgspec.structs import replace
@@ -46,7 +46,7 @@ from npu_model.errors import InputError
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.documents import schema_version
 from npu_testbed.frontiers import Frontier, replayed_frontier
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER, MemoryOptions
+from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from npu_testbed.reports.frontier import frontier_json, frontier_text
 from npu_testbed.scheduling import read_schedule
 from npu_testbed.views.frontier_plot import frontier_svg
@@ -54,7 +54,7 @@ from sim import quick_cycles, replay_network
 
 pytestmark = pytest.mark.law
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 NETWORKS = ("tiny_residual", "resnet8")
 """The smaller has every choice to itself; the larger has residual sums and weights that are worth staging."""
 

@@ -6,7 +6,7 @@ from functools import cache
 from itertools import pairwise
 
 import pytest
-from asked_for import of_bytes
+from asked_for import of_bytes, system_said
 from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
@@ -25,12 +25,11 @@ from cascader.ethosu.search.replayed_changes import used_bytes
 from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
 from cascader.ethosu.verify.check import check_schedule
 from cascader.request import SIZE
-from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles
 from validation import portfolio
 from validation.zoo import build
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 LIMIT = 12_000
 EFFORT = 12_000_000
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 import pytest
+from asked_for import system_said
 from cascades import expected, outputs
 from msgspec.structs import replace
 from scheduling import DEFAULT, network
@@ -21,12 +22,11 @@ from cascader.ethosu.search.replayed_changes import with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
-from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles, replay_network
 
 pytestmark = pytest.mark.law
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 NAMES = ("tiny_residual", "resnet8")
 PLENTY = 10**12
 

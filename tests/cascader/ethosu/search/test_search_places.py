@@ -12,7 +12,7 @@ from fractions import Fraction
 from typing import Any
 
 import pytest
-from asked_for import of_bytes
+from asked_for import of_bytes, system_said
 from scheduling import DEFAULT, network
 
 from cascader import Run, frontier, schedule
@@ -28,10 +28,9 @@ from cascader.ethosu.search.task import Choice, Task
 from cascader.search.shared_arguments import SharedArgument
 from cascader.search.workers import as_completed, drawn_ahead, in_order, workers
 from npu_testbed.asked.request import requested
-from npu_testbed.memory_options import MemoryOptions
 from sim import quick_cycles
 
-SYSTEM = MemoryOptions().memory_system()
+SYSTEM = system_said()
 LIMITS = (100, 200, 300)
 ONE, TWO = "one form", "another form"
 

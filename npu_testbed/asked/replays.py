@@ -1,0 +1,148 @@
+"""From an Ask about one schedule, ours or Vela's, to the Request that its replay means."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Protocol, cast
+
+from msgspec.structs import replace
+
+from cascader.ethosu.schedule.file import from_json
+from cascader.request import PERFORMANCE, CompiledSource, ModelSource, Request, ScheduleSource, Source
+from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
+from npu_model.errors import InputError
+from npu_model.front import later
+from npu_testbed.asked.option import given
+from npu_testbed.asked.request import USUAL_MEMORY, SaysHomes, homes_of, npu_said, on_device
+from npu_testbed.device_memory import arena_bound, compiled_for
+from npu_testbed.input_shapes import ShapedSource
+from npu_testbed.memory_options import SaysMemory, as_set, memory_system, names_memory
+from npu_testbed.models import BUILT, Model, load_model
+from npu_testbed.progress import Progress, silent
+from npu_testbed.timing import load_timing
+from validation.reading import read_file, read_text
+
+if TYPE_CHECKING:
+    from msgspec import Struct
+
+    from npu_model.compiled import containers
+else:
+    containers = later("npu_model.compiled.containers")  # a schedule is in none
+
+
+class SaysReplay(SaysMemory, Protocol):
+    """An Ask for a replay: memories, and the NPU's timing (None: a schedule's own, or the model's). It may have options of Vela's."""
+
+    @property
+    def timing(self) -> Any:
+        """``--timing``."""
+
+
+_USUAL = memory_system(USUAL_MEMORY)
+"""The memories of a request until those of its device are put in."""
+
+_JSON_OBJECT = re.compile(rb'\s*\{\s*"')
+"""Beginning of a schedule file; a C array's brace is followed by a number."""
+
+_OF_VELA = ("accelerator_config", "optimise", "arena_cache_size", "separate_io_regions")
+"""Options that change what Vela compiles, and no schedule that is there already."""
+
+
+def is_schedule(text: str) -> bool:
+    """Whether a source is a schedule file; InputError if it cannot be read."""
+    return not text.startswith(BUILT) and read_file(text, "File")[:64].lstrip()[:1] == b"{"
+
+
+def is_scheduled(text: str) -> bool:
+    """Whether a source is a schedule file or a compiled network; InputError if it cannot be read."""
+    if text.startswith(BUILT):
+        return False
+    return is_schedule(text) or containers.read_container(containers.unpacked(read_file(text, "File"))) is not None
+
+
+def replay_of(ask: SaysReplay, text: str, progress: Progress = silent) -> Request:
+    """The Request for the replay of a schedule file, or of Vela's schedule of any other source."""
+    if not is_schedule(text):
+        return replay_of_model(ask, text, progress)
+    if isinstance(text, ShapedSource):
+        raise InputError(f"{_name(text)} is scheduled already, so that --input-shape cannot change it: leave it out.")
+    _refuse(ask, _name(text), "scheduled")
+    return replay_of_schedule(ask, text, progress, name=_name(text))
+
+
+def replay_of_schedule(ask: SaysReplay, text: str, progress: Progress = silent, name: str = "The schedule") -> Request:
+    """The Request for the replay of a schedule file, on what it was made for unless the Ask says more.
+
+    InputError if it is wrong, holds no memory system and none is said, or needs a larger arena than the memory mode that is said grants.
+    """
+    progress(f"Reading {text}")
+    plan = from_json(read_text(text, "Schedule"))
+    _require_npu(ask, name, plan.accelerator)
+    recorded = plan.provenance
+    timing = recorded.timing if ask.timing is None else load_timing(str(ask.timing))
+    request = Request(ScheduleSource(recorded.model, plan), plan.accelerator, _USUAL, timing=timing)
+    if not names_memory(ask):
+        if recorded.memory_system is None:
+            raise InputError("The schedule holds no memory system: give one, such as --timing-adapter u55_high_end.")
+        return replace(request, memory=as_set(ask, recorded.memory_system))
+    granted = arena_bound(plan.accelerator, ask)
+    if granted is not None and plan.arena_size > granted:
+        raise InputError(
+            f"The schedule needs an arena of {plan.arena_size} bytes, and memory mode {compiled_for(plan.accelerator, ask)[1]} grants "
+            f"arena_cache_size={granted}: make the schedule for that memory mode, or choose another one."
+        )
+    return on_device(request, plan.accelerator, ask, granted)
+
+
+def replay_of_model(ask: SaysReplay, text: str, progress: Progress = silent) -> Request:
+    """The Request for the replay of Vela's schedule: of a ``*_vela.tflite``, a ``.pte`` or a C array with either as it is.
+
+    Any other model is to be compiled. InputError if the model or a name is wrong, or an option cannot change what is compiled already.
+    """
+    progress(f"Reading {text}")
+    model = load_model(text)
+    if _JSON_OBJECT.match(model.data):
+        raise InputError(f"{model.name} is not a model but JSON: `npu-testbed simulate schedule` replays a schedule file.")
+    source, device = _of_vela(ask, model)
+    size = getattr(ask, "arena_cache_size", None)
+    request = Request(
+        source,
+        device,
+        _USUAL,
+        optimise=getattr(ask, "optimise", None) or PERFORMANCE,
+        homes=homes_of(ask) if isinstance(ask, SaysHomes) else (),
+        timing=load_timing(None if ask.timing is None else str(ask.timing)),
+    )
+    return on_device(request, device, ask, arena_bound(device, ask, None if size is None else int(size)))
+
+
+def _of_vela(ask: SaysReplay, model: Model) -> tuple[Source, str]:
+    """The compiled network with its device, or the model that is to be compiled with the device that is said."""
+    data = containers.unpacked(model.data)
+    network = containers.read_container(data)
+    if network is None:
+        said, _ = npu_said(ask)
+        return ModelSource(model.name, data), DEFAULT_ACCELERATOR if said is None else accelerator(said).name
+    _refuse(ask, model.name, "compiled")
+    device = network.programs[0].accelerator
+    _require_npu(ask, model.name, device)
+    return CompiledSource(model.name, network), device
+
+
+def _refuse(ask: SaysReplay, name: str, state: str) -> None:
+    """InputError for options of a compilation: they would be ignored. A chip has an accelerator of its own."""
+    said = given(cast("Struct", ask), [one for one in _OF_VELA if one != "accelerator_config" or ask.chip is None])
+    if said:
+        raise InputError(f"{name} is {state} already, so that {' and '.join(said)} cannot change it: leave them out.")
+
+
+def _require_npu(ask: SaysReplay, name: str, device: str) -> None:
+    """InputError if the chip that is said has another NPU than the device that a file is for."""
+    said, chip = npu_said(ask)
+    if chip is not None and said != device:
+        raise InputError(f"{name} is for {device} and --chip {chip} has an {said}: compile the network for that chip, or drop --chip.")
+
+
+def _name(text: str) -> str:
+    return Path(text).name
