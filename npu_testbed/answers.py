@@ -24,6 +24,7 @@ from cascader.request import ModelSource, Request
 from npu_model.documents import plain
 from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.registered import FORMS, registered_tools
 from npu_testbed.files import remove_leftovers, require_folder, write_file
 from npu_testbed.versions import tool_versions
 from validation.reading import read_file
@@ -61,6 +62,7 @@ def _version(package: str) -> str:
 def _foundation() -> bytes:
     """Digest of what every answer follows from: our sources, and the versions of the tools."""
     whole = sha256(repr(tool_versions(tuple((package, _version(package)) for package in _TOOLS))).encode())
+    whole.update(repr(registered_tools(FORMS)).encode() if registered_tools(FORMS) else b"")
     root = Path(__file__).parents[1]
     for package in _PACKAGES:
         for path in sorted(path for pattern in _SOURCES for path in (root / package).rglob(pattern)):

@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cascader.ethosu.job.schedule import Schedule
+from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.registered import COSTS, failed, find_registered
 
 if TYPE_CHECKING:
     import sim
@@ -73,6 +75,24 @@ def figures_of(point: Point, task: Task) -> Figures:
         clock_hz=task.system.clock_hz,
         schedule=plan,
     )
+
+
+def cost_of(cost: Cost | str | None) -> Cost | None:
+    """The function of a cost, which may be the name of a registered one; InputError if there is none of that name, or it is no function."""
+    if not isinstance(cost, str):
+        return cost
+    one = find_registered(COSTS, cost)
+    found = one.load()
+    if not callable(found):
+        raise InputError(f"The {one.description} is {type(found).__name__}: make it a function of npu_testbed.Figures.")
+
+    def registered(figures: Figures) -> float:
+        try:
+            return float(found(figures))
+        except Exception as error:  # noqa: BLE001  # the code is another's
+            raise failed(one, error) from None
+
+    return registered
 
 
 def price_of(cost: Cost | None, task: Task) -> Price | None:

@@ -61,6 +61,8 @@ class CascadeOptions(Struct, frozen=True):
     """Cut parts that are one row high along the width, in ``column_counts`` columns in place of ``stripe_rows``, without ``inner_rows``."""
     small_forms: bool = True
     """Search forms that are there for their bytes, where they hold fewer than all others."""
+    own_forms: bool = True
+    """Search the forms that other distributions register, too."""
     few_forms: bool = False
     """Search only the forms of a network that most answers are of; all of them still where these would hardly fit."""
     change_by_replays: bool = True

@@ -31,6 +31,7 @@ class Option(NamedTuple):
     - ``only``: "values" for an argument of Python alone, "words" for an option of the command line alone.
     - ``needed``: the command line must have it; ``spelled``: its long spelling there, where that is not the field's name.
     - ``alone``: the word that an option without a value stands for.
+    - ``callable``: Python may give a function in place of a word.
     """
 
     help: str = ""
@@ -45,6 +46,7 @@ class Option(NamedTuple):
     needed: bool = False
     spelled: str = ""
     alone: str = ""
+    callable: bool = False
 
 
 class Declared(NamedTuple):
@@ -64,6 +66,10 @@ class Declared(NamedTuple):
     def is_switch(self) -> bool:
         """Whether the option takes no value."""
         return self.kind is bool
+
+    def is_value(self, value: Any) -> bool:
+        """Whether a value of Python goes to the Ask as it is, past the command line."""
+        return self.option.only == "values" or (self.option.callable and callable(value))
 
     @property
     def choices(self) -> tuple[str, ...] | None:

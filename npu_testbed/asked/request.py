@@ -14,6 +14,7 @@ from cascader.request import PERFORMANCE, SIZE, ModelSource, Request, Run, Sourc
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.registered import FORMS, registered_tools
 from npu_testbed.asked.ask import OneSearch, OnMemory, Search
 from npu_testbed.device_memory import arena_bound, compiled_for, names_of, system_of
 from npu_testbed.endings import say
@@ -105,7 +106,7 @@ def read_source(text: str, *, graphs: bool = False) -> Source:
     if graphs and is_te(text):
         return TeSource(text)
     model = load_model(text)
-    return ModelSource(model.name, model.data, tool_versions(()))
+    return ModelSource(model.name, model.data, tool_versions(registered_tools(FORMS)))
 
 
 def common_request(ask: Search[Any], source: Source) -> Request:

@@ -92,7 +92,7 @@ def _words(found: dict[str, Any], known: dict[str, Declared]) -> tuple[list[str]
     sources: list[Any] = []
     for one in known.values():
         value = found.get(one.name)
-        if one.option.only == "values" or value is None:
+        if value is None or one.is_value(value):
             continue
         if not one.option.source:
             words += one.words(source_of(value) if is_graph(value) else value)
@@ -108,7 +108,7 @@ def _answered(ask: type[Ask[R]], found: dict[str, Any]) -> R:
     parser = Parser(prog=f"npu-testbed {ask.command}")
     fill(parser, ask, is_needed=False)
     known = {one.name: one for one in declared(ask)}
-    values = {name: value for name, value in found.items() if known[name].option.only == "values"}
+    values = {name: value for name, value in found.items() if known[name].is_value(value)}
     words, sources = _words(found, known)
     with _text_of(sources) as names:
         asked = replace(made(ask, vars(parser.parse_args([*words, "--", *names]))), **values)

@@ -21,7 +21,9 @@ else:
 def _unknowns(ask: Ask[Any]) -> Iterator[str]:
     """The unknown facts of the chips whose memories are asked for; `device run` has chips of another kind."""
     named = getattr(ask, "chip", None) if hasattr(ask, "timing_adapter") else None
-    for name in named if isinstance(named, tuple) else () if named is None else (named,):
+    # One text may name a chip for each of two sides.
+    names = named.split(",") if isinstance(named, str) and ask.command == "diff" else named
+    for name in dict.fromkeys(names) if isinstance(names, (tuple, list)) else () if names is None else (names,):
         yield f"of chip {name} these are not known: {chips.load_chip(str(name)).unknown}."
 
 

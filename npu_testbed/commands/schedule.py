@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
 from npu_model.errors import InputError, SearchedError
-from npu_model.printable import shown
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.option import Option, said_by
@@ -59,10 +58,12 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
         ),
     ] = None
     cost: Annotated[
-        Optional["Cost"],
+        Optional["Cost | str"],
         Option(
-            "a function of npu_testbed.Figures that returns a number: the schedule of the least cost is chosen in place of the fastest",
-            only="values",
+            "choose the schedule of the least cost in place of the fastest one: the name of a cost that another distribution registers, or "
+            "in Python a function of npu_testbed.Figures that returns a number",
+            "NAME",
+            callable=True,
         ),
     ] = None
 
@@ -221,8 +222,10 @@ def _check_cost(ask: Schedule) -> None:
         aim = "within" if ask.optimise is None else f"optimise={ask.optimise!r}"
         other = "no_cascade, which leaves no choice" if ask.no_cascade else f"{aim}, another aim"
         raise InputError(f"cost cannot be combined with {other}: drop one of them.")
-    if not callable(ask.cost):
-        raise InputError(f"cost is {shown(ask.cost)}: give a function of npu_testbed.Figures that returns a number.")
+    if isinstance(ask.cost, str):
+        from npu_testbed.costs import cost_of
+
+        cost_of(ask.cost)
 
 
 def _write_stopped(ending: "Ending", output: str | None) -> None:
@@ -320,10 +323,10 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
 
         task = load_task(request, show)
         # These modules take long to import: they are imported while Vela runs.
-        from npu_testbed.costs import price_of
+        from npu_testbed.costs import cost_of, price_of
         from npu_testbed.scheduling import choice_of
 
-        run = replace(run_of(ask, show), seen=seen, price=price_of(ask.cost, task))
+        run = replace(run_of(ask, show), seen=seen, price=price_of(cost_of(ask.cost), task))
         try:
             planned = _planned(ask, request, task)
             return choice_of(task, planned, run)

@@ -9,7 +9,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.passes import AGAIN, PASSES, PassTerms, with_recomputed
+from cascader.ethosu.forms.own_forms import own_recipes, pass_of
+from cascader.ethosu.forms.passes import AGAIN, PassTerms, with_recomputed
 from cascader.ethosu.forms.sizes import fine_sizes
 from cascader.ethosu.forms.spread import Spread, Thunk, one_by_one
 from cascader.ethosu.forms.table import BEGIN, FORMS, PLAIN, FormFacts, Recipe
@@ -53,7 +54,7 @@ class _Maker:
         key = id(network), name
         if key not in self._done:
             self._held.append(network)  # as long as it is held no other one has its identity
-            self._done[key] = self._numbered(network, name) if name.startswith(AGAIN) else PASSES[name](network, self.terms)
+            self._done[key] = self._numbered(network, name) if name.startswith(AGAIN) else pass_of(name)(network, self.terms)
         return self._done[key]
 
     def _numbered(self, network: Network, name: str) -> Network:
@@ -111,7 +112,8 @@ class FormsInTurn:
         maker.terms = terms = replace(_terms(few, asked), homes=asked.homes)
         self._plain = maker.behind(few, PLAIN)
         self._facts = FormFacts.of(few, self._plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
-        self._table = [form for form in FORMS if (form.common or not options.few_forms) and (options.small_forms or not form.smaller)]
+        every = (*FORMS, *own_recipes()) if options.own_forms else FORMS
+        self._table = [form for form in every if (form.common or not options.few_forms) and (options.small_forms or not form.smaller)]
         self._seen: list[Network] = []
 
     def usual(self) -> tuple[MadeForm, ...]:

@@ -80,7 +80,7 @@ class Recipe(Struct, frozen=True):
         return self.needs.startswith(AGAIN)
 
 
-_END = ("depths for both", "dense", "coarse slices")  # what slices write is dense, too: tensors are stored so before they are cut
+END = ("depths for both", "dense", "coarse slices")  # what slices write is dense, too: tensors are stored so before they are cut
 
 
 def _slices(number: int) -> tuple[str, ...]:
@@ -93,11 +93,11 @@ def _has(number: int) -> Callable[[FormFacts], bool]:
 
 FORMS: tuple[Recipe, ...] = (
     Recipe("bricks", ("depths for both", "bricks", "coarse slices"), lambda facts: not facts.has_one_layout),
-    Recipe("dense", _END, common=True),
+    Recipe("dense", END, common=True),
     # Where small slices and layouts each gain anything, they hardly gain more together.
     *(Recipe(f"slices {n}", _slices(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
-    Recipe("transposed", ("transposed", *_END), needs="transposed"),
-    Recipe("transposed in place", ("transposed in place", *_END), needs="transposed"),
+    Recipe("transposed", ("transposed", *END), needs="transposed"),
+    Recipe("transposed in place", ("transposed in place", *END), needs="transposed"),
     Recipe("transposed slices", ("transposed", *_slices(1)), _has(1), needs="transposed"),
     # Neither first slices of 16 channels nor shallow blocks gain there what the other forms have them for.
     Recipe("compiler's blocks", ("half slices", "dense"), lambda facts: facts.waits),
@@ -114,12 +114,12 @@ FORMS: tuple[Recipe, ...] = (
         for cut in ((), ("small slices",), ("half slices of windows",))
     ),
     # The sums of a mean lie beside the map that it reads: where bytes are scarce they may be too many.
-    Recipe("whole means", _END, lambda facts: facts.bytes_count, PLAIN[-1], (*BEGIN, *PLAIN[:-1])),
+    Recipe("whole means", END, lambda facts: facts.bytes_count, PLAIN[-1], (*BEGIN, *PLAIN[:-1])),
     # A depth that does for constants from anywhere need not be the best for staged ones.
     Recipe("staged", ("depths for staged", "bricks", "coarse slices"), lambda facts: facts.is_small),
     # Copies that turn a tensor save memory only: the densest layout and coarse slices do for them.
-    Recipe("copies", _END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
-    Recipe("streamed", ("streamed pools", *_END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
+    Recipe("copies", END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
+    Recipe("streamed", ("streamed pools", *END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
     Recipe(
         "streamed slices", ("streamed pools", *_slices(1)), lambda f: f.sizes > 0 and not f.along_columns, "streamed pools", smaller=True
     ),
@@ -130,7 +130,7 @@ FORMS: tuple[Recipe, ...] = (
         "streamed pools",
         smaller=True,
     ),
-    *(Recipe(f"{AGAIN}{n}", (f"{AGAIN}{n}", *_END), lambda f: f.recomputes, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
+    *(Recipe(f"{AGAIN}{n}", (f"{AGAIN}{n}", *END), lambda f: f.recomputes, f"{AGAIN}{n}", smaller=True) for n in (1, 2, 3)),
     # Bricks round the columns that tiles write up to 16 channels. Pixels take fewer bytes, but small kernels may be slower on them.
     *(
         Recipe(
