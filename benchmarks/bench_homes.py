@@ -30,13 +30,13 @@ from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.request import Run
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_testbed.asked.request import requested
 from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_runs import VelaBatch, VelaPoint, VelaRun, VelaTask, outcomes
 from npu_testbed.file_verification import verify
 from npu_testbed.files import write_file
 from npu_testbed.legalise import load_task
-from npu_testbed.memory_options import NO_OPTIONS
 from npu_testbed.models import load_model
 from npu_testbed.reports.macs import share_again
 from npu_testbed.scheduling import choice_of, write_schedule
@@ -75,7 +75,7 @@ def velas(model: str, what: tuple[str, ...], memory: str) -> Row:
     task = load_task(requested(model, homes=tuple(f"{one}={memory}" for one in what)))
     data, _ = without_constant_outputs(with_own_shapes(load_model(model).data))
     ends = end_ports(task.network)
-    asked = VelaTask(data, task.accelerator, *NO_OPTIONS.vela_names, None, task.system, end_ports=ends)
+    asked = VelaTask(data, task.accelerator, DEFAULT_SYSTEM_CONFIG, DEFAULT_MEMORY_MODE, None, task.system, end_ports=ends)
     found = [one for core in (CORES if ends is None else CORES[:1]) for one in outcomes(VelaBatch(asked, (VelaRun(core, "Size"),)))]
     points = [one.point for one in found if not hasattr(one, "reason")]
     best: VelaPoint | None = min(points, key=lambda one: (one.memory, one.cycles), default=None)

@@ -17,6 +17,7 @@ from vendor_ini import board_ini
 from npu_model.errors import InputError
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.configs import load_timing_adapter
+from npu_testbed.memory_options import memory_system
 from npu_testbed.scheduling import read_schedule
 from npu_testbed.settings import with_setting
 
@@ -115,7 +116,7 @@ def test_every_configuration_of_a_chip_makers_file_is_read_or_refused_as_another
 
 
 def test_one_name_a_memory_whatever_the_system_was_read_from(ini: Path) -> None:
-    adapter, board = load_timing_adapter("u55_high_end"), options(ini, "Any").memory_system()
+    adapter, board = load_timing_adapter("u55_high_end"), memory_system(options(ini, "Any"))
     for system in (adapter, board):
         for sram in ("Sram", "sram"):
             assert with_setting(system, (f"{sram}.read_latency", "77")).ports[0].read_latency == 77
