@@ -5,9 +5,10 @@ from __future__ import annotations
 from msgspec import Struct
 from msgspec.structs import replace
 
+from cascader.ethosu.job.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import ARENA
-from npu_model.program import LONGEST_STRIDE, FeatureMap, Kernel, KernelOperation, Padding, Upscale
+from npu_model.program import LONGEST_STRIDE, FeatureMap, Kernel, KernelOperation, Layout, Padding, Upscale
 from npu_model.shapes import Shape3D, ceil_div
 
 
@@ -22,12 +23,38 @@ def whole_axis(operation: KernelOperation) -> Axis | None:
     return axis if whole and plain and inside and not operation.decompose else None
 
 
+def times_in_channels(operation: KernelOperation, axis: Axis, most: int) -> list[int]:
+    """The numbers of pixels next to each other that may be seen as one pixel of as many times the channels, ``most`` channels; 1 first."""
+    ifm = operation.ifm
+    depth, size = ifm.shape.depth, ifm.dtype.bytes
+    dense = ifm.layout is Layout.NHWC and ifm.strides.x == depth * size and operation.ofm.shape.width == 1 and axis is Axis.ROWS
+    return [times for times in range(1, most // depth + 1) if ifm.shape.width % times == 0] if dense and 2 * depth <= most else [1]
+
+
+def in_channels(operation: KernelOperation, times: int) -> KernelOperation:
+    """The operation on ``times`` pixels as one of as many channels; it writes as many results, whose places are not settled."""
+    if times == 1:
+        return operation
+    ifm, ofm, kernel = operation.ifm, operation.ofm, operation.kernel
+    shape = Shape3D(ifm.shape.height, ifm.shape.width // times, ifm.shape.depth * times)
+    seen = replace(ifm.at(ifm.base, shape), strides=replace(ifm.strides, x=ifm.strides.x * times))
+    return operation.having(
+        ifm=seen,
+        ofm=dense_map(ofm, Shape3D(1, 1, ofm.shape.depth * times)),
+        kernel=replace(kernel, width=kernel.width // times),
+    )
+
+
 class PoolCut(Struct, frozen=True):
     """A pool cut along an axis: a window of ``taps`` elements along it gives one of ``count`` intermediate ones."""
 
     axis: Axis
     taps: int
     count: int
+
+    def held(self, ifm: FeatureMap) -> int:
+        """Bytes of the map that a window reads."""
+        return self.taps * (ifm.shape.elements // self.axis.extent(ifm.shape)) * ifm.dtype.bytes
 
     def between(self, ofm: Shape3D) -> Shape3D:
         """The shape of the intermediate map of a pool that writes ``ofm``."""
@@ -55,10 +82,14 @@ class PoolCut(Struct, frozen=True):
             padding=Padding(),
         )
 
-    def rest(self, operation: KernelOperation, ifm: FeatureMap) -> KernelOperation:
-        """The operation from an intermediate map: what the first one has done across the axis is done."""
-        kernel = Kernel(height=self.count) if self.axis is Axis.ROWS else Kernel(width=self.count)
-        return operation.having(ifm=ifm, kernel=kernel)
+    def rest(self, operation: KernelOperation, ifm: FeatureMap, times: int = 1) -> KernelOperation:
+        """The operation from an intermediate map of ``times`` its channels: what the first one has done across the axis is done."""
+        if self.axis is Axis.COLUMNS:
+            return operation.having(ifm=ifm, kernel=Kernel(width=self.count))
+        if times == 1:
+            return operation.having(ifm=ifm, kernel=Kernel(height=self.count))
+        shape = Shape3D(self.count, times, operation.ifm.shape.depth)
+        return operation.having(ifm=dense_map(ifm, shape, ifm.base), kernel=Kernel(self.count, times))
 
     def part(self, feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
         """The elements of a map along the axis from ``first`` to ``last`` (exclusive)."""

@@ -8,6 +8,9 @@ are far smaller than the map. What is one row high is cut along its columns inst
 - A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as Vela has it: it becomes the same sums, and one over these.
 - A mean of 16 bits, or of rows so long that their sums leave 16 bits, is sums of 32 bits, which are added in pairs.
 - A maximum is a maximum of maxima.
+- A map of few channels, which lies densely, is summed as one of more channels and fewer columns, the same bytes: the NPU sums all
+  channels of a block at once. The sums of these channels are then summed in turn.
+- What a compiler splits, or flattens to a row, because its window is too large is one pool again first.
 
 The same integers are rescaled by the same factors, so that the same bytes are written. Kernels that write wider than they read are those
 of Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8 to 16, POOL from 8 to 16 and from 16 to 8 (QUANTIZE).
@@ -23,7 +26,8 @@ from msgspec.structs import replace
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.kernel_maker import KernelMaker
-from cascader.ethosu.forms.pool_cuts import PoolCut, pool_cut, whole_axis
+from cascader.ethosu.forms.pool_cuts import PoolCut, in_channels, pool_cut, times_in_channels, whole_axis
+from cascader.ethosu.forms.split_sums import whole_sums
 from cascader.ethosu.job.feature_maps import dense_map
 from cascader.ethosu.network.axis import Axis
 from cascader.ethosu.network.network import EthosuPart, Network
@@ -59,6 +63,10 @@ _FEW = 2
 """Rows of sums in a stripe for which kernels are compared: few are made at a time where bytes are short."""
 _QUICKER = 0.9
 """Share of a mean's estimated cycles below which its sums of a few rows are faster, whatever the estimates are off by."""
+_MOST_CHANNELS = 32
+"""Channels as which a map of few channels is summed, at most: blocks of more take no fewer cycles."""
+_HARDLY_MORE = 1.05
+"""Bytes that a pool may hold beside the fewest that it can, where it takes fewer cycles so."""
 _NARROW = 8
 """Bits of a map whose sums are of 16 bits."""
 _ONE = {8: ChannelScale(0, 1 << 30, 30), 16: ChannelScale(0, 1 << 14, 14)}
@@ -66,10 +74,11 @@ _ONE = {8: ChannelScale(0, 1 << 30, 30), 16: ChannelScale(0, 1 << 14, 14)}
 
 
 class _Made(Struct, frozen=True):
-    """The kernels of a pool, and the tensor between them."""
+    """The kernels of a pool, and the tensors between them; ``held`` bytes of the map and of the first of these are there at once."""
 
     kernels: tuple[EthosuPart, ...]
-    tensor: Tensor
+    tensors: tuple[Tensor, ...]
+    held: int
 
 
 def _is_sum(operation: KernelOperation, maker: KernelMaker) -> bool:
@@ -151,7 +160,7 @@ def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker:
         left -= half
 
 
-def _made(name: str, kernel: EthosuPart, between: FeatureMap, operations: Sequence[KernelOperation | None]) -> _Made | None:
+def _made(name: str, kernel: EthosuPart, cut: PoolCut, operations: Sequence[KernelOperation | None]) -> _Made | None:
     """The kernels, the first to the tensor between them and the others from it; None if one of them fits into no block."""
     middle = f"{name}/streamed"
     made: list[EthosuPart] = []
@@ -159,12 +168,13 @@ def _made(name: str, kernel: EthosuPart, between: FeatureMap, operations: Sequen
         if operation is None:
             return None
         begins, ends = number == 0, number == len(operations) - 1
-        source, target = kernel.ifm if begins else middle, kernel.ofm if ends else middle
+        source, target = kernel.ifm if begins else middle, middle if begins or not ends else kernel.ofm
         second, table = None if operation.ifm2 is None else middle, kernel.lut if ends else None
         made.append(replace(kernel, operation=operation, ifm=source, ifm2=second, ofm=target, lut=table))
+    between = made[0].operation.ofm
     shape = between.shape
-    extents = (1, shape.height, shape.width, shape.depth)
-    return _Made(tuple(made), Tensor.dense(middle, TensorKind.INTERMEDIATE, extents, between.dtype.bytes))
+    tensor = Tensor.dense(middle, TensorKind.INTERMEDIATE, (1, shape.height, shape.width, shape.depth), between.dtype.bytes)
+    return _Made(tuple(made), (tensor,), cut.held(kernel.operation.ifm) + tensor.size)
 
 
 def _tallest(operation: KernelOperation, cut: Axis, most: int) -> int:
@@ -175,25 +185,41 @@ def _tallest(operation: KernelOperation, cut: Axis, most: int) -> int:
     return min(_TALLEST, min(most // furthest, _LARGEST) // beside)
 
 
-def _narrow_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) -> _Made | None:
-    """The kernels of an average or a mean, with sums of 16 bits between them."""
+def _narrow_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker, times: int = 1) -> _Made | None:
+    """The kernels of an average or a mean, with sums of 16 bits between them, the first of ``times`` the channels."""
     operation = kernel.operation
-    cut = pool_cut(axis, operation, _tallest(operation, axis, _INT16.maximum), _INT16.bytes)
+    folded = in_channels(operation, times)
+    cut = pool_cut(axis, folded, _tallest(folded, axis, _INT16.maximum), _INT16.bytes)
     if cut is None:
         return None
-    between = _map_between(operation, cut, _INT16)
-    first, rest = _summed(cut, operation, between, maker), cut.rest(operation, between)
-    return _made(name, kernel, between, (first, maker.in_any_block(rest) if rest.pool else _convolved(rest, maker)))
+    between = _map_between(folded, cut, _INT16)
+    first, rest = _summed(cut, folded, between, maker), cut.rest(operation, between, times)
+    if operation.pool or not _is_too_tall(rest):
+        return _made(name, kernel, cut, (first, maker.in_any_block(rest) if rest.pool else _convolved(rest, maker)))
+    begun = _made(name, kernel, cut, (first,))
+    if begun is None:
+        return None
+    middle = begun.tensors[0].name
+    ended = _wide_sums(middle, replace(kernel, operation=rest, ifm=middle), axis, maker)
+    return None if ended is None else _Made(begun.kernels + ended.kernels, begun.tensors + ended.tensors, begun.held)
 
 
-def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) -> _Made | None:
-    """The kernels of a mean, with sums of 32 bits between them."""
+def _is_too_tall(operation: KernelOperation) -> bool:
+    """Whether the window is too large for a depthwise convolution."""
+    return operation.kernel.height > _TALLEST or operation.kernel.elements > _LARGEST
+
+
+def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker, times: int = 1) -> _Made | None:
+    """The kernels of a mean, with sums of 32 bits between them, the first of ``times`` the channels."""
     operation = kernel.operation
-    cut = pool_cut(axis, operation, _tallest(operation, axis, _INT32.maximum), _INT32.bytes)
+    folded = in_channels(operation, times)
+    cut = pool_cut(axis, folded, _tallest(folded, axis, _INT32.maximum), _INT32.bytes)
     if cut is None:
         return None
-    between = _map_between(operation, cut, _INT32)
-    return _made(name, kernel, between, (_convolved(cut.first(operation, between), maker), *_added(cut, between, operation, maker)))
+    between = _map_between(folded, cut, _INT32)
+    all_sums = replace(cut, count=cut.count * times)
+    added = _added(all_sums, dense_map(between, all_sums.between(operation.ofm.shape)), operation, maker)
+    return _made(name, kernel, cut, (_convolved(cut.first(folded, between), maker), *added))
 
 
 def _map_between(operation: KernelOperation, cut: PoolCut, dtype: DataType) -> FeatureMap:
@@ -210,27 +236,38 @@ def _maxima(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) -> _M
     between = dense_map(ifm, cut.between(operation.ofm.shape))
     plain = operation.having(activation=Activation(ActivationKind.NONE, ifm.dtype.minimum, ifm.dtype.maximum))
     kernels = (cut.first(plain, between), cut.rest(operation, between))
-    return _made(name, kernel, between, tuple(map(maker.in_any_block, kernels)))
+    return _made(name, kernel, cut, tuple(map(maker.in_any_block, kernels)))
 
 
-def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker) -> _Made | None:
-    """The kernels of a pool over a whole axis, which read little at a time; None if it is another part or exactness is unknown."""
+def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker, *, whole: bool) -> list[_Made]:
+    """The kernels of a pool over a whole axis, which read little at a time, in some ways; none if exactness is unknown.
+
+    The kernel is known to sum a map if that was split or flattened, and is ``whole`` again.
+    """
     operation = kernel.operation
     axis = whole_axis(operation)
     if axis is None or operation.ifm.shape.elements * operation.ifm.dtype.bytes < _SMALLEST:
-        return None
+        return []
     if operation.pool is PoolKind.MAX:
-        return _maxima(name, kernel, axis, maker)
-    narrow, sums = operation.ifm.dtype.bits == _NARROW, _is_sum(operation, maker)
+        maxima = _maxima(name, kernel, axis, maker)
+        return [] if maxima is None else [maxima]
+    narrow, sums = operation.ifm.dtype.bits == _NARROW, whole or _is_sum(operation, maker)
     # The factor of an average is too wide for what multiplies 32 bits.
     averages = operation.pool is PoolKind.AVERAGE and operation.global_scale
-    made = _narrow_sums(name, kernel, axis, maker) if narrow and (averages or sums) else None
-    return _wide_sums(name, kernel, axis, maker) if made is None and sums else made
+    makes = (_narrow_sums,) * (narrow and (averages or sums)) + (_wide_sums,) * sums
+    ways = [make(name, kernel, axis, maker, times) for make in makes for times in times_in_channels(operation, axis, _MOST_CHANNELS)]
+    return [one for one in ways if one is not None]
 
 
 def with_streamed_pools(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
     """``network`` with every pool over all rows of a map as kernels that read a few of them each; itself if none holds fewer bytes so."""
-    return _replaced(network, KernelMaker(network, accelerator, sources), lambda *_: True)
+    maker = KernelMaker(network, accelerator, sources)
+
+    def best(_: Sequence[KernelOperation], ways: Sequence[_Made]) -> _Made | None:
+        few = min((one.held for one in ways), default=0) * _HARDLY_MORE
+        return min((one for one in ways if one.held <= few), key=lambda one: _cycles(one, maker), default=None)
+
+    return _replaced(network, maker, best)
 
 
 def with_quick_means(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
@@ -241,17 +278,37 @@ def with_quick_means(network: Network, accelerator: Accelerator, sources: Source
     """
     maker = KernelMaker(network, accelerator, sources)
 
-    def is_faster(kernel: EthosuPart, made: _Made) -> bool:
-        operation = kernel.operation
-        if operation.kind is not OperationKind.DEPTHWISE or operation.ofm.shape.height * operation.ofm.shape.width > 1:
-            return False
-        return maker.cycles(one.operation for one in made.kernels) < maker.cycles([operation]) * _QUICKER
+    def best(kernels: Sequence[KernelOperation], ways: Sequence[_Made]) -> _Made | None:
+        first = kernels[0]
+        if first.kind is not OperationKind.DEPTHWISE or first.ofm.shape.height * first.ofm.shape.width > 1 or not ways:
+            return None
+        quickest = min(ways, key=lambda one: _cycles(one, maker))
+        return quickest if _cycles(quickest, maker) < maker.cycles(kernels) * _QUICKER else None
 
-    return _replaced(network, maker, is_faster)
+    return _replaced(network, maker, best)
 
 
-def _replaced(network: Network, maker: KernelMaker, worth: Callable[[EthosuPart, _Made], bool]) -> Network:
-    """``network`` with its pools streamed where that is ``worth`` it."""
-    found = ((name, _streamed(name, kernel, maker)) for name, kernel in network.kernels.items())
-    made = {name: one for name, one in found if one is not None and worth(network.kernels[name], one)}
-    return maker.replaced({name: one.kernels for name, one in made.items()}, [one.tensor for one in made.values()])
+def _cycles(made: _Made, maker: KernelMaker) -> float:
+    return maker.cycles(one.operation for one in made.kernels)
+
+
+_Best = Callable[[Sequence[KernelOperation], Sequence[_Made]], _Made | None]
+"""Choose the best of some ways to make what some kernels do; None if these kernels are best."""
+
+
+def _replaced(network: Network, maker: KernelMaker, best: _Best) -> Network:
+    """``network`` with its pools in the ``best`` way: first those that a compiler has split or flattened."""
+    kernels = network.kernels
+    split = whole_sums(network, lambda operation: _is_sum(operation, maker))
+    found = [*((one.names, one.kernel, True) for one in split), *(((name,), kernel, False) for name, kernel in kernels.items())]
+    made: dict[str, tuple[EthosuPart, ...]] = {}
+    tensors: list[Tensor] = []
+    for names, kernel, whole in found:
+        if any(name in made for name in names):
+            continue
+        ways = _streamed(names[-1], kernel, maker, whole=whole)
+        one = best([kernels[name].operation for name in names], ways)
+        if one is not None:
+            made |= dict.fromkeys(names[:-1], ()) | {names[-1]: one.kernels}
+            tensors += one.tensors
+    return maker.replaced(made, tensors)

@@ -117,13 +117,16 @@ class Workbench:
     def replaced(self, made: Mapping[str, Sequence[EthosuPart]], tensors: Sequence[Tensor] = ()) -> Network:
         """The network with the kernels ``made`` in place of those of the named parts, and ``tensors`` more; itself if none are named.
 
-        One kernel keeps the name of its part, several ones are numbered. The constants that no kernel uses any more are gone.
+        One kernel keeps the name of its part, several ones are numbered. The constants and results that no kernel uses any more are gone.
         """
         if not made:
             return self._network
         graph = self._network.graph
         parts = {part.name: _parts(part, made[part.name]) for part in graph.parts if part.name in made}
-        return self.finished(self._network.with_parts(parts, (*graph.tensors, *tensors)))
+        still = {name for new in parts.values() for part in new for name in part.outputs}
+        gone = {name for part in graph.parts if not made.get(part.name, (part,)) for name in part.outputs} - still
+        kept = [tensor for tensor in graph.tensors if tensor.name not in gone]
+        return self.finished(self._network.with_parts(parts, (*kept, *tensors)))
 
     def finished(self, network: Network) -> Network:
         """A network of kernels that were made here, with the constants that they use."""
