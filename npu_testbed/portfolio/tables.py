@@ -8,7 +8,6 @@ from itertools import groupby
 from npu_testbed.comparisons.summary import geometric_mean
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Report
 from validation.portfolio import portfolio_network
-from validation.portfolio.causes import CAUSES
 from validation.tables import Table, items
 
 _HEADERS = (
@@ -52,18 +51,13 @@ def _place(finding: Examined) -> str:
     return f"{finding.accelerator}, {finding.memory_system}"
 
 
-def _cause(finding: Examined) -> str:
-    cause = CAUSES.get(finding.network, "")
-    return f" Cause: {cause}" if cause else ""
-
-
 def _shortcomings(finding: Examined) -> tuple[str, ...]:
     """A sentence for each bar that is missed, and for what fails or differs."""
     found = []
     if finding.failure:
         found.append(f"{finding.network} fails: {finding.failure}")
     if finding.misses:
-        found.append(f"{finding.network} {', '.join(finding.misses)}.{_cause(finding)}")
+        found.append(f"{finding.network} {', '.join(finding.misses)}.")
     if finding.no_peer and finding.check is Check.NOT_ASKED:
         found.append(f"{finding.network} has no valid stream of Vela's beside it, and its outputs were not verified.")
     if finding.check in {Check.DIFFERS, Check.FAILED}:
