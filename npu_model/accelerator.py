@@ -69,7 +69,8 @@ class PortRates(Struct, frozen=True):
     slot of the input buffer is an IFM block, which the sub-kernels of an IFM depth share, and that every free one is asked for, not one
     when the one before is there. ``ifm_bytes_per_cycle`` bounds what the input buffer takes of a port's words; 0: no bound.
     ``kernel_start_cycles`` pass between a kernel's dependencies and its first fetch. ``own_channels`` says that each core takes its own
-    channels alone: of the IFM where an output channel needs no other one, and of the OFM in the output unit.
+    channels alone: of the IFM where an output channel needs no other one, and of the OFM in the output unit. ``sram_words`` bounds the
+    words of SRAM that all ports together move in a cycle and direction, ``sram_burst_bytes`` a transaction there; 0: no bound.
     """
 
     weight_bursts: int
@@ -77,11 +78,27 @@ class PortRates(Struct, frozen=True):
     ifm_bytes_per_cycle: int
     kernel_start_cycles: int
     own_channels: bool = False
+    sram_words: int = 0
+    sram_burst_bytes: int = 0
 
     @property
     def weight_steps_ahead(self) -> int:
         """Steps whose weights may be asked for beyond the slots of the weight buffer."""
         return 1 if self.weight_bursts else 0
+
+
+class ArrayRates(Struct, frozen=True):
+    """The pace of an Ethos-U85's MAC array.
+
+    ``lane_bits`` are the bits of the IFM's channels that a lane multiplies in a cycle. ``step_fill`` are the cycles in which a step of a
+    convolution fills the array, ``pool_floor`` the least cycles of a pooling microblock, ``decoded_weights`` the weights that a decoder
+    gives in a cycle.
+    """
+
+    lane_bits: int = 64
+    step_fill: int = 0
+    pool_floor: int = 1
+    decoded_weights: int = 16
 
 
 NO_GRANULES = BankGranules(1, 1, 1, 1, 1, 1, 1, 1)
@@ -93,7 +110,8 @@ class Accelerator(Struct, frozen=True):
 
     ``macs`` and all of SHRAM are those of one of the ``cores``. ``commands`` is the layout of the command stream. ``uses`` are the steps
     that are there: to read streams, run them bit by bit, replay them in time, and schedule networks. Without a shared buffer ``granules``
-    says nothing and ``buffers`` has the memories that are there instead.
+    says nothing and ``buffers`` has the memories that are there instead, and ``array`` the pace of
+    the MAC array.
     """
 
     name: str
@@ -118,6 +136,7 @@ class Accelerator(Struct, frozen=True):
     uses: tuple[str, ...]
     granules: BankGranules = NO_GRANULES
     buffers: UnitMemories | None = None
+    array: ArrayRates = ArrayRates()
     weight_streams: int = 0
     sram_ports: int = 1
     ext_ports: int = 1
@@ -166,7 +185,7 @@ def _parse(name: str, table: dict[str, Any]) -> Accelerator:
     for key in ("ofm_ublock", "ifm_ublock", "max_block"):
         fields[key] = _shape(fields[key])
     fields["uses"] = tuple(fields["uses"])
-    for key, kind in (("granules", BankGranules), ("buffers", UnitMemories)):
+    for key, kind in (("granules", BankGranules), ("buffers", UnitMemories), ("array", ArrayRates)):
         if key in table:
             fields[key] = kind(**table[key])
     return Accelerator(

@@ -8,6 +8,7 @@ from cascader.frontends.vela.compiler_options import require_family
 from cascader.request import MemoryNames
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
+from npu_model.memory.ports import DEEP_SYSTEMS, measured_with, through_ports
 from npu_model.memory.system import NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem
 from npu_model.memory.timing_adapter import profile_names
 from npu_testbed.configs import load_arena_cache_size
@@ -25,28 +26,11 @@ from npu_testbed.memory_options import (
 _DEFAULTS = {"u65": ("Ethos_U65_Client_Server", "Dedicated_Sram_384KB"), "u85": ("Ethos_U85_SYS_DRAM_Mid", "Dedicated_Sram_384KB")}
 """Vela 5.2.0's default system config and memory mode of the families that have an outer arena by default."""
 
-_DEEP_SYSTEMS = {128: "Low", 256: "Low", 512: "Mid", 1024: "Mid", 2048: "High"}
-"""The system of an Ethos-U85's published runs by its MACs."""
-
 ADAPTER_OFF = "u65_off"
 """The profile that ``--timing-adapter off`` means on a U65 and a U85: constants and arena behind AXI1, the fast scratch behind AXI0."""
 
-SRAM_WORDS = 2
-"""Words of SRAM a cycle and direction, at most. A fit: YOLO on 2048 MACs, whose NPU has four ports and whose run has the pace of two."""
-
-
-SRAM_BURST = 64
-"""Bytes of the U85's longest transaction to SRAM: ``Sram_burst_length`` of Vela's ``vela.ini``."""
-
-
 EXT_BURST = 128
-"""The same to external memory, ``Dram_burst_length``."""
-
-
-def measured_with(device: str) -> str:
-    """The built-in timing adapter of a device's published runs."""
-    npu = accelerator(device)
-    return f"u85_sys_dram_{_DEEP_SYSTEMS[npu.macs].lower()}" if npu.family == "u85" else f"{npu.family}_high_end"
+"""Bytes of the U85's longest transaction to external memory: ``Dram_burst_length`` of Vela's ``vela.ini``."""
 
 
 def memory_of(device: str, ask: SaysMemoryT) -> SaysMemoryT:
@@ -77,7 +61,7 @@ def compiled_for(device: str, ask: SaysMemory) -> tuple[str, str]:
     """System config and memory mode that Vela compiles for: where the memories are a timing adapter's, those of the published runs."""
     npu, ask = accelerator(device), memory_of(device, ask)
     if npu.family in _DEFAULTS and ask.timing_adapter is not None:
-        system = f"Ethos_U85_SYS_DRAM_{_DEEP_SYSTEMS[npu.macs]}" if npu.family == "u85" else "Ethos_U65_High_End"
+        system = f"Ethos_U85_SYS_DRAM_{DEEP_SYSTEMS[npu.macs]}" if npu.family == "u85" else "Ethos_U65_High_End"
         return system, "Dedicated_Sram"
     return vela_names(ask)
 
@@ -92,28 +76,7 @@ def system_of(device: str, ask: SaysMemory) -> MemorySystem:
     # A timing adapter has its own bounds, independent of what the NPU may have outstanding.
     ask = memory_of(device, ask)
     system = memory_system(ask)
-    return through_ports(device, system if ask.timing_adapter is not None else as_seen_by(device, system))
-
-
-def through_ports(device: str, system: MemorySystem) -> MemorySystem:
-    """The memory system with as many paths to each memory as the accelerator has ports of its kind."""
-    npu = accelerator(device)
-    if npu.sram_ports == npu.ext_ports == 1:
-        return system
-
-    def widened(memory: Memory, ports: int) -> Memory:
-        pulse = memory.pulse
-        return replace(
-            memory,
-            max_reads=memory.max_reads * ports,
-            max_writes=memory.max_writes * ports,
-            cycles_per_word=memory.cycles_per_word / ports,
-            pulse=None if pulse is None else replace(pulse, cap_words=pulse.cap_words * ports),
-        )
-
-    sram, ext = system.ports
-    sram = replace(sram, burst_bytes=min(sram.burst_bytes, SRAM_BURST))
-    return replace(system, ports=(widened(sram, min(npu.sram_ports, SRAM_WORDS)), widened(ext, npu.ext_ports)))
+    return through_ports(accelerator(device), system if ask.timing_adapter is not None else as_seen_by(device, system))
 
 
 def arena_bound(device: str, ask: SaysMemory, given: int | None = None) -> int | None:

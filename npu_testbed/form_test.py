@@ -13,9 +13,9 @@ from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
+from npu_model.memory.ports import measured_with
 from npu_model.memory.timing_adapter import profile
 from npu_model.registered import FORMS, find_registered
-from npu_testbed.device_memory import measured_with
 from npu_testbed.models import load_model
 from sim.functional import run
 

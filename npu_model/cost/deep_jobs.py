@@ -1,7 +1,7 @@
 """The work of an Ethos-U85's kernels in time: a chain of kernels is one, whose OFM blocks pass all of its members.
 
 Cycles follow published launches on 256 MACs, not Vela's estimate. A microblock takes a cycle for each tap and 64 bits of the IFM's
-channels. The output unit takes its table's cycles for every member of a chain. What is a fit says so.
+channels. The output unit takes its table's cycles for every member of a chain. The accelerator's data say what is a fit.
 """
 
 from __future__ import annotations
@@ -24,18 +24,6 @@ from npu_model.program.check import ofm_ublock_of
 from npu_model.shapes import ceil_div
 from npu_model.timing import TimingParameters
 
-LANE_BITS = 64
-"""Bits of the IFM's channels that a lane of the array multiplies in a cycle (launches of KWS and YOLO)."""
-
-STEP_FILL = 16
-"""Cycles in which a step of a convolution fills the array. A fit: KWS and the anomaly detector on 128 and 256 MACs."""
-
-POOL_FLOOR = 4
-"""Least cycles of a pooling microblock (Vela 5.2.0 ``ethos_u85_performance.cpp``)."""
-
-DECODED = 16
-"""Weights that a decoder gives in a cycle: Vela says 8 to 32; no published point decides."""
-
 _NOTHING_TO_WAIT_FOR = KernelWait(1 << 16)
 
 
@@ -54,9 +42,9 @@ def deep_mac_cycles(op: KernelOperation, device: Accelerator, box: Box, channels
     ublock, shape, taps = ofm_ublock_of(op, device), box.shape, op.kernel.elements
     ublocks = ceil_div(shape.height, ublock.height) * ceil_div(shape.width, ublock.width) * ceil_div(shape.depth, ublock.depth)
     if reduces_depth(op):
-        return taps * ceil_div(channels * op.ifm.dtype.bits, LANE_BITS) * ublocks
+        return taps * ceil_div(channels * op.ifm.dtype.bits, device.array.lane_bits) * ublocks
     cycles = taps * op.ifm.dtype.bytes
-    return (max(POOL_FLOOR, cycles) if op.kind is OperationKind.POOL else cycles) * ublocks
+    return (max(device.array.pool_floor, cycles) if op.kind is OperationKind.POOL else cycles) * ublocks
 
 
 def _step_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: int) -> int:
@@ -64,8 +52,8 @@ def _step_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: i
     cycles = deep_mac_cycles(op, device, box, channels)
     if op.kind is OperationKind.CONV_2D:
         weights = op.kernel.elements * channels * box.shape.depth
-        cycles = max(cycles, ceil_div(weights, DECODED * device.weight_streams))
-    return cycles + STEP_FILL if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) else cycles
+        cycles = max(cycles, ceil_div(weights, device.array.decoded_weights * device.weight_streams))
+    return cycles + device.array.step_fill if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) else cycles
 
 
 def _is_chained(op: KernelOperation) -> bool:

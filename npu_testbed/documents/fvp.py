@@ -24,6 +24,10 @@ class PortCountersEntry(Entry, frozen=True):
     axi0_rd: CountedEntry | UnsetType = field(default=UNSET, name="AXI0_RD")
     axi0_wr: CountedEntry | UnsetType = field(default=UNSET, name="AXI0_WR")
     axi1_rd: CountedEntry | UnsetType = field(default=UNSET, name="AXI1_RD")
+    sram_rd: CountedEntry | UnsetType = field(default=UNSET, name="SRAM_RD")
+    sram_wr: CountedEntry | UnsetType = field(default=UNSET, name="SRAM_WR")
+    ext_rd: CountedEntry | UnsetType = field(default=UNSET, name="EXT_RD")
+    ext_wr: CountedEntry | UnsetType = field(default=UNSET, name="EXT_WR")
 
 
 class FvpBarEntry(Entry, frozen=True):
@@ -161,13 +165,14 @@ class ValidateFvpDocument(Document, frozen=True):
     points: tuple[PublishedPointEntry, ...]
     whole_runs: tuple[WholeRunEntry, ...]
     u65: tuple[PublishedPointEntry, ...]
+    u85: tuple[PublishedPointEntry, ...]
     old: tuple[PublishedPointEntry, ...]
     sweeps: tuple[KnobEntry, ...]
     operators: tuple[MacCyclesEntry, ...]
     readings: tuple[ReadingEntry, ...]
     timing: Timing
     command: Literal["validate fvp"] = "validate fvp"
-    schema: Annotated[Literal[5], STRUCTURE] = 5
+    schema: Annotated[Literal[6], STRUCTURE] = 6
     version: ProductVersion = VERSION
 
 

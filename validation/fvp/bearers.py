@@ -11,17 +11,18 @@ from validation.fvp.ablation import ABLATIONS
 from validation.fvp.references.records import points, u65_points, whole_runs
 from validation.fvp.scorecard import quick_score_point, score_whole_run
 from validation.fvp.scores import mean_error
-from validation.fvp.u65_rules import RULES, bearers, without
+from validation.fvp.u65_rules import RULES, RuleScore, bearers, without
+from validation.fvp.u85_rules import without_each
 from validation.tables import Table
 
 NOTICEABLE = 0.001
 """Growth of a network's mean absolute error from which on it bears a rule: a tenth of a percentage point."""
 
 _NOTE = (
-    "A network bears a rule if its mean absolute error grows by 0.1 points or more without the rule (Ethos-U65: by 0.3 points). It speaks "
-    "against the rule if the error shrinks by that much. U55: adapters on and off, all configurations; tinycnn is the class of small "
-    "kernels. The networks are independent; the accelerators and adapters of one network are not. A rule that one network bears is a fit. "
-    "A rule that no network bears is kept because documents, beats or silicon ask for it (docs/decisions/0003-timing-model.md)."
+    "A network bears a rule if its mean absolute error grows by 0.1 points or more without the rule (U65 and U85: by 0.3 points). It "
+    "speaks against the rule if the error shrinks by that much. U55: adapters on and off, all configurations; tinycnn is the class of "
+    "small kernels. The networks are independent; the accelerators and adapters of one network are not. A rule that one network bears is "
+    "a fit. A rule that no network bears is kept because documents, beats or silicon ask for it (docs/decisions/0003-timing-model.md)."
 )
 
 
@@ -60,12 +61,20 @@ def u55_bearers(changes: Sequence[tuple[str, TimingParameters]] = ABLATIONS[1:])
 
 def u65_bearers() -> tuple[Bearers, ...]:
     """Every rule of the U65 alone."""
-    scores = [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES]
+    return _named("U65", [without(name, access, DEFAULT_TIMING, u65_points()) for name, access in RULES])
+
+
+def _named(family: str, scores: Sequence[RuleScore]) -> tuple[Bearers, ...]:
     found = []
     for score in scores[1:]:
         bear, _, against = bearers(scores[0], score).partition("; against: ")
-        found.append(Bearers(f"U65: {score.name}", tuple(filter(None, bear.split(", "))), tuple(filter(None, against.split(", ")))))
+        found.append(Bearers(f"{family}: {score.name}", tuple(filter(None, bear.split(", "))), tuple(filter(None, against.split(", ")))))
     return tuple(found)
+
+
+def u85_bearers() -> tuple[Bearers, ...]:
+    """Every rule of the U85's time."""
+    return _named("U85", without_each())
 
 
 def bearers_table(rows: Sequence[Bearers]) -> Table:

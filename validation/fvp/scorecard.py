@@ -14,6 +14,7 @@ from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.memory.mode import MemoryMode
+from npu_model.memory.ports import measured_with, through_ports
 from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.memory.timing_adapter import TimingProfile, profile
 from npu_model.program import Layout
@@ -35,6 +36,7 @@ from validation.fvp.references.records import (
     single_operators,
     sweeps,
     u65_points,
+    u85_points,
     whole_runs,
 )
 from validation.fvp.scores import (
@@ -54,10 +56,10 @@ from validation.fvp.tables import score_tables
 from validation.tables import Table
 
 ADAPTERS_ON, ADAPTERS_OFF = "u55_high_end", "off"
-"""The timing-adapter profiles of the measurements."""
+"""The timing-adapter profiles of the Ethos-U55's measurements."""
 
-U65_ADAPTERS_ON, U65_ADAPTERS_OFF = "u65_high_end", "u65_off"
-"""Those of the Ethos-U65."""
+_OFF = {"u55": ADAPTERS_OFF, "u65": "u65_off"}
+"""The profile of each family's measurements with the adapters off."""
 
 CLAIM = "Agreement with Arm's simulator, not silicon."
 
@@ -77,6 +79,8 @@ class Scorecard(Struct, frozen=True):
     """The class "small kernels, cascade"."""
     u65: tuple[PointScore, ...] = ()
     """The classes "Ethos-U65", adapters on and off."""
+    u85: tuple[PointScore, ...] = ()
+    """The class "Ethos-U85", adapters on."""
     old: tuple[PointScore, ...] = ()
     """The class "streams of older Velas"."""
 
@@ -88,7 +92,7 @@ class Scorecard(Struct, frozen=True):
     @property
     def bars(self) -> tuple[ScoreBar, ...]:
         """The bounds to be kept."""
-        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65, self.old)
+        return verdicts(self.points, self.sweeps, self.operators, self.whole_runs, self.u65, self.u85, self.old)
 
     @property
     def passed(self) -> bool:
@@ -99,6 +103,13 @@ class Scorecard(Struct, frozen=True):
 def _beats(beats: Beats, point: ReferencePoint | WholeRun) -> tuple[BeatScore, ...]:
     if point.beats is None:
         return ()
+    if point.beats.axi1_write is not None:
+        return (
+            BeatScore("SRAM_RD", beats.axi0_read, point.beats.axi0_read),
+            BeatScore("SRAM_WR", beats.axi0_write, point.beats.axi0_write),
+            BeatScore("EXT_RD", beats.axi1_read, point.beats.axi1_read),
+            BeatScore("EXT_WR", beats.axi1_write, point.beats.axi1_write),
+        )
     return (
         BeatScore("AXI0_RD", beats.axi0_read, point.beats.axi0_read),
         BeatScore("AXI0_WR", beats.axi0_write, point.beats.axi0_write),
@@ -113,20 +124,19 @@ def _replay(measured: ReferencePoint, system: MemorySystem, timing: TimingParame
 
 def _profile(device: str, *, adapters: bool) -> TimingProfile:
     """The timing-adapter profile of a measurement."""
-    if accelerator(device).family == "u65":
-        return profile(U65_ADAPTERS_ON if adapters else U65_ADAPTERS_OFF)
-    return profile(ADAPTERS_ON if adapters else ADAPTERS_OFF)
+    return profile(measured_with(device) if adapters else _OFF[accelerator(device).family])
 
 
-def _adapters(point: ReferencePoint) -> MemorySystem:
-    """The memory system of a measurement."""
-    return _profile(point.accelerator, adapters=point.adapters).memory_system()
+def _adapters(point: ReferencePoint, device: Accelerator | None = None) -> MemorySystem:
+    """The memory system of a measurement, behind the ports of its accelerator or of a changed ``device``."""
+    system = _profile(point.accelerator, adapters=point.adapters).memory_system()
+    return through_ports(device or accelerator(point.accelerator), system)
 
 
 def quick_score_point(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING, device: Accelerator | None = None) -> PointScore:
     """As :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given."""
     names = point.network, point.accelerator
-    run = quick_replay(measured_program(*names), _adapters(point), timing, measured_work(*names), device)
+    run = quick_replay(measured_program(*names), _adapters(point, device), timing, measured_work(*names), device)
     return PointScore(point, run.cycles, _beats(run.beats, point))
 
 
@@ -203,7 +213,15 @@ def _silent(_done: int, _total: int) -> None:
 
 def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_TIMING) -> Scorecard:
     """Replay everything that the references hold with these timing parameters; about ten seconds on one core."""
-    total = len(points()) + len(whole_runs()) + len(u65_points()) + len(old_points()) + len(sweeps()) + 2 * len(single_operators())
+    total = (
+        len(points())
+        + len(whole_runs())
+        + len(u65_points())
+        + len(u85_points())
+        + len(old_points())
+        + len(sweeps())
+        + 2 * len(single_operators())
+    )
     done = 0
 
     def count(scores: Iterable[Any]) -> tuple[Any, ...]:
@@ -219,6 +237,7 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
         points=count(score_point(point, timing) for point in points()),
         whole_runs=count(score_whole_run(run, timing) for run in whole_runs()),
         u65=count(quick_score_point(point, timing) for point in u65_points()),
+        u85=count(quick_score_point(point, timing) for point in u85_points()),
         old=count(score_parts(point, timing) for point in old_points()),
         sweeps=count(score_sweep(sweep, timing) for sweep in sweeps()),
         operators=count(score_operator(single, timing) for single in single_operators()),
@@ -229,9 +248,9 @@ def scorecard(progress: Progress = _silent, timing: TimingParameters = DEFAULT_T
 def render(card: Scorecard) -> list[Table]:
     """The scorecard as tables.
 
-    Verdict, summary, points, small kernels, U65, older Velas, beats, sweeps, single operators, their other readings.
+    Verdict, summary, points, small kernels, U65, U85, older Velas, beats, sweeps, single operators, their other readings.
     """
-    parts = card.points, card.whole_runs, card.u65, card.old, card.sweeps, card.operators, card.readings
+    parts = card.points, card.whole_runs, card.u65, card.u85, card.old, card.sweeps, card.operators, card.readings
     return score_tables(card.bars, card.summaries, *parts)
 
 
@@ -273,6 +292,7 @@ def to_json(card: Scorecard) -> dict[str, Any]:
         "points": [_point_json(score) for score in card.points],
         "whole_runs": [_whole_run_json(score) for score in card.whole_runs],
         "u65": [_point_json(score) for score in card.u65],
+        "u85": [_point_json(score) for score in card.u85],
         "old": [_point_json(score) for score in card.old],
         "sweeps": [_sweep_json(score) for score in card.sweeps],
         "operators": [

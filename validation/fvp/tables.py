@@ -21,7 +21,7 @@ from validation.fvp.scores import (
 )
 from validation.tables import Table, percent, share
 
-_CLAIM = "Agreement with Arm's simulator (Corstone-300 and Corstone-310 FVP), not silicon."
+_CLAIM = "Agreement with Arm's simulator (Corstone-300, Corstone-310 and Corstone-320 FVP), not silicon."
 _BEATS = "A beat is 8 bytes, or 16 on the U65. The FVP's beats are published only with adapters on. AXI1_RD includes the command fetch."
 _GRID = (
     f"Only NPU TOTAL is published here, on a grid of {TOTAL_GRID} cycles. Our NPU ACTIVE, plus the {TOTAL_OVERHEAD} cycles by which "
@@ -42,6 +42,11 @@ _U65 = (
     "Published by the same project: Corstone-300 with an Ethos-U65, adapters on (u65_high_end), and Corstone-310 and -315, which agree, "
     "adapters off (u65_off); Vela 5.0.0 with Dedicated_Sram. Some rules hold for the U65 alone and were chosen by looking at these sixteen "
     "points of four networks; some of them are fits of one network (docs/decisions/0003-timing-model.md)."
+)
+_U85 = (
+    "Published by the same project: the Corstone-320 FVP with an Ethos-U85, adapters on, one profile for each number of MACs "
+    "(u85_sys_dram_low, _mid, _high); Vela 5.0.0 with Dedicated_Sram. The rules of the beats were found with these seventeen points of "
+    "four networks, and so were some rules of time. The last table of this page says what a network may be off by that was not measured."
 )
 _OLD = (
     "Arm's own documentation (ML embedded evaluation kit): an FVP of 2021 or 2022 without a stated version, adapters on. The streams "
@@ -126,6 +131,14 @@ def _whole_runs(scores: Sequence[WholeRunScore]) -> Table:
     return Table("Small kernels, cascade", headers, rows, (_CLAIM, _WHOLE_RUNS))
 
 
+def _u85(scores: Sequence[PointScore]) -> Table:
+    rows = tuple(
+        (s.point.network, s.point.accelerator, str(s.point.active), str(s.cycles), percent(s.error), percent(s.vela_error)) for s in scores
+    )
+    headers = ("network", "accelerator", "FVP ACTIVE", "ours", "error", "Vela error")
+    return Table("Ethos-U85", headers, rows, (_CLAIM, _U85))
+
+
 def _u65(scores: Sequence[PointScore]) -> Table:
     rows = tuple(
         (
@@ -154,6 +167,15 @@ def _beats(scores: Sequence[PointScore], runs: Sequence[WholeRunScore]) -> Table
     ports = measured[0].beats if measured else ()
     headers = ("network", "accelerator", *(text for b in ports for text in (b.port, "FVP", "error")))
     return Table("Data beats per AXI port", headers, rows, (_BEATS,))
+
+
+def _deep_beats(scores: Sequence[PointScore]) -> Table:
+    rows = tuple((s.point.network, s.point.accelerator, *_cells(s.beats)) for s in scores)
+    ports = scores[0].beats if scores else ()
+    headers = ("network", "accelerator", *(text for b in ports for text in (b.port, "FVP", "error")))
+    return Table(
+        "Data beats of the Ethos-U85", headers, rows, ("All ports to the SRAM, and all to the external memory (EXT). A beat is 16 bytes.",)
+    )
 
 
 def _sweeps(scores: Sequence[SweepScore]) -> Table:
@@ -233,6 +255,7 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
     points: Sequence[PointScore],
     whole_runs: Sequence[WholeRunScore],
     u65: Sequence[PointScore],
+    u85: Sequence[PointScore],
     old: Sequence[PointScore],
     sweeps: Sequence[SweepScore],
     operators: Sequence[OperatorScore],
@@ -241,5 +264,12 @@ def score_tables(  # noqa: PLR0913  # the options of validate fvp
     """The tables in reading order; InputError if there is no point to show."""
     if not points:
         raise InputError("The scorecard has 0 points: 1 or more are needed; replay the references first.")
-    tables = [_bars(bars), _summaries(summaries), _points(points), _whole_runs(whole_runs), _u65(u65), _old(old)]
-    return [*tables, _beats((*points, *u65, *old), whole_runs), _sweeps(sweeps), _operators(operators), _readings(readings)]
+    tables = [_bars(bars), _summaries(summaries), _points(points), _whole_runs(whole_runs), _u65(u65), _u85(u85), _old(old)]
+    return [
+        *tables,
+        _beats((*points, *u65, *old), whole_runs),
+        _deep_beats(u85),
+        _sweeps(sweeps),
+        _operators(operators),
+        _readings(readings),
+    ]

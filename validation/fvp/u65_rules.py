@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from msgspec import Struct
 from msgspec.structs import replace
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import Accelerator, accelerator
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from validation.fvp.references.records import ReferencePoint, u65_points
 from validation.fvp.scorecard import quick_score_point
@@ -61,13 +61,17 @@ class RuleScore(Struct, frozen=True):
         ]
 
 
-def without(name: str, access: dict[str, object], timing: TimingParameters, measured: Sequence[ReferencePoint]) -> RuleScore:
-    """Replay the points with these fields of the access changed."""
-    errors = []
-    for point in measured:
-        device = accelerator(point.accelerator)
-        changed = replace(device, access=replace(device.access, **access))
-        errors.append(quick_score_point(point, timing, changed).error)
+def changed_device(name: str, changes: dict[str, object]) -> Accelerator:
+    """An accelerator with these fields of its access, or of its MAC array, changed."""
+    device = accelerator(name)
+    array = {key: value for key, value in changes.items() if key in device.array.__struct_fields__}
+    access = {key: value for key, value in changes.items() if key not in array}
+    return replace(device, access=replace(device.access, **access), array=replace(device.array, **array))
+
+
+def without(name: str, changes: dict[str, object], timing: TimingParameters, measured: Sequence[ReferencePoint]) -> RuleScore:
+    """Replay the points with these fields of the access, or of the MAC array, changed."""
+    errors = [quick_score_point(point, timing, changed_device(point.accelerator, changes)).error for point in measured]
     return RuleScore(name, tuple(measured), tuple(errors))
 
 
@@ -80,7 +84,7 @@ def bearers(full: RuleScore, less: RuleScore) -> str:
     return ", ".join(bear) + (f"; against: {', '.join(against)}" if against else "")
 
 
-def table(scores: Sequence[RuleScore]) -> Table:
+def table(scores: Sequence[RuleScore], title: str = "The Ethos-U65 without a rule") -> Table:
     """Means and worst errors of each row, and the networks that bear the rule that it is without."""
     rows = tuple(
         (
@@ -94,7 +98,7 @@ def table(scores: Sequence[RuleScore]) -> Table:
         )
         for score in scores
     )
-    return Table("The Ethos-U65 without a rule", ("changed", "mean, on", "worst", "mean, off", "worst", "borne by"), rows)
+    return Table(title, ("changed", "mean, on", "worst", "mean, off", "worst", "borne by"), rows)
 
 
 def main() -> None:

@@ -5,7 +5,8 @@
 DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``; and
 ``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured; and
 ``u65_calibration.csv`` and ``u65_off.csv`` with those of ``u65/``; ``u55_old_cores.csv`` with those of ``old_cores/``; and
-``sweeps_active.csv``, further points of the sweeps; and ``u65_vww4.csv`` with the streams of ``u65_vww4/``, four more points of the U65.
+``sweeps_active.csv``, further points of the sweeps; and ``u65_vww4.csv`` with the streams of ``u65_vww4/``, four more points of the U65;
+and ``u85_calibration.csv`` and ``u85_ad.csv`` with the streams of the U85 that they name.
 """
 
 from __future__ import annotations
@@ -21,13 +22,24 @@ from pathlib import Path
 
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import read_compiled
+from npu_model.cost.timed import forms_chains
 from npu_model.errors import InputError
 from npu_model.program.text import to_text
 from npu_model.weight_stream.work import stream_work
-from validation.fvp.references.records import OLD_POINTS, OPERATORS, POINTS, SWEEPS, U65_POINTS, WHOLE_RUNS, stream_name, work_name
+from validation.fvp.references.records import (
+    OLD_POINTS,
+    OPERATORS,
+    POINTS,
+    SWEEPS,
+    U65_POINTS,
+    U85_POINTS,
+    WHOLE_RUNS,
+    stream_name,
+    work_name,
+)
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
-_NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face", "vww4_128_128_INT8": "vww4_128"}
+_NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face", "vww4_128_128_INT8": "vww4_128", "ad_medium_int8": "ad_medium"}
 """Names of ours for networks whose published name is that of another file."""
 
 
@@ -75,6 +87,16 @@ def _point(row: dict[str, str]) -> dict[str, str]:
         "platform": row["platform"].partition(",")[0],
         "source": row["source"],
     }
+
+
+def _deep_point(row: dict[str, str]) -> dict[str, str]:
+    """A row of the U85, whose counters are those of the memories."""
+    ports = {"axi0_rd": "sram_rd", "axi0_wr": "sram_wr", "axi1_rd": "ext_rd"}
+    point = _point(row | {f"{ours}_beats": row[f"{theirs}_beats"] for ours, theirs in ports.items()})
+    columns = list(point)
+    place = columns.index("axi1_read_beats") + 1
+    values = point | {"axi1_write_beats": row["ext_wr_beats"]}
+    return {name: values[name] for name in (*columns[:place], "axi1_write_beats", *columns[place:])}
 
 
 def _point_order(row: dict[str, str]) -> tuple[bool, str, int]:
@@ -178,10 +200,17 @@ def descriptors(compiled: bytes) -> list[bytes]:
 
 
 def work_files(compiled: bytes) -> list[bytes]:
-    """The decoder's work for the weight streams of each Program of a compiled network, as JSON by operation index, gzipped."""
+    """The decoder's work for the weight streams of each Program of a compiled network, as JSON by operation index, gzipped.
+
+    Nothing for an accelerator whose kernels form chains: no rule of their time depends on it.
+    """
     files = []
     for program in read_compiled(compiled).programs:
-        work = stream_work(program, accelerator(program.accelerator))
+        device = accelerator(program.accelerator)
+        if forms_chains(device):
+            files.append(b"")
+            continue
+        work = stream_work(program, device)
         table = {index: [[core.bits, core.turns] for core in cores] for index, cores in work.items()}
         files.append(_gzip(json.dumps(table, separators=(",", ":"))))
     return files
@@ -198,7 +227,8 @@ def _streams(data: Path, calibration: Iterable[dict[str, str]], named: Callable[
             raise InputError(f"{row['stream']} has the SHA-256 {digest} but {row['stream_sha256']} was measured: restore the file.")
         for number, (text, work) in enumerate(zip(descriptors(compiled), work_files(compiled), strict=True)):
             files[f"streams/{stream_name(network, row['accelerator'], number)}"] = text
-            files[f"streams/{work_name(network, row['accelerator'], number)}"] = work
+            if work:
+                files[f"streams/{work_name(network, row['accelerator'], number)}"] = work
     return files
 
 
@@ -208,16 +238,19 @@ def reference_files(data: Path) -> dict[str, bytes]:
     calibration, small, wide = (_read(data / name) for name in names)
     off = [_like(row, wide) for row in _read(data / "u65_off.csv")]
     vww4 = [row | {"vela_estimate_cycles": "0"} for row in _read(data / "u65_vww4.csv")]
+    deep = [row for name in ("u85_calibration.csv", "u85_ad.csv") for row in _read(data / name)]
     old = [_old(row, data) for row in _read(data / "u55_old_cores.csv")]
     return {
         POINTS: _table(sorted((_point(row) for row in calibration), key=_point_order)),
         U65_POINTS: _table(sorted((_point(row) for row in (*wide, *off, *vww4)), key=_point_order)),
+        U85_POINTS: _table(sorted((_deep_point(row) for row in deep), key=_point_order)),
         OLD_POINTS: _table(sorted((_point(row) for row in old), key=_point_order)),
         SWEEPS: _table(_sweeps(data)),
         OPERATORS: _table(_operator(row) for row in _read(data / "single_operators.csv")),
         WHOLE_RUNS: _table(map(_whole_run, small)),
         **_streams(data, calibration, lambda row: _network(row["model"])),
         **_streams(data, (*wide, *vww4), lambda row: _network(row["model"])),
+        **_streams(data, deep, lambda row: _network(row["model"])),
         **_streams(data, old, lambda row: row["model"]),
         **_streams(data, small, lambda row: ".".join(Path(row["stream"]).name.split(".")[:2])),
     }

@@ -22,23 +22,27 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import StreamWork
 
 POINTS, SWEEPS, OPERATORS, WHOLE_RUNS = "fvp_points.csv", "fvp_sweeps.csv", "single_operators.csv", "fvp_whole_runs.csv"
-U65_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_old_points.csv"
+U65_POINTS, U85_POINTS, OLD_POINTS = "fvp_u65_points.csv", "fvp_u85_points.csv", "fvp_old_points.csv"
 
 
 class MeasuredBeats(Struct, frozen=True):
-    """Data beats (of 8 bytes, 16 on the U65) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads."""
+    """Data beats (of 8 bytes, 16 on the U65 and U85) that the FVP's PMU counted: AXI0 reads, AXI0 writes, AXI1 reads.
+
+    On the U85 AXI0 stands for all ports to the SRAM and AXI1 for those to the external memory, whose writes are counted, too.
+    """
 
     axi0_read: int
     axi0_write: int
     axi1_read: int
+    axi1_write: int | None = None
 
 
 class ReferencePoint(Struct, frozen=True):
     """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
 
-    ``adapters`` says whether the timing adapters were on (profile ``u55_high_end``, U65: ``u65_high_end``). ``beats`` is None where none
-    were published. ``vela_cycles`` is the estimate of the Vela that compiled the network, 0 if none is known, ``stream_sha256`` the
-    SHA-256 of the compiled .tflite that was run.
+    ``adapters`` says whether the timing adapters were on, whose profile :func:`npu_model.memory.ports.measured_with` names. ``beats`` is
+    None where none were published. ``vela_cycles`` is the estimate of the Vela that compiled the network, 0 if none is known,
+    ``stream_sha256`` the SHA-256 of the compiled .tflite that was run.
     """
 
     network: str
@@ -127,7 +131,8 @@ def _rows(name: str) -> list[dict[str, str]]:
 
 
 def _beats(row: dict[str, str]) -> MeasuredBeats | None:
-    counts = [row[key] for key in ("axi0_read_beats", "axi0_write_beats", "axi1_read_beats")]
+    keys = ("axi0_read_beats", "axi0_write_beats", "axi1_read_beats", "axi1_write_beats")
+    counts = [row[key] for key in keys if key in row]
     return MeasuredBeats(*map(int, counts)) if all(counts) else None
 
 
@@ -156,6 +161,12 @@ def points() -> tuple[ReferencePoint, ...]:
 def u65_points() -> tuple[ReferencePoint, ...]:
     """The measured inferences of the Ethos-U65, adapters on (profile ``u65_high_end``) first, by network and MACs."""
     return tuple(_point(row) for row in _rows(U65_POINTS))
+
+
+@cache
+def u85_points() -> tuple[ReferencePoint, ...]:
+    """The measured inferences of the Ethos-U85, adapters on, by network and MACs."""
+    return tuple(_point(row) for row in _rows(U85_POINTS))
 
 
 @cache
@@ -241,8 +252,11 @@ def measured_program(network: str, accelerator: str, number: int = 0) -> Program
 
 @cache
 def measured_work(network: str, accelerator: str, number: int = 0) -> StreamWork:
-    """The decoder's work for the weight streams of :func:`measured_program`."""
-    table = json.loads(_stream_file(work_name(network, accelerator, number)))
+    """The decoder's work for the weight streams of :func:`measured_program`; nothing for an Ethos-U85."""
+    name = work_name(network, accelerator, number)
+    if not (resources.files("validation.fvp.references") / "streams" / name).is_file():
+        return {}
+    table = json.loads(_stream_file(name))
     return {int(index): tuple(DecoderWork(tuple(bits), tuple(turns)) for bits, turns in cores) for index, cores in table.items()}
 
 

@@ -1,0 +1,118 @@
+"""The rules of time of the Ethos-U85 that the published inferences decide: the points without each of them, and chosen anew by some points.
+
+Run as ``python -m validation.fvp.u85_rules``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cache
+
+from npu_model.accelerator import accelerator
+from npu_model.timing import DEFAULT_TIMING
+from validation.fvp.references.records import ReferencePoint, u85_points
+from validation.fvp.scorecard import quick_score_point
+from validation.fvp.scores import mean_error
+from validation.fvp.u65_rules import RuleScore, changed_device, table, without
+
+RULES: tuple[tuple[str, dict[str, object]], ...] = (
+    ("all rules", {}),
+    ("steps of a convolution fill at once", {"step_fill": 0}),
+    ("pools take a cycle for a tap", {"pool_floor": 1}),
+    ("decoders give 8 weights a cycle", {"decoded_weights": 8}),
+    ("decoders give 32 weights a cycle", {"decoded_weights": 32}),
+    ("a lane multiplies 32 bits a cycle", {"lane_bits": 32}),
+    ("weights slot by slot", {"weight_bursts": 0}),
+    ("IFM blocks asked for ahead", {"ifm_ahead": True}),
+    ("kernels begin at once", {"kernel_start_cycles": 0}),
+    ("SRAM as wide as all ports", {"sram_words": 0}),
+    ("one word of SRAM a cycle", {"sram_words": 1}),
+    ("SRAM transactions of 128 bytes", {"sram_burst_bytes": 0}),
+)
+"""Fields of the accelerator's access or array that each row changes."""
+
+CHOICES: dict[str, tuple[int, ...]] = {
+    "weight_bursts": (10, 12, 14, 16, 18, 22, 26, 32),
+    "kernel_start_cycles": (0, 30, 60, 90),
+    "step_fill": (0, 8, 16, 24, 32),
+    "sram_words": (1, 2, 4),
+    "decoded_weights": (8, 16, 32),
+}
+"""Values of each constant that is no fact of the hardware."""
+
+SINGLE = "single "
+"""Before the name of a constant of the accelerators with one weight stream alone."""
+
+Setting = Mapping[str, int]
+"""Each constant and its value; that of the weight stream also for one stream alone."""
+
+
+def _keys(device: str) -> dict[str, str]:
+    """The constants of an accelerator, and where a setting has each."""
+    single = accelerator(device).weight_streams == 1
+    return {key: SINGLE + key if single and key == "weight_bursts" else key for key in CHOICES}
+
+
+@cache
+def _error(point: ReferencePoint, values: tuple[tuple[str, int], ...]) -> float:
+    return quick_score_point(point, DEFAULT_TIMING, changed_device(point.accelerator, dict(values))).error
+
+
+def errors(measured: Sequence[ReferencePoint], setting: Setting) -> list[float]:
+    """The errors of some points with a setting."""
+    return [_error(point, tuple((key, setting[name]) for key, name in _keys(point.accelerator).items())) for point in measured]
+
+
+def chosen(measured: Sequence[ReferencePoint], start: Setting) -> Setting:
+    """The setting of the least mean error over some points: one constant at a time from a start, until none improves."""
+    best, least = dict(start), mean_error(errors(measured, start))
+    improved = True
+    while improved:
+        improved = False
+        for name in start:
+            for value in CHOICES[name.removeprefix(SINGLE)]:
+                tried = best | {name: value}
+                found = mean_error(errors(measured, tried))
+                if found < least - 1e-9:
+                    best, least, improved = tried, found, True
+    return best
+
+
+NEUTRAL: Setting = {
+    "weight_bursts": 32,
+    SINGLE + "weight_bursts": 16,
+    "kernel_start_cycles": 0,
+    "step_fill": 0,
+    "sram_words": 4,
+    "decoded_weights": 16,
+}
+"""The setting to begin with: what documents say of the hardware, and no rule where they say nothing."""
+
+
+def refitted(measured: Sequence[ReferencePoint]) -> RuleScore:
+    """Every point with the constants that the other networks choose."""
+    found: dict[ReferencePoint, float] = {}
+    for network in dict.fromkeys(point.network for point in measured):
+        others, left = ([point for point in measured if (point.network == network) == same] for same in (False, True))
+        found |= dict(zip(left, errors(left, chosen(others, NEUTRAL)), strict=True))
+    return RuleScore("chosen by the other networks", tuple(measured), tuple(found[point] for point in measured))
+
+
+def without_each() -> list[RuleScore]:
+    """The points with all rules, and without each."""
+    return [without(name, changes, DEFAULT_TIMING, u85_points()) for name, changes in RULES]
+
+
+def main() -> None:
+    """Measure and print the table, and each network's choice."""
+    print(table(without_each(), "The Ethos-U85 without a rule").markdown())  # noqa: T201  # this script exists to print the table
+    for network in dict.fromkeys(point.network for point in u85_points()):
+        print(network, chosen([point for point in u85_points() if point.network != network], NEUTRAL))  # noqa: T201
+    score = refitted(u85_points())
+    for point, error in zip(score.points, score.errors, strict=True):
+        print(point.network, point.accelerator, f"{error:+.1%}")  # noqa: T201
+    print(f"{mean_error(score.errors):.2%}")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
