@@ -23,6 +23,13 @@ class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
 
     default_device: ClassVar[str] = "ethos-u55-256"
 
+    accelerator_config: Annotated[
+        str | None,
+        Option(
+            "ethos-u55-32, ethos-u55-64, ethos-u55-128, ethos-u55-256, ethos-u65-256 or ethos-u65-512 (default: ethos-u55-256, as Vela's)",
+            "NAME",
+        ),
+    ] = None
     max_cycles: Annotated[int | None, Option("limit of NPU cycles", "N", cycle_count)] = None
     max_bytes: Annotated[int | str | None, Option("limit of the SRAM to set aside", "N", byte_count)] = None
     against: Annotated[str | None, Option("what `check --json` printed before: no more cycles and bytes than there", "BASELINE.json")] = (

@@ -43,7 +43,8 @@ def test_the_workflow_of_github_gives_inputs_that_the_action_has_and_options_tha
     inputs = action()["inputs"]
     assert used.keys() <= inputs.keys()
     assert {name for name, one in inputs.items() if one.get("required")} <= used.keys()
-    found = parsed(["npu-testbed", "check", used["model"], "--against", used["baseline"], *shlex.split(used["options"])])
+    options = [f"--{name}={value}" for name, value in used.items() if name not in ("model", "baseline", "comment")]
+    found = parsed(["npu-testbed", "check", used["model"], "--against", used["baseline"], *options])
     assert found.arena_cache_size == 262144
 
 
@@ -56,7 +57,7 @@ def test_the_job_of_gitlab_runs_a_command_that_check_takes() -> None:
 
 def test_every_input_of_the_action_is_read_and_every_reading_is_an_input() -> None:
     text = ACTION.read_text(encoding="utf-8")
-    assert set(re.findall(r"inputs\.(\w+)", text)) == action()["inputs"].keys()
+    assert set(re.findall(r"inputs\.([\w-]+)", text)) == action()["inputs"].keys()
     for step in action()["runs"]["steps"]:
         assert "${{" not in step.get("run", ""), "an input in a script would be run as a part of it"
 
