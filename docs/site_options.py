@@ -1,4 +1,4 @@
-"""What follows from the Asks outside Python: the table of options in docs/commands.md, and the inputs of the action that runs `check`.
+"""Files that follow from the Asks: the table of options in docs/commands.md, and the inputs of the action that runs `check`.
 
 python docs/site_options.py           says whether both are up to date (exit status 1 if not)
 python docs/site_options.py --write   writes them anew

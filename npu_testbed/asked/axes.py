@@ -27,7 +27,7 @@ EVERY = "all"
 """The word for every accelerator of the U55."""
 
 
-class Point(OneSearch[None], frozen=True, kw_only=True):
+class PointAsk(OneSearch[None], frozen=True, kw_only=True):
     """A point of a sweep: what `schedule` is asked for."""
 
     command: ClassVar[str] = "sweep"
@@ -43,7 +43,7 @@ _ONE_FOR_ALL = ("json", "progress", "jobs", "deadline", "vela_timeout", "input_s
 
 def axes() -> dict[str, Declared]:
     """The fields of a point that ``--set`` takes values of: all that have one and are not listed by an option."""
-    return {one.name: one for one in declared(Point) if one.name not in (*_LISTED, *_ONE_FOR_ALL) and not one.is_switch}
+    return {one.name: one for one in declared(PointAsk) if one.name not in (*_LISTED, *_ONE_FOR_ALL) and not one.is_switch}
 
 
 def tried(text: str) -> TriedValues:
@@ -70,8 +70,8 @@ def points_of(ask: Search[Any], sources: Sequence[Source]) -> tuple[Request, ...
 
 def _on_devices(ask: Any, source: Source) -> Iterator[Request]:
     """The points of one network."""
-    names = [one.name for one in declared(Point) if one.name not in (*_LISTED, "json", "progress")]
-    plain = Point(**{name: getattr(ask, name) for name in names})
+    names = [one.name for one in declared(PointAsk) if one.name not in (*_LISTED, "json", "progress")]
+    plain = PointAsk(**{name: getattr(ask, name) for name in names})
     said = tuple(ask.accelerator_config)
     devices = accelerator_names("u55") if said == (EVERY,) else said
     combinations = list(_combinations(ask, plain))
@@ -83,7 +83,7 @@ def _on_devices(ask: Any, source: Source) -> Iterator[Request]:
                 yield from (replace(request, budget=budget) for budget in budgets)
 
 
-def _on_memory(point: Point, source: Source, pairs: Settings) -> Request:
+def _on_memory(point: PointAsk, source: Source, pairs: Settings) -> Request:
     """The Request of a point; its memory system keeps its name, and ``pairs`` say what was set, of it and of the rest."""
     device = device_of(point)
     require_use(device, "schedule")
@@ -104,7 +104,7 @@ def _memories(ask: Any) -> list[Mapping[str, Any]]:
     return found or [{}]
 
 
-def _combinations(ask: Any, plain: Point) -> Iterator[tuple[Settings, Point]]:
+def _combinations(ask: Any, plain: PointAsk) -> Iterator[tuple[Settings, PointAsk]]:
     """The point with every combination of what ``--set`` lists, and this as pairs of a key and a value."""
     choices = [tried(text) for text in ask.set]
     if len({one.key for one in choices}) < len(choices):
@@ -113,7 +113,7 @@ def _combinations(ask: Any, plain: Point) -> Iterator[tuple[Settings, Point]]:
         raise InputError(f"{twice[0]} cannot be combined with --set {twice[0][2:]}: give all of its values to --set.")
     fields = axes()
     parser = Parser(prog="npu-testbed sweep")
-    add_options(parser, Point, is_needed=False)
+    add_options(parser, PointAsk, is_needed=False)
     for values in product(*(one.values for one in choices)):
         pairs = tuple((one.key, value) for one, value in zip(choices, values, strict=True))
         words = [f"{fields[key].flag}={value}" for key, value in pairs if key in fields and value != _NONE]

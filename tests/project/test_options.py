@@ -1,4 +1,4 @@
-"""What follows from the Asks outside Python is what the Asks say: the table of options, and the inputs of the action."""
+"""The table of options and the inputs of the action are what the Asks say."""
 
 from __future__ import annotations
 
