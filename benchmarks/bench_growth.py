@@ -28,7 +28,7 @@ from cascader.search.workers import workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.memory.timing_adapter import profile
 from sim import quick_cycles
-from validation.zoo.builder import NetworkBuilder
+from validation.builder import NetworkBuilder
 
 SIDE, CHANNELS = 32, 16
 

@@ -8,7 +8,7 @@ import numpy as np
 import tflite
 
 from npu_model.tflite.records import OperatorRecord
-from validation.zoo import NetworkBuilder, TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
 
 def _operator(net: NetworkBuilder, kind: str, inputs: Sequence[int], output: TensorHandle, options: str, **fields: int) -> TensorHandle:

@@ -32,10 +32,11 @@ from npu_testbed.asked.parser import HELP_WIDTH
 from npu_testbed.cli import build_parser
 from npu_testbed.peers import BytesVerdict, litert_table, validate_litert, zoo_models
 from sim import replay_network
+from validation.builder import NetworkBuilder
 from validation.calibrate import from_toml
 from validation.fvp.references.records import points
 from validation.fvp.scorecard import Scorecard, score_point
-from validation.zoo import NetworkBuilder, build, zoo_names
+from validation.zoo import build, zoo_names
 
 COMMANDS = (
     *(("validate", peer) for peer in ("fvp", "vela", "litert", "all")),

@@ -41,9 +41,8 @@ from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim import Unit, counted_network, footprint, quick_cycles
 from sim.views.layers import layer_rows
 from sim.views.stalls import stall_report
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio import build as portfolio
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
 
 DEFAULT = "ethos-u55-128"
 SLOW = load_timing_adapter("u55_high_end")
@@ -63,18 +62,18 @@ def layers(model: bytes) -> CompiledNetwork:
     return lower(schedule_layer_by_layer(legalised(model, DEFAULT).network(), DEFAULT))
 
 
-def built(make: Callable[[PortfolioBuilder], Sequence[TensorHandle]]) -> bytes:
-    net = PortfolioBuilder("test")
+def built(make: Callable[[NetworkBuilder], Sequence[TensorHandle]]) -> bytes:
+    net = NetworkBuilder("test")
     return net.finish(make(net))
 
 
-def plain(net: PortfolioBuilder) -> list[TensorHandle]:
+def plain(net: NetworkBuilder) -> list[TensorHandle]:
     """Two convolutions of the camera's own order of axes."""
     x = net.conv2d(net.input((1, 32, 32, 3), "nhwc"), 16, activation="RELU")
     return [net.conv2d(x, 16)]
 
 
-def from_nchw(net: PortfolioBuilder) -> list[TensorHandle]:
+def from_nchw(net: NetworkBuilder) -> list[TensorHandle]:
     """The same behind a transposition."""
     x = net.transpose(net.input((1, 3, 32, 32), "nchw"), (0, 2, 3, 1))
     return [net.conv2d(net.conv2d(x, 16, activation="RELU"), 16)]
@@ -270,7 +269,7 @@ def test_half_the_latency_saves_what_a_replay_with_it_saves() -> None:
     assert found.cycles == quick_cycles(network, late) - quick_cycles(network, halved) > 0
 
 
-def narrow(channels: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def narrow(channels: int, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.input((1, 40, 40, 8), "x")
     for _ in range(3):
         x = net.conv2d(x, channels)

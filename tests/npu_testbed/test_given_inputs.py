@@ -19,7 +19,7 @@ from cascader.ethosu.schedule.file import to_json
 from npu_model.errors import InputError
 from npu_testbed.given_inputs import inference_inputs
 from npu_testbed.verification import seeded_inputs
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 NETWORK = lower(schedule("tiny_conv"))
 (INPUT,) = NETWORK.inputs
@@ -34,7 +34,7 @@ def plan(tmp_path: Path) -> Path:
 
 
 def two_inputs(tmp_path: Path) -> Path:
-    net = PortfolioBuilder("two")
+    net = NetworkBuilder("two")
     path = tmp_path / "two.tflite"
     path.write_bytes(net.finish([net.add(net.input((1, 4, 4, 8), "left"), net.input((1, 4, 4, 8), "right"))]))
     return path

@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 from npu_model.errors import InputError
 from npu_model.toml_text import parse_toml
 from npu_testbed.csv_file import csv_file
+from validation.builder import NetworkBuilder
 from validation.fvp.live.json_events import events
-from validation.portfolio.builder import PortfolioBuilder
 from validation.zoo import build
 
 HOSTILE = ("=cmd|' /C calc'!A0", "+1+1", "-2+3", '@SUM("a")', "\t=1", "a\x1b[2Kb", "]]>&<x", "\x00\ufffe")
@@ -33,7 +33,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(text: str) -> None:
 
 
 def test_layers_of_any_name_are_cells_and_well_formed_tables(tmp_path: Path) -> None:
-    net = PortfolioBuilder("hostile")
+    net = NetworkBuilder("hostile")
     x = net.input((1, 8, 8, 8), "x")
     for name in HOSTILE:
         x = net.conv2d(x, 8, name=name)

@@ -16,15 +16,15 @@ from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.input_shapes import MAX_EXTENT, InputShape, ShapedSource
 from npu_testbed.models import load_model
+from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed
-from validation.portfolio.builder import PortfolioBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT works out the shapes, and is not installed")
 
 
 def network(size: int = 24) -> bytes:
     """Convolutions and a sum of an image of any size."""
-    net = PortfolioBuilder("any")
+    net = NetworkBuilder("any")
     x = net.conv2d(net.input((1, size, size, 4), "image"), 8, activation="RELU6", name="first")
     return net.finish([net.conv2d(net.conv2d(x, 8, strides=(2, 2), name="second"), 8, (1, 1), name="last")])
 

@@ -15,7 +15,7 @@ from cpu_networks import float_network
 from cascader.frontends.children import run_child
 from cascader.frontends.vela import CORES, CompilerOptions, VelaResult, compiler
 from npu_model.errors import UnfinishedError
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 from validation.vela import branches
 from validation.vela.branches import Limit, compile_at
 from validation.zoo import build
@@ -78,7 +78,7 @@ def test_a_limit_at_which_vela_fails_costs_no_other_its_result(one_by_one: Calla
 
 def on_the_cpu() -> bytes:
     """A network of which Vela's Python core runs nothing on the NPU."""
-    net = PortfolioBuilder("gathered")
+    net = NetworkBuilder("gathered")
     return net.finish([net.gather(net.input((1, 4, 4, 8), "x"), (0, 2, 1), 1)])
 
 

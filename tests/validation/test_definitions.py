@@ -13,15 +13,15 @@ from command_line import call
 
 import npu_testbed
 from npu_model.tflite.model import read_tflite
+from validation.builder import NetworkBuilder
 from validation.litert.judge import judge, litert_installed
-from validation.portfolio.builder import PortfolioBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 CASES = [((1, 20, 4, 8), (3,), False), ((1, 5, 6, 3), (1, 2), True), ((1, 9, 16), (1,), False), ((1, 4, 4, 4), (1, 2, 3), False)]
 
 
 def summed(shape: tuple[int, ...], axes: tuple[int, ...], *, keep: bool, ahead: bool = False) -> bytes:
-    net = PortfolioBuilder("summed")
+    net = NetworkBuilder("summed")
     x = net.input(shape, "x")
     return net.finish([net.sum(net.logistic(x) if ahead else x, axes, keep=keep)])
 

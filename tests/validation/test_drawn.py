@@ -12,9 +12,9 @@ from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
 from npu_testbed.models import load_model
 from npu_testbed.portfolio.run import chosen
+from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs
 from validation.portfolio import NETWORKS, drawn_network, drawn_networks, portfolio_network
-from validation.zoo import NetworkBuilder
 
 SOME = range(0, 120, 3)
 

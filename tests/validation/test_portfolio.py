@@ -21,8 +21,8 @@ from npu_model.tflite.model import read_tflite
 from npu_testbed.file_verification import verify
 from npu_testbed.models import load_model
 from npu_testbed.scheduling import write_schedule
+from validation.builder import NetworkBuilder
 from validation.portfolio import NETWORKS, PortfolioNetwork, build, portfolio_network
-from validation.portfolio.builder import PortfolioBuilder
 from validation.portfolio.chains import CHAINS
 from validation.portfolio.operators import BETWEEN, ENDS
 
@@ -193,7 +193,7 @@ def test_the_named_figures_are_of_networks_on_which_vela_size_takes_these_bytes(
     ],
 )
 def test_arguments_that_make_no_operator_are_refused_in_one_sentence(make: Any, message: str) -> None:
-    net = PortfolioBuilder("refused")
+    net = NetworkBuilder("refused")
     x = net.input((1, 8, 8, 4), "x")
     with pytest.raises(InputError, match=message) as caught:
         make(net, x)
@@ -201,7 +201,7 @@ def test_arguments_that_make_no_operator_are_refused_in_one_sentence(make: Any, 
 
 
 def test_recurrent_operators_are_made_for_int8_alone() -> None:
-    net = PortfolioBuilder("refused", "int16")
+    net = NetworkBuilder("refused", "int16")
     with pytest.raises(InputError, match="in a network of int16"):
         net.lstm(net.input((1, 4, 8)), 8)
 

@@ -21,9 +21,9 @@ from reference_data import shared_data
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import TfliteModel, read_tflite
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
+from validation.builder.calibration import laplace, round_scale, uniform
 from validation.zoo import build, zoo_names
-from validation.zoo.calibration import laplace, round_scale, uniform
 
 SHA256 = {
     "mobilenet_v1": "96658f0bdb519dbc45999fba7a96eb23ef88a6bfd0cdb6214d069c860271a67c",
@@ -219,7 +219,7 @@ def test_no_operator_of_a_float_network_runs_on_the_npu(tmp_path: Path) -> None:
 
 def every_operator(precision: str, seed: int = 0) -> bytes:
     """A network with each operator of the builder once or more (but DEPTH_TO_SPACE)."""
-    net = PortfolioBuilder("every_operator", precision, seed)
+    net = NetworkBuilder("every_operator", precision, seed)
     x = net.conv2d(net.input((1, 17, 19, 3)), 16, strides=(2, 1), activation="RELU")
     left = net.depthwise(x, (3, 5), dilation=(2, 1), activation="RELU6")
     right = net.conv2d(net.pad(x, 1, 0, 2, 1), 16, (2, 4), padding="VALID", activation="RELU6")
@@ -278,7 +278,7 @@ def test_a_one_layer_network_has_the_output_shape_that_litert_infers(
     size: tuple[int, int], depth: int, kernel: tuple[int, int], strides: tuple[int, int], spacing: int, padding: str, kind: str
 ) -> None:
     litert = pytest.importorskip("ai_edge_litert.interpreter", reason="LiteRT (ai-edge-litert) is not installed")
-    net = PortfolioBuilder("one_layer")
+    net = NetworkBuilder("one_layer")
     x = net.input((1, *size, depth))
     dilation = (spacing, spacing) if strides == (1, 1) else (1, 1)  # LiteRT has no strided dilation
     try:
@@ -327,12 +327,12 @@ def test_an_unknown_network_is_answered_with_the_known_names() -> None:
         (lambda net, x: net.conv2d(net.reshape(x, (1, 256)), 4), "four dimensions"),
         (lambda net, x: net.conv2d(x, 4, name="x"), "taken"),
         (lambda net, _: net.finish([]), "no output"),
-        (lambda net, _: net.finish([PortfolioBuilder("other").input((1, 4))]), "not an activation"),
-        (lambda _, __: PortfolioBuilder("n", "int4"), "int8, int16, uint8, float32"),
+        (lambda net, _: net.finish([NetworkBuilder("other").input((1, 4))]), "not an activation"),
+        (lambda _, __: NetworkBuilder("n", "int4"), "int8, int16, uint8, float32"),
     ],
 )
 def test_arguments_that_make_no_network_are_refused_in_one_sentence(make: Any, message: str) -> None:
-    net = PortfolioBuilder("refused")
+    net = NetworkBuilder("refused")
     x = net.input((1, 8, 8, 4), "x")
     with pytest.raises(InputError, match=message) as caught:
         make(net, x)

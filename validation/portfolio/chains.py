@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import LSTM, Chain
-from validation.zoo import TensorHandle
 
 
 class Link(Struct, frozen=True):
@@ -24,7 +23,7 @@ class Link(Struct, frozen=True):
     unverifiable: str = ""
 
 
-def as_image(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def as_image(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """``x`` reshaped to four dimensions, if it has others: a row or a column of positions."""
     if len(x.shape) == 4:
         return x
@@ -39,45 +38,45 @@ def _merged(shape: tuple[int, ...]) -> tuple[int, int]:
     return width, shape[-1]
 
 
-def like(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def like(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """Another tensor of the shape and scale of ``x``: its largest neighbours."""
     return net.max_pool(x, (3, 3), strides=(1, 1), padding="SAME")
 
 
 def _split_add(axis: int) -> Chain:
-    def chain(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+    def chain(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
         first, second = net.split(x, 2, axis)
         return net.add(first, second)
 
     return chain
 
 
-def _split_unequal(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _split_unequal(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     height = x.shape[1]
     top, middle, bottom = net.split_at(x, (height // 4, height // 2, height - height // 4 - height // 2), 1)
     return net.concat([bottom, like(net, middle), top], 1)
 
 
-def _unpack(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _unpack(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     rows = net.unpack(net.reshape(x, (1, 4, x.shape[1] // 4 * x.shape[2], x.shape[3])), 1)
     return net.add(net.add(rows[0], rows[1]), net.add(rows[2], rows[3]))
 
 
-def coarse(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def coarse(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """``x`` pooled to a third of its height and width: for operators that would be long on a whole map."""
     return net.max_pool(x, (3, 3), padding="SAME")
 
 
-def _tokens(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _tokens(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.reshape(x, (1, x.shape[1] * x.shape[2], x.shape[3]))
 
 
-def _attention(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _attention(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     tokens = _tokens(net, coarse(net, x))
     return net.batch_matmul(net.softmax(net.batch_matmul(tokens, tokens, transpose_b=True)), tokens)
 
 
-def _lstm(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _lstm(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     pooled = coarse(net, x)
     return net.lstm(net.reshape(pooled, (1, pooled.shape[1], pooled.shape[2] * pooled.shape[3])), 16)
 

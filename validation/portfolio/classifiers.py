@@ -2,43 +2,42 @@
 
 from __future__ import annotations
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "classifiers"
 
 
-def _image(net: PortfolioBuilder, size: int = 32, channels: int = 3) -> TensorHandle:
+def _image(net: NetworkBuilder, size: int = 32, channels: int = 3) -> TensorHandle:
     return net.input((1, size, size, channels), "image")
 
 
-def _head(net: PortfolioBuilder, x: TensorHandle, classes: int = 10) -> list[TensorHandle]:
+def _head(net: NetworkBuilder, x: TensorHandle, classes: int = 10) -> list[TensorHandle]:
     """Global mean, fully connected layer, softmax."""
     return [net.softmax(net.fully_connected(net.mean(x), classes, spread="LOGITS", name="logits"), name="probabilities")]
 
 
-def _mnist_small(net: PortfolioBuilder) -> list[TensorHandle]:
+def _mnist_small(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.max_pool(net.conv2d(_image(net, 28, 1), 32, padding="VALID", activation="RELU"))
     x = net.max_pool(net.conv2d(x, 64, padding="VALID", activation="RELU"))
     return [net.softmax(net.fully_connected(net.flatten(x), 10, spread="LOGITS"))]
 
 
-def _lenet(net: PortfolioBuilder) -> list[TensorHandle]:
+def _lenet(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.average_pool(net.tanh(net.conv2d(_image(net, 32, 1), 6, (5, 5), padding="VALID")), (2, 2))
     x = net.average_pool(net.tanh(net.conv2d(x, 16, (5, 5), padding="VALID")), (2, 2))
     x = net.tanh(net.fully_connected(net.flatten(x), 120))
     return [net.fully_connected(net.tanh(net.fully_connected(x, 84)), 10)]
 
 
-def _pytorch(net: PortfolioBuilder) -> list[TensorHandle]:
+def _pytorch(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.transpose(net.input((1, 3, 32, 32), "nchw"), (0, 2, 3, 1))
     x = net.max_pool(net.conv2d(net.pad(x, 1, 1, 1, 1), 16, padding="VALID", activation="RELU"))
     x = net.max_pool(net.conv2d(net.pad(x, 1, 1, 1, 1), 32, padding="VALID", activation="RELU"))
     return [net.fully_connected(net.flatten(net.transpose(x, (0, 3, 1, 2))), 10)]
 
 
-def _resnet_stem(net: PortfolioBuilder) -> list[TensorHandle]:
+def _resnet_stem(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.pad(_image(net, 64), 3, 3, 3, 3)
     x = net.conv2d(x, 16, (7, 7), strides=(2, 2), padding="VALID", activation="RELU")
     x = net.max_pool(net.pad(x, 1, 1, 1, 1), (3, 3), strides=(2, 2))
@@ -46,14 +45,14 @@ def _resnet_stem(net: PortfolioBuilder) -> list[TensorHandle]:
     return _head(net, net.add(x, y, activation="RELU"))
 
 
-def _bottleneck(net: PortfolioBuilder) -> list[TensorHandle]:
+def _bottleneck(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_image(net, 48), 32, strides=(2, 2), activation="RELU")
     y = net.conv2d(net.conv2d(x, 16, (1, 1), activation="RELU"), 16, strides=(2, 2), activation="RELU")
     y = net.conv2d(y, 64, (1, 1))
     return _head(net, net.add(net.conv2d(x, 64, (1, 1), strides=(2, 2)), y, activation="RELU"))
 
 
-def _inception(net: PortfolioBuilder) -> list[TensorHandle]:
+def _inception(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_image(net), 32, activation="RELU6")
     narrow = net.conv2d(x, 16, (1, 1), activation="RELU6")
     middle = net.conv2d(net.conv2d(x, 16, (1, 1), activation="RELU6"), 32, activation="RELU6")
@@ -62,7 +61,7 @@ def _inception(net: PortfolioBuilder) -> list[TensorHandle]:
     return _head(net, net.conv2d(net.concat([narrow, middle, wide, pooled]), 32, strides=(2, 2), activation="RELU6"))
 
 
-def _densenet(net: PortfolioBuilder) -> list[TensorHandle]:
+def _densenet(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_image(net), 16, activation="RELU6")
     for _ in range(4):
         x = net.concat([x, net.conv2d(net.conv2d(x, 32, (1, 1), activation="RELU6"), 8, activation="RELU6")])
@@ -70,7 +69,7 @@ def _densenet(net: PortfolioBuilder) -> list[TensorHandle]:
     return _head(net, x)
 
 
-def _squeezenet(net: PortfolioBuilder) -> list[TensorHandle]:
+def _squeezenet(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.max_pool(net.conv2d(_image(net, 48), 32, strides=(2, 2), activation="RELU6"), (3, 3), strides=(2, 2))
     for squeezed, expanded in ((8, 32), (16, 48)):
         x = net.conv2d(x, squeezed, (1, 1), activation="RELU6")
@@ -78,14 +77,14 @@ def _squeezenet(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.softmax(net.mean(net.conv2d(x, 10, (1, 1))))]
 
 
-def _squeeze_excite(net: PortfolioBuilder) -> list[TensorHandle]:
+def _squeeze_excite(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_image(net), 32, activation="RELU")
     gate = net.conv2d(net.mean(x, keep=True), 8, (1, 1), activation="RELU")
     x = net.multiply(x, net.logistic(net.conv2d(gate, 32, (1, 1))))
     return _head(net, net.conv2d(x, 32, strides=(2, 2), activation="RELU"))
 
 
-def _mobilenet_v3(net: PortfolioBuilder) -> list[TensorHandle]:
+def _mobilenet_v3(net: NetworkBuilder) -> list[TensorHandle]:
     stem = net.unary("HARD_SWISH", net.conv2d(_image(net, 64), 16, strides=(2, 2)))
     x = net.unary("HARD_SWISH", net.conv2d(stem, 48, (1, 1)))
     x = net.unary("HARD_SWISH", net.depthwise(x, (5, 5)))
@@ -94,7 +93,7 @@ def _mobilenet_v3(net: PortfolioBuilder) -> list[TensorHandle]:
     return _head(net, net.add(stem, net.conv2d(x, 16, (1, 1))))
 
 
-def _shufflenet(net: PortfolioBuilder) -> list[TensorHandle]:
+def _shufflenet(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.max_pool(net.conv2d(_image(net), 32, strides=(2, 2), activation="RELU6"))
     for _ in range(2):
         kept, worked = net.split(x, 2)
@@ -106,7 +105,7 @@ def _shufflenet(net: PortfolioBuilder) -> list[TensorHandle]:
     return _head(net, x)
 
 
-def _shuffled_image(net: PortfolioBuilder) -> list[TensorHandle]:
+def _shuffled_image(net: NetworkBuilder) -> list[TensorHandle]:
     """A shuffle of the channels of 28 x 28 pixels, which Vela cuts into a kernel a pixel."""
     x = net.conv2d(_image(net, 56), 24, strides=(2, 2), activation="RELU6")
     _, height, width, depth = x.shape
@@ -114,7 +113,7 @@ def _shuffled_image(net: PortfolioBuilder) -> list[TensorHandle]:
     return _head(net, net.conv2d(net.reshape(x, (1, height, width, depth)), 32, strides=(2, 2), activation="RELU6"))
 
 
-def _shared_weights(net: PortfolioBuilder) -> list[TensorHandle]:
+def _shared_weights(net: NetworkBuilder) -> list[TensorHandle]:
     left, right = (net.input((1, 32, 32, 3), name) for name in ("left", "right"))
     both = net.concat([left, right], 0)
     x = net.conv2d(net.conv2d(both, 16, activation="RELU"), 16, strides=(2, 2), activation="RELU")
@@ -122,14 +121,14 @@ def _shared_weights(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.subtract(first, second)]
 
 
-def _patches(net: PortfolioBuilder) -> list[TensorHandle]:
+def _patches(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 64, 64, 3), "image"), 24, (4, 4), strides=(4, 4), padding="VALID")
     y = net.unary("GELU", net.conv2d(net.depthwise(x, (7, 7)), 48, (1, 1)))
     x = net.add(x, net.conv2d(y, 24, (1, 1)))
     return [net.fully_connected(net.mean(net.conv2d(x, 32, (2, 2), strides=(2, 2), padding="VALID")), 10)]
 
 
-def _coarse_pools(net: PortfolioBuilder) -> list[TensorHandle]:
+def _coarse_pools(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.max_pool(net.conv2d(net.input((1, 64, 64, 3), "image"), 16, activation="RELU"), (4, 4), strides=(4, 4))
     x = net.average_pool(net.conv2d(x, 24, activation="RELU"), (4, 4), strides=(4, 4))
     return [net.fully_connected(net.flatten(x), 10)]

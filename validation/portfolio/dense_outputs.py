@@ -2,28 +2,27 @@
 
 from __future__ import annotations
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "dense outputs"
 
 
-def _autoencoder(net: PortfolioBuilder) -> list[TensorHandle]:
+def _autoencoder(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 32, 32, 1), "image"), 16, strides=(2, 2), activation="RELU")
     x = net.conv2d(x, 8, strides=(2, 2), activation="RELU")
     x = net.transpose_conv(net.transpose_conv(x, 8, activation="RELU"), 16, activation="RELU")
     return [net.logistic(net.conv2d(x, 1))]
 
 
-def _dense_autoencoder(net: PortfolioBuilder) -> list[TensorHandle]:
+def _dense_autoencoder(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.input((1, 256), "frames")
     for units in (64, 64, 8, 64, 64):
         x = net.fully_connected(x, units, activation="RELU")
     return [net.fully_connected(x, 256)]
 
 
-def _unet_padded(net: PortfolioBuilder) -> list[TensorHandle]:
+def _unet_padded(net: NetworkBuilder) -> list[TensorHandle]:
     first = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, activation="RELU6")
     second = net.conv2d(net.max_pool(first), 32, activation="RELU6")
     x = net.conv2d(net.max_pool(second), 32, activation="RELU6")
@@ -32,7 +31,7 @@ def _unet_padded(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(x, 2, (1, 1))]
 
 
-def _unet_cropped(net: PortfolioBuilder) -> list[TensorHandle]:
+def _unet_cropped(net: NetworkBuilder) -> list[TensorHandle]:
     first = net.conv2d(net.input((1, 60, 60, 1), "image"), 16, padding="VALID", activation="RELU6")
     x = net.conv2d(net.max_pool(first), 32, padding="VALID", activation="RELU6")
     up = net.transpose_conv(net.conv2d(x, 32, padding="VALID", activation="RELU6"), 16, (2, 2), activation="RELU6")
@@ -41,7 +40,7 @@ def _unet_cropped(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.conv2d(net.concat([crop, up]), 16, padding="VALID", activation="RELU"), 2, (1, 1))]
 
 
-def _scaled_by_its_pool(net: PortfolioBuilder) -> list[TensorHandle]:
+def _scaled_by_its_pool(net: NetworkBuilder) -> list[TensorHandle]:
     """A small map enlarged, pooled whole and scaled by what the pool says: between the two it may be recomputed from the small map."""
     x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, strides=(2, 2), activation="RELU")
     x = net.conv2d(net.conv2d(net.conv2d(x, 32), 32, (5, 5), activation="RELU"), 8, (1, 1))
@@ -51,31 +50,31 @@ def _scaled_by_its_pool(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.multiply(wide, net.logistic(gate)), 2)]
 
 
-def _espcn(net: PortfolioBuilder) -> list[TensorHandle]:
+def _espcn(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.tanh(net.conv2d(net.input((1, 40, 40, 1), "image"), 32, (5, 5)))
     x = net.tanh(net.conv2d(x, 16))
     return [net.depth_to_space(net.conv2d(x, 4))]
 
 
-def _fsrcnn(net: PortfolioBuilder) -> list[TensorHandle]:
+def _fsrcnn(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.prelu(net.conv2d(net.input((1, 32, 32, 1), "image"), 24, (5, 5)))
     x = net.prelu(net.conv2d(x, 8, (1, 1)))
     x = net.prelu(net.conv2d(net.prelu(net.conv2d(x, 8)), 24, (1, 1)))
     return [net.transpose_conv(x, 1, (8, 8))]
 
 
-def _half_pixel_padded(net: PortfolioBuilder) -> list[TensorHandle]:
+def _half_pixel_padded(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.resize_bilinear(net.conv2d(net.input((1, 15, 17, 8), "features"), 16, activation="RELU6"), half_pixel=True)
     return [net.conv2d(net.pad(x, 2, 1, 1, 2), 8, (1, 1), strides=(2, 2))]
 
 
-def _labels(net: PortfolioBuilder) -> list[TensorHandle]:
+def _labels(net: NetworkBuilder) -> list[TensorHandle]:
     """A segmenter in Keras: its argmax has 64 bits unless told otherwise."""
     x = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU")
     return [net.arg_max(net.resize_bilinear(net.conv2d(net.conv2d(x, 16, activation="RELU"), 6, (1, 1))), wide=True)]
 
 
-def _ssd(net: PortfolioBuilder) -> list[TensorHandle]:
+def _ssd(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 64, 64, 3), "image"), 16, strides=(2, 2), activation="RELU6")
     boxes, scores = [], []
     for filters in (32, 48, 64):
@@ -86,14 +85,14 @@ def _ssd(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.concat(boxes, 1), net.logistic(net.concat(scores, 1))]
 
 
-def _anchors(net: PortfolioBuilder) -> list[TensorHandle]:
+def _anchors(net: NetworkBuilder) -> list[TensorHandle]:
     """Boxes, and the anchors that they are relative to: a constant that the exporter passes through."""
     x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, strides=(2, 2), activation="RELU6")
     boxes = net.reshape(net.conv2d(x, 12, (1, 1)), (1, 432, 4))
     return [boxes, net.constant((432, 4), name="anchors")]
 
 
-def _yolo(net: PortfolioBuilder) -> list[TensorHandle]:
+def _yolo(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 64, 64, 3), "image"), 16, strides=(2, 2))
     fine = net.leaky_relu(net.conv2d(net.leaky_relu(x), 32, strides=(2, 2)))
     coarse = net.conv2d(net.leaky_relu(net.conv2d(fine, 64, strides=(2, 2))), 32, (1, 1), activation="RELU6")

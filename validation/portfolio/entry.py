@@ -6,13 +6,12 @@ from collections.abc import Callable
 
 from msgspec import Struct
 
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
-Chain = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
+Chain = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 """Adds operators after a tensor and returns the last output."""
 
-Draw = Callable[[PortfolioBuilder], list[TensorHandle]]
+Draw = Callable[[NetworkBuilder], list[TensorHandle]]
 """Draws a whole network and returns its outputs."""
 
 
@@ -44,5 +43,5 @@ class PortfolioNetwork(Struct, frozen=True):
 
     def build(self) -> bytes:
         """The .tflite file: the same bytes at every call, on every platform."""
-        net = PortfolioBuilder(self.name, self.precision)
+        net = NetworkBuilder(self.name, self.precision)
         return net.finish(self.draw(net))

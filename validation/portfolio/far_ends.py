@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from functools import partial
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "ends off the arena"
 
 
-def _camera_and_pose(net: PortfolioBuilder) -> list[TensorHandle]:
+def _camera_and_pose(net: NetworkBuilder) -> list[TensorHandle]:
     """Features of a frame joined to a pose, whose few bytes stay in the arena."""
     x = net.conv2d(net.input((1, 72, 96, 3), "camera"), 8, strides=(2, 2), activation="RELU6")
     x = net.conv2d(net.depthwise(x, strides=(2, 2), activation="RELU6"), 16, (1, 1), activation="RELU6")
@@ -19,14 +18,14 @@ def _camera_and_pose(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.concat([net.fully_connected(net.mean(x), 16, activation="RELU6"), pose]), 4)]
 
 
-def _frames(net: PortfolioBuilder) -> list[TensorHandle]:
+def _frames(net: NetworkBuilder) -> list[TensorHandle]:
     """Motion between the frame before, in the arena, and the one that a camera writes elsewhere; the map goes to a display."""
     before, now = (net.conv2d(net.input((1, 40, 56, 3), name), 8, strides=(2, 2), activation="RELU6") for name in ("before", "now"))
     x = net.conv2d(net.concat([before, now]), 16, activation="RELU6")
     return [net.conv2d(net.resize_nearest(x), 2), net.fully_connected(net.mean(x), 3)]
 
 
-def _stem(blocks: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _stem(blocks: int, net: NetworkBuilder) -> list[TensorHandle]:
     """Large maps in front of blocks of small ones, as in a mobile network: the frame off the arena, the front is cut into tiles."""
     x = net.conv2d(net.input((1, 64, 96, 3), "camera"), 12, strides=(2, 2), activation="RELU6")
     x = net.conv2d(net.depthwise(x, activation="RELU6"), 48, (1, 1), activation="RELU6")
@@ -37,7 +36,7 @@ def _stem(blocks: int, net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.mean(net.conv2d(x, 64, (1, 1), activation="RELU6"), keep=True), 5, (1, 1))]
 
 
-def _filter(net: PortfolioBuilder) -> list[TensorHandle]:
+def _filter(net: NetworkBuilder) -> list[TensorHandle]:
     """An image in, an image out, neither in the arena."""
     head = x = net.conv2d(net.input((1, 48, 64, 3), "camera"), 16, activation="RELU")
     for _ in range(4):
@@ -45,7 +44,7 @@ def _filter(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.add(x, head), 3)]
 
 
-def _narrow_sums(net: PortfolioBuilder) -> list[TensorHandle]:
+def _narrow_sums(net: NetworkBuilder) -> list[TensorHandle]:
     """Sums of 4 channels on large maps, which run as sums of 16: the frame off the arena, tiles go through both shapes."""
     x = net.conv2d(net.conv2d(net.input((1, 96, 192, 3), "camera"), 8, strides=(2, 2), activation="RELU6"), 4, (1, 1))
     x = net.add(x, net.conv2d(net.depthwise(net.conv2d(x, 8, (1, 1), activation="RELU6"), activation="RELU6"), 4, (1, 1)))

@@ -4,51 +4,50 @@ from __future__ import annotations
 
 from functools import partial
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.chains import CHAINS
 from validation.portfolio.entry import WIDE_PRODUCTS, Chain, Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "number formats"
 
 
-def _residual(net: PortfolioBuilder) -> list[TensorHandle]:
+def _residual(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, activation="RELU")
     y = net.conv2d(net.depthwise(x, activation="RELU"), 16, (1, 1))
     return [net.conv2d(net.max_pool(net.add(x, y)), 8)]
 
 
-def _classifier(net: PortfolioBuilder) -> list[TensorHandle]:
+def _classifier(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 28, 28, 1), "digit"), 16, activation="RELU6")
     x = net.max_pool(net.conv2d(x, 24, strides=(2, 2), activation="RELU6"))
     return [net.softmax(net.fully_connected(net.flatten(x), 10, spread="LOGITS"))]
 
 
-def _decoder(net: PortfolioBuilder) -> list[TensorHandle]:
+def _decoder(net: NetworkBuilder) -> list[TensorHandle]:
     first = net.conv2d(net.input((1, 24, 24, 4), "image"), 16, activation="RELU6")
     x = net.transpose_conv(net.conv2d(net.max_pool(first), 16, activation="RELU6"), 16, (2, 2), activation="RELU6")
     return [net.logistic(net.conv2d(net.resize_nearest(net.concat([first, x])), 2))]
 
 
-def _camera(net: PortfolioBuilder) -> list[TensorHandle]:
+def _camera(net: NetworkBuilder) -> list[TensorHandle]:
     """A uint8 camera in front of an int8 network, and a uint8 answer: what TensorFlow's converter makes of such a request."""
     x = net.quantize(net.input((1, 40, 40, 3), "camera", precision="uint8"))
     x = net.conv2d(net.conv2d(x, 16, activation="RELU"), 16, strides=(2, 2), activation="RELU")
     return [net.as_precision(net.conv2d(x, 8), "uint8")]
 
 
-def _widened(net: PortfolioBuilder) -> list[TensorHandle]:
+def _widened(net: NetworkBuilder) -> list[TensorHandle]:
     """int8 that ends in 16 bits."""
     x = net.conv2d(net.input((1, 32, 32, 4), "image"), 16, activation="RELU")
     return [net.as_precision(net.conv2d(x, 8), "int16")]
 
 
-def _prelu(net: PortfolioBuilder) -> list[TensorHandle]:
+def _prelu(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.prelu(net.input((1, 24, 24, 16), "image")), 24, activation="RELU6")
     return [net.prelu(net.conv2d(x, 16, activation="RELU6"))]
 
 
-def _between(chain: Chain, net: PortfolioBuilder) -> list[TensorHandle]:
+def _between(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 24, 24, 8), "image"), 16, activation="RELU6", name="before")
     return [net.conv2d(chain(net, x), 8, name="behind")]
 

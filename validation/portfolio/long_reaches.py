@@ -5,39 +5,38 @@ from __future__ import annotations
 from collections.abc import Callable
 from functools import partial
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "long reaches"
 
-Pool = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
+Pool = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 
 
-def _average(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _average(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.average_pool(x)
 
 
-def _mean(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _mean(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.mean(x, keep=True)
 
 
-def _mean_of_rows(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _mean_of_rows(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.mean(x, (1,), keep=True)
 
 
-def _maximum(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _maximum(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.max_pool(x, (x.shape[1], x.shape[2]), strides=(1, 1), padding="VALID")
 
 
-def _pooled(pool: Pool, shape: tuple[int, int, int], channels: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _pooled(pool: Pool, shape: tuple[int, int, int], channels: int, net: NetworkBuilder) -> list[TensorHandle]:
     """Two convolutions, a pool over all rows, and classes of what it gives."""
     x = net.conv2d(net.input((1, *shape), "image"), 8, strides=(2, 2), activation="RELU6")
     x = net.conv2d(x, channels, (1, 1), activation="RELU6")
     return [net.conv2d(pool(net, x), 7, (1, 1))]
 
 
-def _panorama(net: PortfolioBuilder) -> list[TensorHandle]:
+def _panorama(net: NetworkBuilder) -> list[TensorHandle]:
     """A wide image down to a small one, with the convolutions of a mobile network."""
     x = net.conv2d(net.input((1, 24, 256, 3), "panorama"), 16, strides=(2, 2), activation="RELU6")
     x = net.conv2d(net.depthwise(x, activation="RELU6"), 24, (1, 1), activation="RELU6")
@@ -45,7 +44,7 @@ def _panorama(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.conv2d(x, 32, strides=(2, 2), activation="RELU6"), 5, (1, 1))]
 
 
-def _super_resolution(net: PortfolioBuilder) -> list[TensorHandle]:
+def _super_resolution(net: NetworkBuilder) -> list[TensorHandle]:
     """A head, a body of six convolutions, the head added to what the body makes, and pixels of four."""
     head = x = net.conv2d(net.input((1, 48, 48, 3), "image"), 16)
     for number in range(6):
@@ -53,7 +52,7 @@ def _super_resolution(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.depth_to_space(net.conv2d(net.add(x, head), 12))]
 
 
-def _far_concat(net: PortfolioBuilder) -> list[TensorHandle]:
+def _far_concat(net: NetworkBuilder) -> list[TensorHandle]:
     """The first features joined to those five convolutions later."""
     first = x = net.conv2d(net.input((1, 40, 56, 3), "image"), 12, activation="RELU6")
     for _ in range(5):

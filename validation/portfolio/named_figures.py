@@ -2,82 +2,81 @@
 
 from __future__ import annotations
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "named figures"
 
 
-def mnist(net: PortfolioBuilder) -> list[TensorHandle]:
+def mnist(net: NetworkBuilder) -> list[TensorHandle]:
     """Two valid convolutions of 32 and 64 filters, max pool, flatten, ten classes."""
     x = net.conv2d(net.input((1, 28, 28, 1), "digit"), 32, padding="VALID", activation="RELU", name="conv_1")
     x = net.conv2d(x, 64, padding="VALID", activation="RELU", name="conv_2")
     return [net.fully_connected(net.flatten(net.max_pool(x)), 10, name="logits")]
 
 
-def _pair(net: PortfolioBuilder, x: TensorHandle, number: int = 1) -> TensorHandle:
+def _pair(net: NetworkBuilder, x: TensorHandle, number: int = 1) -> TensorHandle:
     """Two convolutions of 64x64x4, of 32 filters and of 16 with stride 2: 131,072 bytes lie between them, 16,384 before and behind."""
     x = net.conv2d(x, 32, activation="RELU", name=f"conv_{number}")
     return net.conv2d(x, 16, strides=(2, 2), activation="RELU", name=f"conv_{number + 1}")
 
 
-def _image(net: PortfolioBuilder) -> TensorHandle:
+def _image(net: NetworkBuilder) -> TensorHandle:
     return net.input((1, 64, 64, 4), "image")
 
 
-def _flatten(net: PortfolioBuilder) -> list[TensorHandle]:
+def _flatten(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.flatten(_pair(net, _image(net))), 10, name="logits")]
 
 
-def _depth_to_space(net: PortfolioBuilder) -> list[TensorHandle]:
+def _depth_to_space(net: NetworkBuilder) -> list[TensorHandle]:
     return [_pair(net, net.depth_to_space(_pair(net, _image(net)), name="on_cpu"), 3)]
 
 
-def _skip(net: PortfolioBuilder) -> list[TensorHandle]:
+def _skip(net: NetworkBuilder) -> list[TensorHandle]:
     image = _image(net)
     return [net.add(image, net.depth_to_space(_pair(net, image), name="on_cpu"), name="add")]
 
 
-def _transpose(net: PortfolioBuilder) -> list[TensorHandle]:
+def _transpose(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.transpose(_pair(net, _image(net)), (0, 2, 1, 3)), 32, name="conv_3")]
 
 
-def _reshape(net: PortfolioBuilder) -> list[TensorHandle]:
+def _reshape(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.reshape(_pair(net, _image(net)), (1, 16, 64, 16)), 32, name="conv_3")]
 
 
-def _pad_pool(net: PortfolioBuilder) -> list[TensorHandle]:
+def _pad_pool(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.conv2d(_image(net), 32, activation="RELU", name="conv_1"), 16, activation="RELU", name="conv_2")
     return [net.max_pool(net.pad(x, 3, 3, 3, 3, name="pad"), (3, 3), strides=(2, 2))]
 
 
-def _split_rows(net: PortfolioBuilder) -> list[TensorHandle]:
+def _split_rows(net: NetworkBuilder) -> list[TensorHandle]:
     top, bottom = net.split(_pair(net, _image(net)), 2, 1, name="halves")
     return [net.add(net.conv2d(top, 32, name="conv_3"), net.conv2d(bottom, 32, name="conv_4"), name="add")]
 
 
-def _small(net: PortfolioBuilder) -> TensorHandle:
+def _small(net: NetworkBuilder) -> TensorHandle:
     return net.input((1, 32, 32, 8), "image")
 
 
-def _concat_rows(net: PortfolioBuilder) -> list[TensorHandle]:
+def _concat_rows(net: NetworkBuilder) -> list[TensorHandle]:
     image = _small(net)
     halves = [net.conv2d(image, 16, activation="RELU6", name=f"conv_{number}") for number in (1, 2)]
     return [net.conv2d(net.concat(halves, 1, name="concat"), 8, name="conv_3")]
 
 
-def _crop_rows(net: PortfolioBuilder) -> list[TensorHandle]:
+def _crop_rows(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_small(net), 16, activation="RELU", name="conv_1")
     return [net.conv2d(net.slice(x, (0, 8, 0, 0), (1, 16, 32, 16), name="crop"), 16, name="conv_2")]
 
 
-def _half_pixel(net: PortfolioBuilder) -> list[TensorHandle]:
+def _half_pixel(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_small(net), 16, activation="RELU", name="conv_1")
     return [net.conv2d(net.resize_bilinear(x, half_pixel=True, name="resize"), 8, name="conv_2")]
 
 
-def _transpose_conv(net: PortfolioBuilder) -> list[TensorHandle]:
+def _transpose_conv(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(_small(net), 16, activation="RELU", name="conv_1")
     return [net.conv2d(net.transpose_conv(x, 16, name="up"), 8, name="conv_2")]
 

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from functools import partial
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.chains import CHAINS, as_image
 from validation.portfolio.entry import Chain, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 BETWEEN, ENDS = "between convolutions", "first and last"
 
@@ -16,22 +15,22 @@ _SAMPLED = frozenset(
 )
 
 
-def _between(chain: Chain, net: PortfolioBuilder) -> list[TensorHandle]:
+def _between(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 24, 24, 8), "image"), 16, activation="RELU6", name="before")
     return [net.conv2d(as_image(net, chain(net, x)), 8, name="behind")]
 
 
-def _ends(chain: Chain, positive: bool, net: PortfolioBuilder) -> list[TensorHandle]:  # noqa: FBT001  # the second of a table's columns
+def _ends(chain: Chain, positive: bool, net: NetworkBuilder) -> list[TensorHandle]:  # noqa: FBT001  # the second of a table's columns
     first = as_image(net, chain(net, net.input((1, 24, 24, 16), "image", positive=positive)))
     return _last(chain, net, first)
 
 
-def _last(chain: Chain, net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def _last(chain: Chain, net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     x = net.conv2d(net.conv2d(x, 24, activation="RELU6", name="conv_1"), 16, activation="RELU6", name="conv_2")
     return [chain(net, x)]
 
 
-def _only_last(chain: Chain, net: PortfolioBuilder) -> list[TensorHandle]:
+def _only_last(chain: Chain, net: NetworkBuilder) -> list[TensorHandle]:
     return _last(chain, net, net.input((1, 24, 24, 16), "image"))
 
 

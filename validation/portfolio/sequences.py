@@ -4,25 +4,24 @@ from __future__ import annotations
 
 from functools import partial
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import LSTM, Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "sequences"
 
 
-def _last(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def _last(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """The features of the last step."""
     _, steps, units = x.shape
     return net.reshape(net.strided_slice(x, (0, steps - 1, 0), (1, steps, units), (1, 1, 1)), (1, units))
 
 
-def _keyword_spotter(steps: int, features: int, units: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _keyword_spotter(steps: int, features: int, units: int, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.lstm(net.input((1, steps, features), "mfcc"), units)
     return [net.softmax(net.fully_connected(_last(net, x), 12, spread="LOGITS"))]
 
 
-def _temporal(net: PortfolioBuilder) -> list[TensorHandle]:
+def _temporal(net: NetworkBuilder) -> list[TensorHandle]:
     """Residual blocks of causal convolutions, the dilation doubling."""
     x = net.conv2d(net.input((1, 1, 128, 8), "signal"), 16, (1, 1), activation="RELU")
     for dilation in (1, 2, 4, 8):
@@ -31,7 +30,7 @@ def _temporal(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.mean(x), 6)]
 
 
-def _dilated_by_batch(net: PortfolioBuilder) -> list[TensorHandle]:
+def _dilated_by_batch(net: NetworkBuilder) -> list[TensorHandle]:
     """Dilated convolutions as older converters leave them: to the batch, convolution, back."""
     x = net.conv2d(net.input((1, 1, 64, 8), "signal"), 16, (1, 3), activation="RELU")
     for dilation in (2, 4):
@@ -41,7 +40,7 @@ def _dilated_by_batch(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(x, 8, (1, 1))]
 
 
-def _conv1d(net: PortfolioBuilder) -> list[TensorHandle]:
+def _conv1d(net: NetworkBuilder) -> list[TensorHandle]:
     """Keras' Conv1D: each expands its rows to an image and squeezes it again."""
     x = net.input((1, 128, 6), "signal")
     for filters in (16, 24, 32):
@@ -49,7 +48,7 @@ def _conv1d(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.flatten(x), 6)]
 
 
-def _activity(net: PortfolioBuilder) -> list[TensorHandle]:
+def _activity(net: NetworkBuilder) -> list[TensorHandle]:
     """The activity of a body by its sensors: Keras' Conv1D, MaxPooling1D, Flatten and Dense with a softmax."""
     x = net.input((1, 128, 9), "sensors")
     for _ in range(2):
@@ -58,7 +57,7 @@ def _activity(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.softmax(net.fully_connected(net.flatten(x), 6, spread="LOGITS"))]
 
 
-def _wavenet(net: PortfolioBuilder) -> list[TensorHandle]:
+def _wavenet(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 1, 96, 4), "signal"), 16, (1, 1))
     sums = []
     for dilation in (1, 2, 4):
@@ -69,7 +68,7 @@ def _wavenet(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.add(net.add(sums[0], sums[1]), sums[2], activation="RELU"), 8, (1, 1))]
 
 
-def _unrolled_lstm(steps: int, units: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _unrolled_lstm(steps: int, units: int, net: NetworkBuilder) -> list[TensorHandle]:
     """Keras' LSTM with ``unroll``: a fully connected layer for the features and one for the state of every step, each with its weights."""
     frames = net.unpack(net.input((1, steps, 10), "frames"), 1)
     hidden = cell = None
@@ -85,7 +84,7 @@ def _unrolled_lstm(steps: int, units: int, net: PortfolioBuilder) -> list[Tensor
     return [net.fully_connected(hidden, 8)]
 
 
-def _unrolled_gru(steps: int, units: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _unrolled_gru(steps: int, units: int, net: NetworkBuilder) -> list[TensorHandle]:
     """A GRU step by step; the state comes in and goes out, as where an application keeps it."""
     frames, hidden = net.unpack(net.input((1, steps, 12), "frames"), 1), net.input((1, units), "state")
     for frame in frames:
@@ -95,18 +94,18 @@ def _unrolled_gru(steps: int, units: int, net: PortfolioBuilder) -> list[TensorH
     return [net.fully_connected(hidden, 4), hidden]
 
 
-def _svdf(net: PortfolioBuilder) -> list[TensorHandle]:
+def _svdf(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.svdf(net.fully_connected(net.input((1, 40), "frame"), 32, activation="RELU"), 32, 8)
     return [net.fully_connected(net.svdf(x, 24, 6), 4)]
 
 
-def _conv_lstm(net: PortfolioBuilder) -> list[TensorHandle]:
+def _conv_lstm(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 32, 32, 1), "spectrogram"), 16, strides=(2, 2), activation="RELU")
     x = net.conv2d(x, 8, strides=(2, 2), activation="RELU")
     return [net.fully_connected(_last(net, net.lstm(net.reshape(x, (1, 8, 64)), 24)), 6)]
 
 
-def _transformer(net: PortfolioBuilder) -> list[TensorHandle]:
+def _transformer(net: NetworkBuilder) -> list[TensorHandle]:
     """One head of attention and a feed-forward block over 16 patches."""
     patches = net.conv2d(net.input((1, 32, 32, 3), "image"), 32, (8, 8), strides=(8, 8), padding="VALID")
     query, key, value = (net.reshape(net.conv2d(patches, 32, (1, 1)), (1, 16, 32)) for _ in range(3))
@@ -116,7 +115,7 @@ def _transformer(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.mean(x), 10)]
 
 
-def _raw_sound(net: PortfolioBuilder) -> list[TensorHandle]:
+def _raw_sound(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 1, 2000, 1), "samples"), 16, (1, 80), strides=(1, 4), padding="VALID", activation="RELU")
     x = net.max_pool(x, (1, 4), strides=(1, 4))
     x = net.max_pool(net.conv2d(x, 24, (1, 3), activation="RELU"), (1, 4), strides=(1, 4))

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 from functools import partial
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.entry import Draw, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "shapes and ends"
 
 
-def _odd(net: PortfolioBuilder) -> list[TensorHandle]:
+def _odd(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 37, 53, 3), "image"), 17, strides=(2, 3), activation="RELU")
     return [net.conv2d(net.max_pool(net.conv2d(x, 23, (5, 2), activation="RELU"), (3, 2), strides=(2, 1)), 7)]
 
 
-def _line(height: int, width: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _line(height: int, width: int, net: NetworkBuilder) -> list[TensorHandle]:
     """Four convolutions along the one axis that is longer than 1."""
     kernel, strides = ((5, 1), (2, 1)) if width == 1 else ((1, 5), (1, 2))
     x = net.conv2d(net.input((1, height, width, 8), "signal"), 32, kernel, activation="RELU")
@@ -24,33 +23,33 @@ def _line(height: int, width: int, net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(x, 8, kernel, strides=strides)]
 
 
-def _ones(net: PortfolioBuilder) -> list[TensorHandle]:
+def _ones(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 1, 1, 64), "features"), 96, (1, 1), activation="RELU")
     return [net.conv2d(net.conv2d(x, 48, activation="RELU"), 10, (1, 1))]
 
 
-def _to_one(net: PortfolioBuilder) -> list[TensorHandle]:
+def _to_one(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 31, 31, 3), "image"), 16, (7, 7), strides=(4, 4), padding="VALID", activation="RELU")
     return [net.conv2d(net.conv2d(x, 32, (7, 7), padding="VALID", activation="RELU"), 5, (1, 1))]
 
 
-def _tall(net: PortfolioBuilder) -> list[TensorHandle]:
+def _tall(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 160, 6, 4), "spectrum"), 24, activation="RELU")
     return [net.conv2d(net.conv2d(x, 24, activation="RELU"), 8, strides=(2, 1))]
 
 
-def _wide(net: PortfolioBuilder) -> list[TensorHandle]:
+def _wide(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 6, 160, 4), "spectrum"), 24, activation="RELU")
     return [net.conv2d(net.conv2d(x, 24, activation="RELU"), 8, strides=(1, 2))]
 
 
-def _batch(net: PortfolioBuilder) -> list[TensorHandle]:
+def _batch(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((2, 24, 24, 4), "images"), 16, activation="RELU")
     x = net.max_pool(net.conv2d(x, 16, activation="RELU"))
     return [net.fully_connected(net.flatten(net.conv2d(x, 8, strides=(2, 2))), 10)]
 
 
-def _batch_unet(net: PortfolioBuilder) -> list[TensorHandle]:
+def _batch_unet(net: NetworkBuilder) -> list[TensorHandle]:
     """Down and up again with a cropped skip."""
     first = net.conv2d(net.input((2, 26, 26, 3), "images"), 8, padding="VALID", activation="RELU6")
     x = net.conv2d(net.max_pool(first), 16, padding="VALID", activation="RELU6")
@@ -60,7 +59,7 @@ def _batch_unet(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.concat([crop, up]), 2)]
 
 
-def _two_inputs(net: PortfolioBuilder) -> list[TensorHandle]:
+def _two_inputs(net: NetworkBuilder) -> list[TensorHandle]:
     image = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU6")
     depth = net.conv2d(net.input((1, 48, 48, 1), "depth"), 16, strides=(2, 2), activation="RELU6")
     pose = net.fully_connected(net.input((1, 6), "pose"), 16, activation="RELU6")
@@ -68,7 +67,7 @@ def _two_inputs(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.concat([net.fully_connected(net.mean(x), 16, activation="RELU6"), pose]), 4)]
 
 
-def _reshaped_outputs(net: PortfolioBuilder) -> list[TensorHandle]:
+def _reshaped_outputs(net: NetworkBuilder) -> list[TensorHandle]:
     """A detector that hands out its boxes as a map and as a list, with its scores."""
     x = net.conv2d(net.input((1, 32, 32, 3), "image"), 16, activation="RELU6")
     x = net.conv2d(x, 24, strides=(2, 2), activation="RELU6")
@@ -77,27 +76,27 @@ def _reshaped_outputs(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.reshape(boxes, (1, 768, 4)), scores, boxes]
 
 
-def _read_on(net: PortfolioBuilder) -> list[TensorHandle]:
+def _read_on(net: NetworkBuilder) -> list[TensorHandle]:
     """A map that is handed out as a list of pixels, while convolutions read on."""
     x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU6")
     return [net.reshape(x, (1, 576, 16)), net.conv2d(net.conv2d(x, 24, activation="RELU6"), 8)]
 
 
-def _middle_outputs(net: PortfolioBuilder) -> list[TensorHandle]:
+def _middle_outputs(net: NetworkBuilder) -> list[TensorHandle]:
     first = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU")
     second = net.conv2d(first, 24, strides=(2, 2), activation="RELU")
     third = net.conv2d(second, 32, strides=(2, 2), activation="RELU")
     return [third, net.conv2d(net.conv2d(third, 32, activation="RELU"), 8), first]
 
 
-def _early_exit(net: PortfolioBuilder) -> list[TensorHandle]:
+def _early_exit(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 48, 48, 3), "image"), 16, strides=(2, 2), activation="RELU")
     early = net.fully_connected(net.mean(x), 10)
     x = net.conv2d(net.conv2d(x, 32, activation="RELU"), 48, strides=(2, 2), activation="RELU")
     return [early, net.fully_connected(net.mean(x), 10)]
 
 
-def _image_pieces(net: PortfolioBuilder) -> list[TensorHandle]:
+def _image_pieces(net: NetworkBuilder) -> list[TensorHandle]:
     """An image cut into overlapping bands of rows, each convolved on its own, joined again."""
     image = net.input((1, 64, 32, 4), "image")
     bands = []
@@ -109,36 +108,36 @@ def _image_pieces(net: PortfolioBuilder) -> list[TensorHandle]:
     return [net.conv2d(net.concat(bands, 1), 8)]
 
 
-def _long_skip(net: PortfolioBuilder) -> list[TensorHandle]:
+def _long_skip(net: NetworkBuilder) -> list[TensorHandle]:
     first = x = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU")
     for _ in range(4):
         x = net.conv2d(x, 16, activation="RELU")
     return [net.conv2d(net.add(first, x), 4)]
 
 
-def _diamond(net: PortfolioBuilder) -> list[TensorHandle]:
+def _diamond(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 40, 40, 3), "image"), 16, activation="RELU6")
     left = net.conv2d(net.conv2d(x, 32, activation="RELU6"), 16, strides=(2, 2), activation="RELU6")
     right = net.conv2d(net.max_pool(x), 16, activation="RELU6")
     return [net.conv2d(net.add(left, right), 16), net.conv2d(net.maximum(left, right), 8)]
 
 
-def _unread_input(net: PortfolioBuilder) -> list[TensorHandle]:
+def _unread_input(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU")
     net.input((1, 4), "training")
     return [net.conv2d(x, 8, strides=(2, 2))]
 
 
-def _narrow(channels: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _narrow(channels: int, net: NetworkBuilder) -> list[TensorHandle]:
     x = net.conv2d(net.input((1, 40, 40, channels), "image"), channels, activation="RELU")
     return [net.conv2d(net.conv2d(x, channels, activation="RELU"), channels)]
 
 
-def _rows(net: PortfolioBuilder) -> list[TensorHandle]:
+def _rows(net: NetworkBuilder) -> list[TensorHandle]:
     return [net.fully_connected(net.fully_connected(net.input((12, 40), "rows"), 36, activation="RELU"), 20)]
 
 
-def _one_to_many(net: PortfolioBuilder) -> list[TensorHandle]:
+def _one_to_many(net: NetworkBuilder) -> list[TensorHandle]:
     x = net.input((1, 48, 48, 1), "image")
     thin = net.conv2d(net.conv2d(x, 20, (1, 5), activation="RELU"), 28, (1, 1), strides=(2, 2))
     return [thin, net.conv2d(x, 40, (3, 1), strides=(2, 2)), net.mean(net.conv2d(x, 36, (2, 2)))]

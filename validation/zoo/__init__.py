@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from validation.zoo.builder import NetworkBuilder
 from validation.zoo.networks import build, zoo_names
-from validation.zoo.recorder import TensorHandle
 
-__all__ = ["NetworkBuilder", "TensorHandle", "build", "zoo_names"]
+__all__ = ["build", "zoo_names"]

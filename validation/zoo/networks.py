@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from npu_model.errors import InputError, did_you_mean
-from validation.zoo.builder import NetworkBuilder
-from validation.zoo.recorder import TensorHandle
+from validation.builder import NetworkBuilder
+from validation.builder.recorder import TensorHandle
 
 # MobileNet v1: (output channels, stride) of each depthwise separable pair.
 _V1_PAIRS = ((64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *((512, 1),) * 5, (1024, 2), (1024, 1))

@@ -12,35 +12,34 @@ from msgspec.structs import replace
 import npu_testbed
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.errors import InputError
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
-Make = Callable[[PortfolioBuilder], TensorHandle]
+Make = Callable[[NetworkBuilder], TensorHandle]
 
 
-def before(net: PortfolioBuilder) -> TensorHandle:
+def before(net: NetworkBuilder) -> TensorHandle:
     return net.gather(net.reshape(net.input((1, 40), "x"), (1, 10, 4)), (1, 3, 5), 1)
 
 
-def after(net: PortfolioBuilder) -> TensorHandle:
+def after(net: NetworkBuilder) -> TensorHandle:
     return net.reshape(net.gather(net.input((1, 12, 4), "x"), (1, 3, 5), 1), (1, 12))
 
 
-def around(net: PortfolioBuilder) -> TensorHandle:
+def around(net: NetworkBuilder) -> TensorHandle:
     return net.reshape(net.gather(net.reshape(net.input((1, 24, 2), "x"), (1, 6, 8)), (5, 0, 3, 2), 1), (1, 1, 32))
 
 
-def between(net: PortfolioBuilder) -> TensorHandle:
+def between(net: NetworkBuilder) -> TensorHandle:
     x = net.depth_to_space(net.input((1, 4, 4, 16), "x"))
     return net.depth_to_space(net.reshape(x, (1, 4, 16, 4)))
 
 
-def twice(net: PortfolioBuilder) -> TensorHandle:
+def twice(net: NetworkBuilder) -> TensorHandle:
     x = net.reshape(net.gather(net.input((1, 12, 4), "x"), (1, 3), 1), (1, 8))
     return net.gather(net.reshape(x, (1, 2, 4)), (0,), 1)
 
 
-def of_long_steps(net: PortfolioBuilder) -> TensorHandle:
+def of_long_steps(net: NetworkBuilder) -> TensorHandle:
     return net.reshape(net.conv2d(net.input((1, 40, 32, 3), "x"), 8, (3, 3), strides=(4, 4)), (1, 80, 8))
 
 
@@ -49,7 +48,7 @@ VIEWS: list[Make] = [before, after, around, between, twice, of_long_steps]
 
 @pytest.fixture(params=VIEWS, ids=lambda make: make.__name__)
 def view(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
-    net = PortfolioBuilder("view")
+    net = NetworkBuilder("view")
     path = tmp_path / "view.tflite"
     path.write_bytes(net.finish([request.param(net)]))
     return path
@@ -70,7 +69,7 @@ def test_a_view_next_to_the_cpu_is_scheduled_compiled_compared_and_exact(view: P
 
 
 def test_a_segment_of_no_part_that_is_no_view_is_refused() -> None:
-    net = PortfolioBuilder("view")
+    net = NetworkBuilder("view")
     plan = npu_testbed.schedule(net.finish([before(net)])).schedule
     check_schedule(plan)
     (empty,) = [segment for segment in plan.network.segments if not segment.parts]

@@ -20,8 +20,8 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DataType, DmaOperation, Program
 from npu_model.shapes import Shape3D
 from sim.functional import run
+from validation.builder import NetworkBuilder
 from validation.portfolio import build
-from validation.portfolio.builder import PortfolioBuilder
 
 
 @cache
@@ -90,7 +90,7 @@ def test_a_copy_that_a_kernel_reads_with_its_neighbour_is_made_by_a_kernel() -> 
 
 def reshaped_output() -> bytes:
     """An output that is another output in another shape, in a network that the Python core legalises."""
-    net = PortfolioBuilder("reshaped_output")
+    net = NetworkBuilder("reshaped_output")
     x = net.strided_slice(net.input((1, 16, 16, 8), "image"), (0, 0, 0, 0), (1, 16, 16, 8), (1, 2, 1, 1))
     y = net.tanh(x)
     return net.finish([y, net.reshape(y, (1, 4, 32, 8))])

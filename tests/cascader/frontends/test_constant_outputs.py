@@ -18,8 +18,8 @@ from npu_model.tflite.model import read_tflite
 from npu_testbed.file_verification import verify
 from npu_testbed.program_files import export_files, write_files
 from npu_testbed.scheduling import write_schedule
+from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed
-from validation.zoo import NetworkBuilder
 
 
 @cache

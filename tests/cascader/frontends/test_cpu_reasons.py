@@ -16,15 +16,14 @@ from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
-Draw = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
+Draw = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 
 
 def model(draw: Draw, *, alone: bool = False, name: str = "asked") -> bytes:
     """The operators between convolutions, or ``alone``."""
-    net = PortfolioBuilder(name)
+    net = NetworkBuilder(name)
     x = net.input((1, 24, 24, 8), "image")
     if alone:
         return net.finish([draw(net, x)])
@@ -101,7 +100,7 @@ def test_where_nothing_is_left_the_error_says_why() -> None:
 
 
 def test_operators_of_one_reason_are_told_together() -> None:
-    net = PortfolioBuilder("heads")
+    net = NetworkBuilder("heads")
     x = net.input((1, 24, 24, 8), "image")
     data = net.finish([net.gather(x, range(number + 1, 9), 1, name=f"head_{number}") for number in range(8)])
     with pytest.raises(InputError) as caught:

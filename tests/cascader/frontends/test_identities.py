@@ -11,14 +11,14 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
 from cascader.frontends.vela.model_changes import without_identities
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 
 
 def model(*, mean: bool, rows: int = 1) -> bytes:
     """Two convolutions, with or without a mean over the rows of 16 bits between them, of which there may be one only."""
-    net = PortfolioBuilder("identity", "int16")
+    net = NetworkBuilder("identity", "int16")
     x = net.conv2d(net.input((1, rows, 12, 8), "features"), 16, (1, 1))
     return net.finish([net.conv2d(net.mean(x, (1,), keep=True) if mean else x, 8, (1, 1), name="last")])
 

@@ -22,9 +22,9 @@ from npu_model.tflite.model import read_tflite
 from npu_model.tflite.record_reader import RecordReader, read_records
 from npu_model.tflite.writer import write_tflite
 from validation import zoo
+from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs
 from validation.portfolio import build
-from validation.portfolio.builder import PortfolioBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 
@@ -158,7 +158,7 @@ def test_what_is_large_or_not_known_is_left_to_its_operator() -> None:
 
 def cut_network(*, signed: bool = True) -> bytes:
     """Rows of a padded image, padded by nothing and joined again, as a tool cuts a network; its signatures are of the network uncut."""
-    net = PortfolioBuilder("cut")
+    net = NetworkBuilder("cut")
     padded = net.pad(net.input((1, 24, 32, 1), "image"), 1, 1, 1, 1)
     parts = [net.slice(padded, (0, first, 0, 0), (1, 12, 34, 1)) for first in (0, 10)]
     nothing = [net.pad_all(part, ((0, 0),) * 4) for part in parts]

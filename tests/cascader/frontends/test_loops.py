@@ -29,7 +29,7 @@ from npu_model.program import (
 )
 from npu_model.shapes import Shape3D
 from npu_testbed.models import load_model
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 BYTE = DataType(8, signed=True)
 
@@ -104,7 +104,7 @@ def test_moves_of_different_scaling_are_not_one_loop() -> None:
 
 def shuffle(size: int) -> Legalised:
     """Convolutions of 8 channels around a shuffle of an image of ``size`` by ``size`` pixels."""
-    net = PortfolioBuilder("shuffle")
+    net = NetworkBuilder("shuffle")
     x = net.conv2d(net.input((1, size, size, 4), "image"), 8, name="before")
     x = net.transpose(net.reshape(x, (1, size, size, 2, 4)), (0, 1, 2, 4, 3))
     return legalised(net.finish([net.conv2d(net.reshape(x, (1, size, size, 8)), 4, name="after")]), DEFAULT_ACCELERATOR, ())

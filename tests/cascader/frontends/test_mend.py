@@ -30,8 +30,8 @@ from npu_testbed.verification import (
     seeded_inputs,
 )
 from sim import replay_network
+from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs
-from validation.zoo import NetworkBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 

@@ -14,7 +14,7 @@ from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.file_verification import verify
 from npu_testbed.scheduling import write_schedule
-from validation.zoo import NetworkBuilder
+from validation.builder import NetworkBuilder
 
 
 def dense_of_a_sequence() -> bytes:

@@ -23,9 +23,9 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compil
 from npu_model.errors import InputError
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim.functional import run
+from validation.builder import NetworkBuilder
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import litert_installed, reference_outputs
-from validation.portfolio.builder import PortfolioBuilder
 
 needs_litert = pytest.mark.skipif(not litert_installed(), reason="LiteRT's reference kernels are not installed")
 
@@ -34,7 +34,7 @@ INFERENCES = 4
 
 def built_with_zoo() -> bytes:
     """Convolutions, a padding and a pool, any of which can be left on the CPU."""
-    net = PortfolioBuilder("any_on_cpu")
+    net = NetworkBuilder("any_on_cpu")
     x = net.conv2d(net.input((1, 8, 8, 8), "image"), 16, activation="RELU", name="first")
     z = net.pad(net.add(x, net.depthwise(x, (3, 3), name="deep"), name="sum"), 1, 1, 2, 0, name="pad")
     y = net.max_pool(net.conv2d(z, 8, name="second"), (2, 2), name="pool")

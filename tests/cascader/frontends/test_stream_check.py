@@ -47,8 +47,8 @@ from npu_testbed.comparisons.vela_points import on_cores, vela_points
 from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun, VelaTask
 from npu_testbed.exports import export
 from npu_testbed.scheduling import read_schedule
+from validation.builder import NetworkBuilder
 from validation.vela.replays import score_vela
-from validation.zoo import NetworkBuilder
 
 SYSTEM = system_said()
 MODES: dict[str, dict[str, Any]] = {

@@ -35,10 +35,9 @@ from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
 from npu_testbed.versions import legaliser_remark
 from sim import quick_cycles
 from tests.hand_built import SCALE, Graph
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.litert.judge import litert_installed
 from validation.portfolio import build
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
 
 
 def test_a_core_that_leaves_convolutions_on_the_cpu_is_not_compared_with_one_that_runs_them() -> None:
@@ -151,7 +150,7 @@ def test_a_half_pixel_resize_that_is_padded_before_is_legalised_by_the_core_that
 
 @pytest.mark.parametrize("padding", [(0, 1, 0, 2), (1, 1, 1, 1)])
 def test_padding_behind_a_resize_or_within_a_convolutions_window_is_no_fault(padding: tuple[int, int, int, int]) -> None:
-    net = PortfolioBuilder("padded")
+    net = NetworkBuilder("padded")
     x = net.resize_bilinear(net.input((1, 8, 8, 8), "x"), half_pixel=True)
     model = net.finish([net.conv2d(net.pad(x, *padding), 8, padding="VALID")])
     assert known_fault(model, CORES[0], "5.2.0") == ""
@@ -159,7 +158,7 @@ def test_padding_behind_a_resize_or_within_a_convolutions_window_is_no_fault(pad
 
 def test_a_transposed_convolution_of_a_part_is_legalised_by_the_core_that_keeps_within_it(tmp_path: Path) -> None:
     """Vela 5.2's C++ core slides it over what the part was cut from."""
-    net = PortfolioBuilder("part")
+    net = NetworkBuilder("part")
     x = net.slice(net.tanh(net.input((1, 6, 8, 4), "image")), (0, 1, 0, 0), (1, 4, 8, 4))
     model = tmp_path / "part.tflite"
     model.write_bytes(net.finish([net.transpose_conv(x, 4, (3, 3))]))
@@ -169,7 +168,7 @@ def test_a_transposed_convolution_of_a_part_is_legalised_by_the_core_that_keeps_
     assert verify(plan, str(model), inferences=2).equal_to(LITERT) or not litert_installed()
 
 
-Between = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
+Between = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 
 OF_SEVERAL_IMAGES: dict[str, Between] = {
     "slice": lambda net, x: net.slice(x, (0, 1, 2, 0), (2, 4, 5, 8)),
@@ -193,7 +192,7 @@ def exact(source: str, folder: Path) -> bool:
 
 @pytest.mark.parametrize("name", OF_SEVERAL_IMAGES)
 def test_what_neither_core_makes_of_several_images_is_run_for_one_image_each(name: str, tmp_path: Path) -> None:
-    net = PortfolioBuilder("images")
+    net = NetworkBuilder("images")
     x = net.tanh(net.input((2, 6, 8, 8), "images"))
     model = tmp_path / "images.tflite"
     model.write_bytes(net.finish([net.conv2d(OF_SEVERAL_IMAGES[name](net, x), 4)]))
@@ -204,7 +203,7 @@ def test_what_neither_core_makes_of_several_images_is_run_for_one_image_each(nam
 
 
 def test_the_largest_channels_of_several_images_are_those_of_one_image_with_all_rows(tmp_path: Path) -> None:
-    net = PortfolioBuilder("images")
+    net = NetworkBuilder("images")
     model = tmp_path / "images.tflite"
     model.write_bytes(net.finish([net.arg_max(net.conv2d(net.input((3, 6, 8, 8), "images"), 5))]))
     assert "simpler operators" in legalised(model.read_bytes()).note
@@ -213,7 +212,7 @@ def test_the_largest_channels_of_several_images_are_those_of_one_image_with_all_
 
 def test_steps_that_no_core_takes_are_those_of_a_pool(tmp_path: Path) -> None:
     """Vela 5.2's C++ core takes other elements, its Python core fails with groups."""
-    net = PortfolioBuilder("steps")
+    net = NetworkBuilder("steps")
     x = net.conv2d(net.input((1, 9, 8, 8), "image"), 8, groups=2)
     model = tmp_path / "steps.tflite"
     model.write_bytes(net.finish([net.conv2d(net.strided_slice(x, (0, 1, 0, 0), (1, 9, 7, 8), (1, 3, 2, 1)), 4)]))
@@ -223,16 +222,16 @@ def test_steps_that_no_core_takes_are_those_of_a_pool(tmp_path: Path) -> None:
 
 
 def test_operators_of_single_images_and_parts_of_the_batch_stay_as_they_are() -> None:
-    one = PortfolioBuilder("one")
+    one = NetworkBuilder("one")
     assert with_simpler_operators(one.finish([one.resize_nearest(one.input((1, 6, 8, 8), "image"))])) is None
-    two = PortfolioBuilder("two")
+    two = NetworkBuilder("two")
     first = two.slice(two.input((2, 6, 8, 8), "images"), (1, 0, 0, 0), (1, 6, 8, 8))
     assert with_simpler_operators(two.finish([two.conv2d(first, 4)])) is None
 
 
 def test_an_operator_whose_tensors_do_not_fit_each_other_is_left_as_it_is() -> None:
     """As in a damaged file, which Vela refuses."""
-    net = PortfolioBuilder("damaged")
+    net = NetworkBuilder("damaged")
     model = net.finish([net.conv2d(net.input((16, 6, 8, 8), "images"), 8, groups=2)])
     assert with_simpler_operators(model) is not None
     records = read_records(model)
@@ -245,7 +244,7 @@ def test_an_operator_whose_tensors_do_not_fit_each_other_is_left_as_it_is() -> N
 
 @pytest.mark.parametrize("shape", [(), (3,), (3, 6), (2, 6, 8, 8)])
 def test_operators_of_any_shape_are_changed_or_left(shape: tuple[int, ...]) -> None:
-    net = PortfolioBuilder("damaged")
+    net = NetworkBuilder("damaged")
     x = net.input((3, 6, 8, 8), "images")
     model = net.finish([net.arg_max(net.conv2d(x, 5)), net.resize_nearest(x), *net.split(x, 2, axis=3)])
     records = read_records(model)
@@ -257,17 +256,17 @@ def test_operators_of_any_shape_are_changed_or_left(shape: tuple[int, ...]) -> N
 
 
 def test_a_part_of_several_images_is_not_left_to_the_core_that_copies_the_first_one_alone() -> None:
-    net = PortfolioBuilder("part")
+    net = NetworkBuilder("part")
     cut = net.finish([net.slice(net.tanh(net.input((2, 6, 8, 4), "images")), (0, 1, 0, 0), (2, 4, 8, 4))])
     assert known_fault(cut, CORES[1], "5.2.0") == "SLICE 'slice_1' of 2 images is that of the first alone"
-    one = PortfolioBuilder("part")
+    one = NetworkBuilder("part")
     cut = one.finish([one.slice(one.tanh(one.input((2, 6, 8, 4), "images")), (1, 0, 0, 0), (1, 6, 8, 4))])
     assert known_fault(cut, CORES[1], "5.2.0") == ""
 
 
 def test_a_core_that_leaves_to_the_cpu_what_ours_runs_is_nothing_to_compare_with() -> None:
     """Vela 5.2's C++ core mixes up a grouped convolution of two images; its Python core leaves both convolutions alone."""
-    net = PortfolioBuilder("groups")
+    net = NetworkBuilder("groups")
     x = net.conv2d(net.conv2d(net.input((2, 8, 8, 8), "images"), 8), 8, groups=2)
     model = net.finish([net.fully_connected(net.flatten(x), 4)])
     system = system_said()
@@ -281,7 +280,7 @@ def test_a_core_that_leaves_to_the_cpu_what_ours_runs_is_nothing_to_compare_with
 
 
 def test_a_sum_over_channels_that_are_dropped_is_not_left_to_the_core_that_drops_rows() -> None:
-    net = PortfolioBuilder("sum", "int16")
+    net = NetworkBuilder("sum", "int16")
     model = net.finish([net.sum(net.multiply(net.input((1, 5, 64), "x"), net.constant((1, 1, 64))), (2,))])
     with pytest.raises(InputError, match=r"'sum_1' \(POOL.REDUCE_SUM, .*1x1x64 elements into 1x1x5, not into one for each position"):
         checked_network(compile_network(model), model)
@@ -290,7 +289,7 @@ def test_a_sum_over_channels_that_are_dropped_is_not_left_to_the_core_that_drops
 
 @pytest.mark.parametrize("precision", ["int8", "int16"])
 def test_a_sum_over_channels_is_within_half_a_step_of_the_true_one(precision: str) -> None:
-    net = PortfolioBuilder("sum", precision)
+    net = NetworkBuilder("sum", precision)
     x = net.quantize(net.input((1, 5, 64), "x"), name="kept")
     stream = legalised(net.finish([x, net.sum(x, (2,), keep=True, name="total")])).stream
     assert PoolKind.REDUCE_SUM in {kernel.pool for program in stream.programs for kernel in program.kernels}
@@ -306,7 +305,7 @@ def test_a_sum_over_channels_is_within_half_a_step_of_the_true_one(precision: st
 
 def test_labels_of_64_bits_are_scheduled(tmp_path: Path) -> None:
     """Keras' argmax gives 64 bits unless told otherwise; the C++ core lays them beyond its arena, the other one in pairs of words."""
-    net = PortfolioBuilder("labels")
+    net = NetworkBuilder("labels")
     model = tmp_path / "labels.tflite"
     model.write_bytes(net.finish([net.arg_max(net.conv2d(net.input((1, 6, 8, 8), "image"), 5), wide=True)]))
     said: list[str] = []
@@ -317,7 +316,7 @@ def test_labels_of_64_bits_are_scheduled(tmp_path: Path) -> None:
 
 def test_a_transpose_of_uint8_that_the_other_core_cannot_compile_is_mended(tmp_path: Path) -> None:
     """Vela 5.2's Python core fails with groups of uint8; the C++ core's transpose cuts values off, which one field decides."""
-    net = PortfolioBuilder("shuffle", "uint8")
+    net = NetworkBuilder("shuffle", "uint8")
     x = net.conv2d(net.conv2d(net.input((1, 6, 8, 3), "image"), 8), 8, groups=2)
     model = tmp_path / "shuffle.tflite"
     model.write_bytes(net.finish([net.conv2d(net.transpose(x, (0, 2, 1, 3)), 4)]))
@@ -349,12 +348,12 @@ def test_a_stream_that_cannot_be_read_is_replaced_by_the_other_cores() -> None:
 
 
 def test_a_grouped_convolution_of_two_images_is_not_left_to_the_core_that_mixes_them() -> None:
-    net = PortfolioBuilder("groups")
+    net = NetworkBuilder("groups")
     model = net.finish([net.conv2d(net.input((2, 8, 8, 16), "images"), 16, groups=2)])
     assert "takes channels of the wrong images" in known_fault(model, CORES[0], "5.2.0")
-    one = PortfolioBuilder("groups")
+    one = NetworkBuilder("groups")
     assert known_fault(one.finish([one.conv2d(one.input((1, 8, 8, 16), "image"), 16, groups=2)]), CORES[0], "5.2.0") == ""
-    both = PortfolioBuilder("whole")
+    both = NetworkBuilder("whole")
     assert known_fault(both.finish([both.conv2d(both.input((2, 8, 8, 16), "images"), 16)]), CORES[0], "5.2.0") == ""
 
 

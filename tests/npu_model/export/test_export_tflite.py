@@ -26,7 +26,7 @@ from npu_model.tflite.writer import write_tflite
 from npu_testbed.configs import load_memory_system
 from sim import replay_network
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 SMALL = ("tiny_conv", "tiny_residual", "ds_cnn", "cpu")
 REAL = ("kws_micronet_m", "rnnoise_INT8", "ds_cnn_s_i16", "deeplabv3_mnv3_256_i8")
@@ -288,7 +288,7 @@ def run_file(data: bytes, inputs: dict[str, np.ndarray]) -> dict[str, np.ndarray
 
 def cpu_network() -> bytes:
     """Operators with vector, enumeration and no options, constants of one and of many scales, and one tensor used twice."""
-    net = PortfolioBuilder("cpu_operators")
+    net = NetworkBuilder("cpu_operators")
     x = net.conv2d(net.input((1, 8, 8, 8), "image"), 16, activation="RELU", name="first")
     y = net.depthwise(x, (3, 3), name="on_cpu")
     z = net.pad(net.add(x, y, name="sum"), 1, 1, 2, 0, name="pad")

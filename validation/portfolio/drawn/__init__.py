@@ -6,11 +6,10 @@ import re
 from functools import partial
 
 from npu_model.errors import InputError
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.drawn import images, mixtures, series
 from validation.portfolio.drawn.dice import Dice
 from validation.portfolio.entry import LSTM, WIDE_PRODUCTS, PortfolioNetwork
-from validation.zoo import TensorHandle
 
 GROUP = "drawn"
 
@@ -63,5 +62,5 @@ def drawn_networks(count: int, seed: int = 0) -> tuple[PortfolioNetwork, ...]:
     return tuple(map(drawn_network, range(seed, seed + count)))
 
 
-def _draw(recipe: images.Recipe, number: int, net: PortfolioBuilder) -> list[TensorHandle]:
+def _draw(recipe: images.Recipe, number: int, net: NetworkBuilder) -> list[TensorHandle]:
     return recipe(net, Dice(number + MOST))

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.drawn.dice import Dice
-from validation.zoo import TensorHandle
 
-Block = Callable[[PortfolioBuilder, Dice, TensorHandle], TensorHandle]
+Block = Callable[[NetworkBuilder, Dice, TensorHandle], TensorHandle]
 
 WIDTHS = (4, 8, 12, 16, 20, 24, 32, 40, 48)
 KERNELS = ((3, 3),) * 5 + ((1, 1),) * 3 + ((5, 5), (1, 3), (3, 1), (2, 2), (7, 7), (1, 5), (4, 4), (3, 5))
@@ -24,7 +23,7 @@ def fits(x: TensorHandle, kernel: tuple[int, int]) -> bool:
     return kernel[0] <= x.shape[1] and kernel[1] <= x.shape[2]
 
 
-def activated(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def activated(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """An activation that is an operator of its own, or none."""
     kind = dice.pick("", "", "leaky", "swish", "hard", "tanh", "logistic", "prelu")
     if kind == "leaky":
@@ -38,7 +37,7 @@ def activated(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandl
     return net.tanh(x) if kind == "tanh" else net.logistic(x) if kind == "logistic" else x
 
 
-def conv(net: PortfolioBuilder, dice: Dice, x: TensorHandle, *, filters: int = 0, strides: tuple[int, int] = (1, 1)) -> TensorHandle:
+def conv(net: NetworkBuilder, dice: Dice, x: TensorHandle, *, filters: int = 0, strides: tuple[int, int] = (1, 1)) -> TensorHandle:
     """A convolution of any kernel, stride and dilation, with an activation, fused or on its own."""
     kernel = dice.pick(*KERNELS)
     dilation = (dice.pick(1, 2, 3),) * 2 if strides == (1, 1) and dice.chance(12) else (1, 1)
@@ -49,14 +48,14 @@ def conv(net: PortfolioBuilder, dice: Dice, x: TensorHandle, *, filters: int = 0
     return activated(net, dice, x) if fused == "NONE" else x
 
 
-def separable(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def separable(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """Depthwise, then 1x1."""
     strides = (dice.pick(1, 1, 2),) * 2
     x = net.depthwise(x, dice.pick((3, 3), (3, 3), (5, 5), (3, 1), (7, 7)), strides=strides, activation="RELU6")
     return net.conv2d(x, width(dice), (1, 1), activation=dice.pick("RELU6", "NONE"))
 
 
-def residual(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def residual(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """Two convolutions and a skip, with a strided projection now and then."""
     strides, filters = (dice.pick(1, 1, 2),) * 2, dice.pick(x.shape[3], width(dice))
     y = net.conv2d(x, width(dice), activation="RELU", strides=strides)
@@ -66,7 +65,7 @@ def residual(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle
     return net.add(x, y, activation=dice.pick("RELU", "NONE"))
 
 
-def inverted(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def inverted(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """MobileNetV2's block, with a gate now and then."""
     stride, filters = dice.pick(1, 1, 2), dice.pick(x.shape[3], width(dice))
     y = net.conv2d(x, x.shape[3] * dice.pick(2, 3, 4), (1, 1), activation="RELU6")
@@ -75,7 +74,7 @@ def inverted(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle
     return net.add(x, y) if stride == 1 and filters == x.shape[3] else y
 
 
-def gate(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def gate(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """Squeeze-and-excite, by convolutions or by fully connected layers."""
     depth = x.shape[3]
     if dice.chance(50) or x.shape[0] > 1:
@@ -87,7 +86,7 @@ def gate(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.multiply(x, net.logistic(squeezed))
 
 
-def branches(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def branches(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """Branches of different kernels, concatenated: inception, fire modules, ASPP."""
     found = []
     for _ in range(dice.between(2, 4)):
@@ -101,7 +100,7 @@ def branches(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle
     return net.concat(found)
 
 
-def dense(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def dense(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """Layers that each read all before them."""
     x, grown = net.conv2d(x, width(dice), (1, 1), activation="RELU6"), dice.pick(4, 8, 12)
     for _ in range(dice.between(2, 3)):
@@ -109,7 +108,7 @@ def dense(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return x
 
 
-def grouped(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def grouped(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """A grouped convolution between two 1x1 ones, as ResNeXt has it."""
     groups, each = dice.pick(2, 4), dice.pick(4, 8)
     y = net.conv2d(x, groups * each, (1, 1), activation="RELU")
@@ -118,7 +117,7 @@ def grouped(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.add(x, y, activation="RELU")
 
 
-def split(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def split(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """Half of the channels worked on, the rest kept (CSP, ShuffleNet)."""
     half = dice.pick(4, 8, 12)
     x = net.conv2d(x, 2 * half, (1, 1), activation="RELU6")
@@ -133,7 +132,7 @@ def split(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.reshape(x, (1, rows, columns, depth))
 
 
-def pooled(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def pooled(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """A pool, of any window that fits."""
     kernel = dice.pick((2, 2), (2, 2), (3, 3), (2, 1), (1, 2))
     if not fits(x, kernel):
@@ -143,7 +142,7 @@ def pooled(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return pool(x, kernel, strides=strides, padding=dice.pick("SAME", "VALID"))
 
 
-def padded(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def padded(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """PyTorch's way: a pad of its own, then a valid convolution, strided or not."""
     edge, stride = dice.between(1, 3), dice.pick(1, 2)
     kernel = (2 * edge + 1,) * 2
@@ -157,13 +156,13 @@ BLOCKS: tuple[Block, ...] = (conv, conv, conv, separable, residual, residual, in
 """The kinds of a stage of an image network; a kind that stands several times is drawn more often."""
 
 
-def stage(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def stage(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """One block, drawn; gated now and then."""
     x = dice.pick(*BLOCKS)(net, dice, x)
     return gate(net, dice, x) if dice.chance(8) else x
 
 
-def halved(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def halved(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """The map at half its size, by a strided convolution or a pool."""
     if dice.chance(50):
         return net.conv2d(x, width(dice), dice.pick((3, 3), (3, 3), (5, 5), (2, 2)), strides=(2, 2), activation="RELU6")

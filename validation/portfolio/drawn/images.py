@@ -4,16 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.drawn.blocks import conv, halved, stage, width
 from validation.portfolio.drawn.dice import Dice
-from validation.zoo import TensorHandle
 
-Recipe = Callable[[PortfolioBuilder, Dice], list[TensorHandle]]
+Recipe = Callable[[NetworkBuilder, Dice], list[TensorHandle]]
 """Draws a network with dice and returns its outputs."""
 
 
-def image(net: PortfolioBuilder, dice: Dice, low: int = 16, high: int = 56) -> TensorHandle:
+def image(net: NetworkBuilder, dice: Dice, low: int = 16, high: int = 56) -> TensorHandle:
     """An input, square or not, sometimes with a stem after it."""
     rows = dice.between(low, high)
     columns = rows if dice.chance(50) else dice.between(low, high)
@@ -22,7 +21,7 @@ def image(net: PortfolioBuilder, dice: Dice, low: int = 16, high: int = 56) -> T
     return net.quantize(x) if dice.chance(10) else x
 
 
-def classifier(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def classifier(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Stages with halvings in between, and one or two heads."""
     x = halved(net, dice, image(net, dice, 20, 64))
     taps: list[TensorHandle] = []
@@ -39,7 +38,7 @@ def classifier(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return list({output.index: output for output in outputs}.values())
 
 
-def _head(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _head(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     kind, classes = dice.pick("mean", "mean", "flatten", "conv", "pool", "max"), dice.pick(2, 4, 10, 12, 35)
     if kind == "conv":
         return net.softmax(net.mean(net.conv2d(x, classes, (1, 1))))
@@ -55,14 +54,14 @@ def _head(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return ended(net, last, dice.pick("softmax", "softmax", "logistic", ""))
 
 
-def ended(net: PortfolioBuilder, x: TensorHandle, kind: str) -> TensorHandle:
+def ended(net: NetworkBuilder, x: TensorHandle, kind: str) -> TensorHandle:
     """An output's last operator: softmax, logistic, tanh, or none."""
     if kind == "softmax":
         return net.softmax(x) if x.shape[-1] > 1 else net.logistic(x)
     return net.logistic(x) if kind == "logistic" else net.tanh(x) if kind == "tanh" else x
 
 
-def unet(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def unet(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Down and up again, with skips that are concatenated or added; odd sizes are cropped or padded to meet."""
     x = image(net, dice, 16, 48)
     skips: list[TensorHandle] = []
@@ -78,7 +77,7 @@ def unet(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return [ended(net, x, dice.pick("logistic", "tanh", "softmax", ""))]
 
 
-def raised(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def raised(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     """A map at twice its size."""
     kind = dice.pick("transposed", "transposed", "nearest", "bilinear", "half")
     if kind == "transposed":
@@ -87,7 +86,7 @@ def raised(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.resize_nearest(x) if kind == "nearest" else net.resize_bilinear(x, half_pixel=kind == "half")
 
 
-def joined(net: PortfolioBuilder, dice: Dice, x: TensorHandle, skip: TensorHandle) -> TensorHandle:
+def joined(net: NetworkBuilder, dice: Dice, x: TensorHandle, skip: TensorHandle) -> TensorHandle:
     """Two RELU6 maps of about one size as one: the larger is cropped or the smaller padded, then they are concatenated or added."""
     rows, columns = min(x.shape[1], skip.shape[1]), min(x.shape[2], skip.shape[2])
     if x.shape[1] < skip.shape[1] or x.shape[2] < skip.shape[2]:
@@ -101,14 +100,14 @@ def joined(net: PortfolioBuilder, dice: Dice, x: TensorHandle, skip: TensorHandl
     return net.add(net.conv2d(x, skip.shape[3], (1, 1)), skip, activation=dice.pick("RELU", "NONE"))
 
 
-def _cropped(net: PortfolioBuilder, x: TensorHandle, rows: int, columns: int) -> TensorHandle:
+def _cropped(net: NetworkBuilder, x: TensorHandle, rows: int, columns: int) -> TensorHandle:
     if x.shape[1:3] == (rows, columns):
         return x
     top, left = (x.shape[1] - rows) // 2, (x.shape[2] - columns) // 2
     return net.slice(x, (0, top, left, 0), (x.shape[0], rows, columns, x.shape[3]))
 
 
-def detector(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def detector(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """A backbone whose maps of several sizes have heads: boxes and scores, joined or each an output, with a pyramid now and then."""
     x, maps = halved(net, dice, image(net, dice, 32, 64)), []
     depth = dice.pick(16, 24, 32)
@@ -130,7 +129,7 @@ def detector(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return outputs if dice.chance(60) else [outputs[0], *(net.logistic(one) for one in outputs[1:])]
 
 
-def _box_heads(net: PortfolioBuilder, dice: Dice, x: TensorHandle, anchors: int, classes: int) -> tuple[TensorHandle, TensorHandle]:
+def _box_heads(net: NetworkBuilder, dice: Dice, x: TensorHandle, anchors: int, classes: int) -> tuple[TensorHandle, TensorHandle]:
     shared = net.depthwise(x, activation="RELU6") if dice.chance(40) else x
     kernel = dice.pick((1, 1), (3, 3))
     return (
@@ -139,11 +138,11 @@ def _box_heads(net: PortfolioBuilder, dice: Dice, x: TensorHandle, anchors: int,
     )
 
 
-def _flat(net: PortfolioBuilder, x: TensorHandle, anchors: int) -> TensorHandle:
+def _flat(net: NetworkBuilder, x: TensorHandle, anchors: int) -> TensorHandle:
     return net.reshape(x, (1, x.shape[1] * x.shape[2] * anchors, x.shape[3] // anchors))
 
 
-def decoder(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def decoder(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Super-resolution, autoencoders, style transfer: blocks at one size, then up."""
     x = net.conv2d(image(net, dice, 12, 32), width(dice), dice.pick((3, 3), (5, 5)), activation="RELU6")
     first = x

@@ -4,32 +4,31 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.drawn.blocks import activated, conv, pooled, stage, width
 from validation.portfolio.drawn.dice import Dice
-from validation.zoo import TensorHandle
 
-Step = Callable[[PortfolioBuilder, Dice, TensorHandle], TensorHandle]
+Step = Callable[[NetworkBuilder, Dice, TensorHandle], TensorHandle]
 
 LARGEST = 36_000
 """Elements of a map up to which it may grow further."""
 
 
-def _pad(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _pad(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.pad(x, dice.between(0, 3), dice.between(0, 3), dice.between(0, 3), dice.between(1, 2))
 
 
-def _crop(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _crop(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     begin = (0, *(dice.between(0, (extent - 1) // 3) for extent in x.shape[1:]))
     size = (x.shape[0], *(extent - at - dice.between(0, (extent - 1) // 3) for extent, at in zip(x.shape[1:], begin[1:], strict=True)))
     return net.slice(x, begin, size)
 
 
-def _strided(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _strided(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.strided_slice(x, (0,) * 4, x.shape, dice.pick((1, 2, 1, 1), (1, 1, 2, 1), (1, 2, 2, 1)))
 
 
-def _resize(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _resize(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     if x.shape[1] * x.shape[2] * x.shape[3] * 4 > LARGEST:
         return pooled(net, dice, x)
     kind = dice.pick(net.resize_nearest, net.resize_bilinear)
@@ -37,17 +36,17 @@ def _resize(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return kind(x, half_pixel=how == "half", align_corners=how == "corners" and min(x.shape[1:3]) > 1)
 
 
-def _transposed_convolution(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _transposed_convolution(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     if x.shape[1] * x.shape[2] * 4 * 16 > LARGEST:
         return conv(net, dice, x)
     return net.transpose_conv(x, dice.pick(4, 8, 16), dice.pick((2, 2), (3, 3), (4, 4), (3, 2)), padding=dice.pick("SAME", "VALID"))
 
 
-def _transpose(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _transpose(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.transpose(x, dice.pick((0, 2, 1, 3), (0, 1, 3, 2), (0, 3, 1, 2), (0, 2, 3, 1)))
 
 
-def _reshape(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _reshape(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     batch, rows, columns, depth = x.shape
     shapes = [(batch, columns, rows, depth), (batch, rows * columns, 1, depth), (batch, 1, rows * columns, depth)]
     shapes += [(batch, rows // 2, columns * 2, depth)] if rows % 2 == 0 else []
@@ -56,7 +55,7 @@ def _reshape(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle
     return net.reshape(x, dice.pick(*shapes))
 
 
-def _on_cpu(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _on_cpu(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     _, rows, columns, depth = x.shape
     kind = dice.pick("gather", "depth", "space") if net.precision != "int16" else "gather"
     if kind == "depth" and depth % 4 == 0:
@@ -67,12 +66,12 @@ def _on_cpu(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.gather(x, dice.shuffled(range(x.shape[axis]))[: max(x.shape[axis] // 2, 1)], axis)
 
 
-def _constant(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _constant(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     shape = dice.pick((x.shape[3],), (1, 1, 1, x.shape[3]), (1,), (1, *x.shape[1:]))
     return dice.pick(net.add, net.multiply, net.subtract)(x, net.constant(shape))
 
 
-def _reduced(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _reduced(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     axes = dice.pick((1,), (2,), (1, 2))
     reduced = net.mean(x, axes, keep=True) if dice.chance(70) else net.max_pool(x, (min(x.shape[1], 8), 1), padding="VALID")
     return dice.pick(net.multiply, net.add, net.subtract)(x, reduced) if _broadcasts(x, reduced) else reduced
@@ -82,11 +81,11 @@ def _broadcasts(x: TensorHandle, other: TensorHandle) -> bool:
     return all(extent in {1, own} for own, extent in zip(x.shape, other.shape, strict=True))
 
 
-def _softmax(net: PortfolioBuilder, _dice: Dice, x: TensorHandle) -> TensorHandle:
+def _softmax(net: NetworkBuilder, _dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.softmax(x) if x.shape[3] > 1 else net.tanh(x)
 
 
-def _requantized(net: PortfolioBuilder, _dice: Dice, x: TensorHandle) -> TensorHandle:
+def _requantized(net: NetworkBuilder, _dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.quantize(x)
 
 
@@ -96,7 +95,7 @@ _STEPS: tuple[Step, ...] = (
 )
 
 
-def mixture(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def mixture(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """A few inputs, and steps after any map, old or new. Maps that fit are joined, and unread maps become outputs."""
     inputs = dice.pick(1, 1, 1, 2)
     maps = [_input(net, dice, number) for number in range(inputs)]
@@ -116,19 +115,19 @@ def mixture(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return list({end.index: end for end in ends}.values())
 
 
-def _input(net: PortfolioBuilder, dice: Dice, number: int) -> TensorHandle:
+def _input(net: NetworkBuilder, dice: Dice, number: int) -> TensorHandle:
     rows, columns = dice.pick(1, 7, 12, 16, 20, 31), dice.pick(1, 5, 16, 16, 24, 33)
     batch = 2 if number == 0 and dice.chance(4) else 1
     return net.input((batch, rows, columns, dice.pick(1, 3, 8, 16)), f"input_{number}")
 
 
-def _next(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _next(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     if x.shape[1] * x.shape[2] * x.shape[3] > LARGEST or x.shape[3] > 128:
         return net.conv2d(x, width(dice), (1, 1), strides=(2, 2), activation="RELU6")
     return dice.pick(*_STEPS)(net, dice, x)
 
 
-def _both(net: PortfolioBuilder, dice: Dice, x: TensorHandle, other: TensorHandle) -> TensorHandle:
+def _both(net: NetworkBuilder, dice: Dice, x: TensorHandle, other: TensorHandle) -> TensorHandle:
     if x.shape == other.shape and dice.chance(60):
         kind = dice.pick(net.add, net.multiply, net.subtract, net.maximum, net.minimum)
         return kind(x, net.quantize(other, like=x)) if kind in (net.maximum, net.minimum) else kind(x, other)

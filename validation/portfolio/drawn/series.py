@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio.drawn.blocks import activated, gate, width
 from validation.portfolio.drawn.dice import Dice
-from validation.zoo import TensorHandle
 
 
-def temporal(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def temporal(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Convolutions along one axis: causal, dilated, strided, residual, gated; the axis is the width or the height."""
     steps, features, upright = dice.between(24, 200), dice.pick(1, 4, 6, 10, 13, 40), dice.chance(35)
 
@@ -35,7 +34,7 @@ def temporal(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return [net.fully_connected(net.mean(x), dice.pick(2, 6, 12), spread="LOGITS")]
 
 
-def spectral(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def spectral(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Keyword spotting on a spectrogram: tall kernels, depthwise layers, then an LSTM's last step or a mean."""
     frames, bands = dice.between(20, 64), dice.pick(10, 13, 20, 40)
     x = net.input((1, frames, bands, 1), "spectrogram")
@@ -50,7 +49,7 @@ def spectral(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return [net.fully_connected(recurrent(net, dice, x, min(x.shape[1], 4)), 6)]
 
 
-def recurrent(net: PortfolioBuilder, dice: Dice, x: TensorHandle, steps: int) -> TensorHandle:
+def recurrent(net: NetworkBuilder, dice: Dice, x: TensorHandle, steps: int) -> TensorHandle:
     """The state after the first ``steps`` of (1, time, features), unrolled: a GRU, an LSTM or a plain cell."""
     units, kind = dice.pick(8, 16, 20, 32), dice.pick("gru", "lstm", "plain")
     if x.shape[1] > steps:
@@ -75,14 +74,14 @@ def recurrent(net: PortfolioBuilder, dice: Dice, x: TensorHandle, steps: int) ->
     return hidden
 
 
-def unrolled(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def unrolled(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """An unrolled cell over drawn frames."""
     steps = dice.between(2, 6)
     last = recurrent(net, dice, net.input((1, steps, dice.pick(6, 10, 13, 40)), "frames"), steps)
     return [net.fully_connected(last, dice.pick(3, 8)), *([last] if dice.chance(30) else [])]
 
 
-def sequence_operator(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def sequence_operator(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """An LSTM operator or an SVDF in front of a dense head."""
     if dice.chance(50):
         x = net.fully_connected(net.input((1, dice.pick(16, 40)), "frame"), dice.pick(16, 24), activation="RELU")
@@ -93,7 +92,7 @@ def sequence_operator(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return [net.softmax(net.fully_connected(last, 6, spread="LOGITS"))]
 
 
-def attention(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def attention(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Tokens of an image or of a signal, normalised, mixed by heads of attention and by a perceptron."""
     rows, columns, depth = dice.pick(1, 3, 4), dice.pick(4, 6, 8), dice.pick(16, 24, 32)
     patch = dice.pick(2, 4)
@@ -106,7 +105,7 @@ def attention(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
     return [net.fully_connected(net.mean(x), dice.pick(2, 10), spread="LOGITS")]
 
 
-def normalised(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def normalised(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """Layer normalisation as converters write it: means, squared differences, a reciprocal root, products."""
     mean = net.mean(x, (3,), keep=True)
     variance = net.mean(net.squared_difference(x, mean), (3,), keep=True)
@@ -114,7 +113,7 @@ def normalised(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
     return net.add(net.multiply(scaled, net.constant((x.shape[3],))), net.constant((x.shape[3],)))
 
 
-def _mixed(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
+def _mixed(net: NetworkBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     _, rows, columns, depth = x.shape
     heads, tokens = dice.pick(1, 2, 4), rows * columns
 
@@ -127,7 +126,7 @@ def _mixed(net: PortfolioBuilder, dice: Dice, x: TensorHandle) -> TensorHandle:
     return net.conv2d(net.reshape(net.transpose(mixed, (0, 2, 1, 3)), x.shape), depth, (1, 1))
 
 
-def vectors(net: PortfolioBuilder, dice: Dice) -> list[TensorHandle]:
+def vectors(net: NetworkBuilder, dice: Dice) -> list[TensorHandle]:
     """Fully connected layers: several inputs, skips, bottlenecks, several heads."""
     inputs = [net.input((1, dice.between(1, 80)), f"input_{number}") for number in range(dice.between(1, 3))]
     parts = [net.fully_connected(x, dice.pick(8, 20, 33, 64), activation="RELU6") for x in inputs]

@@ -20,7 +20,7 @@ from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 
@@ -32,7 +32,7 @@ DEVICE = accelerator(DEFAULT)
 @cache
 def bottlenecks(kind: str = "int8") -> Network:
     """Two inverted bottlenecks: one of 3x3 with a stride, whose channels fill no bricks, and a larger one of 5x5."""
-    net = PortfolioBuilder("bottlenecks", kind)
+    net = NetworkBuilder("bottlenecks", kind)
     x = net.conv2d(net.input((1, 19, 14, 3), "image"), 11, activation="RELU6")
     x = net.conv2d(x, 50, (1, 1), activation="RELU6")
     x = net.conv2d(net.depthwise(x, (3, 3), strides=(2, 2), activation="RELU6"), 12, (1, 1))
@@ -70,7 +70,7 @@ def test_no_stripe_holds_the_expanded_tensor() -> None:
 
 
 def test_a_tensor_that_others_read_too_is_not_cut() -> None:
-    net = PortfolioBuilder("read")
+    net = NetworkBuilder("read")
     x = net.conv2d(net.input((1, 12, 12, 3), "image"), 8)
     wide = net.conv2d(x, 48, (1, 1), activation="RELU6")
     narrow = net.conv2d(net.depthwise(wide, activation="RELU6"), 8, (1, 1))
@@ -81,7 +81,7 @@ def test_a_tensor_that_others_read_too_is_not_cut() -> None:
 
 def deep() -> Network:
     """Blocks of which each holds more than what tiles could cut."""
-    net = PortfolioBuilder("deep")
+    net = NetworkBuilder("deep")
     x = net.conv2d(net.input((1, 20, 20, 3), "image"), 12, strides=(2, 2), activation="RELU6")
     for channels in (72, 96, 96):
         x = net.conv2d(x, channels, (1, 1), activation="RELU6")
@@ -128,7 +128,7 @@ def test_the_peak_names_the_parts_that_hold_it_and_the_front_holds_no_more() -> 
 
 def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
     """In MobileNetV1 the projection of one block is the expansion of the next."""
-    net = PortfolioBuilder("separable")
+    net = NetworkBuilder("separable")
     x = net.conv2d(net.conv2d(net.input((1, 24, 24, 3), "image"), 12, strides=(2, 2), activation="RELU6"), 96, (1, 1))
     for depth in (12, 8):
         x = net.conv2d(net.depthwise(x, (5, 5), activation="RELU6"), depth, (1, 1), activation="RELU6")

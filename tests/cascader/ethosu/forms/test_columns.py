@@ -40,8 +40,8 @@ from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from npu_testbed.verification import functional_outputs, seeded_inputs
 from sim.footprint import footprint
+from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs
-from validation.portfolio.builder import PortfolioBuilder
 
 pytestmark = pytest.mark.law
 
@@ -55,7 +55,7 @@ def sequence(*, upright: bool) -> bytes:
     def along(extent: int) -> tuple[int, int]:
         return (extent, 1) if upright else (1, extent)
 
-    net = PortfolioBuilder("sequence")
+    net = NetworkBuilder("sequence")
     sound = net.input((1, *along(48), 20), "sound")
     x = net.conv2d(sound, 40, along(5), activation="RELU", name="stem")
     x = net.conv2d(x, 24, along(4), strides=along(2), name="strided")
@@ -111,7 +111,7 @@ def test_a_network_one_row_high_has_a_row_of_the_graph_per_column() -> None:
 
 def test_kernels_on_single_pixels_do_not_count_against_columns() -> None:
     """A softmax has more kernels than the layers of a small network, but no columns."""
-    net = PortfolioBuilder("classifier")
+    net = NetworkBuilder("classifier")
     x = net.conv2d(net.input((1, 1, 32, 8), "signal"), 16, (1, 3), activation="RELU")
     x = net.conv2d(x, 16, (1, 3), activation="RELU")
     plain = import_network(net.finish([net.softmax(net.fully_connected(net.flatten(x), 6))]), DEFAULT)

@@ -21,7 +21,7 @@ from npu_model.program import KernelOperation, OperationKind
 from npu_testbed.configs import load_memory_system, load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
-from validation.zoo import NetworkBuilder
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -12,33 +12,32 @@ import npu_testbed
 from cascader.ethosu.forms.spared_copies import without_idle_copies
 from cascader.ethosu.network.network import Network
 from cascader.frontends.vela import import_network
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.litert.judge import litert_installed
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
 
 DEVICE = "ethos-u55-128"
-Draw = Callable[[PortfolioBuilder], list[TensorHandle]]
+Draw = Callable[[NetworkBuilder], list[TensorHandle]]
 
 
-def between(net: PortfolioBuilder) -> list[TensorHandle]:
+def between(net: NetworkBuilder) -> list[TensorHandle]:
     """A map that an operator on the CPU makes and another one reads in another shape."""
     x = net.depth_to_space(net.input((1, 8, 8, 16), "image"), name="first")
     return [net.depth_to_space(net.reshape(x, (1, 8, 32, 4)), name="second")]
 
 
-def before(net: PortfolioBuilder) -> list[TensorHandle]:
+def before(net: NetworkBuilder) -> list[TensorHandle]:
     """The network's input, which an operator on the CPU reads in another shape."""
     x = net.depth_to_space(net.reshape(net.input((1, 16, 4, 16), "image"), (1, 8, 8, 16)), name="on_cpu")
     return [net.conv2d(x, 8)]
 
 
-def after(net: PortfolioBuilder) -> list[TensorHandle]:
+def after(net: NetworkBuilder) -> list[TensorHandle]:
     """A map of an operator on the CPU that is the output in another shape."""
     x = net.depth_to_space(net.conv2d(net.input((1, 8, 8, 16), "image"), 16), name="on_cpu")
     return [net.reshape(x, (1, 1024))]
 
 
-def kept(net: PortfolioBuilder) -> list[TensorHandle]:
+def kept(net: NetworkBuilder) -> list[TensorHandle]:
     """The same, with the map as another output."""
     x = net.depth_to_space(net.conv2d(net.input((1, 8, 8, 16), "image"), 16), name="on_cpu")
     return [x, net.reshape(x, (1, 1024))]
@@ -49,7 +48,7 @@ DRAWN = (between, before, after, kept)
 
 @cache
 def model(draw: Draw) -> bytes:
-    net = PortfolioBuilder(draw.__name__)
+    net = NetworkBuilder(draw.__name__)
     return net.finish(draw(net))
 
 

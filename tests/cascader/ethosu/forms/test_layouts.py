@@ -36,7 +36,7 @@ from npu_model.shapes import Shape3D
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.zoo import NetworkBuilder
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -30,7 +30,7 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 
@@ -56,7 +56,7 @@ LAYERS = {
 def model(layer: str) -> bytes:
     """A convolution, the layer, and another convolution."""
     kind, shape, window, strides = LAYERS[layer]
-    net = PortfolioBuilder("long")
+    net = NetworkBuilder("long")
     x = net.conv2d(net.input(shape, "image"), 8, (min(3, shape[1]), 3), activation="RELU")
     x = net.conv2d(x, 16, window, strides=strides, padding="VALID") if kind == "conv2d" else getattr(net, kind)(x, window, strides=strides)
     return net.finish([net.conv2d(x, 8, (1, 1))])
@@ -152,7 +152,7 @@ def test_a_schedule_that_makes_several_such_rows_at_once_is_refused() -> None:
 
 
 def test_the_columns_of_an_average_are_made_side_by_side_for_a_reader_of_all_rows() -> None:
-    net = PortfolioBuilder("flat")
+    net = NetworkBuilder("flat")
     x = net.conv2d(net.input(IMAGE, "image"), 8, activation="RELU")
     model = net.finish([net.fully_connected(net.flatten(net.average_pool(x, (4, 4), strides=(4, 4))), 4)])
     network = with_long_steps(import_network(model, DEFAULT), accelerator(DEFAULT), SOURCES)

@@ -25,9 +25,8 @@ from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from validation.builder import NetworkBuilder, TensorHandle
 from validation.portfolio import build
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
 
 pytestmark = pytest.mark.law
 
@@ -35,10 +34,10 @@ SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
 DEVICE = accelerator(DEFAULT)
 
-Layers = Callable[[PortfolioBuilder, TensorHandle], list[TensorHandle]]
+Layers = Callable[[NetworkBuilder, TensorHandle], list[TensorHandle]]
 
 
-def chain(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def chain(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     """Windows of all kinds, with strides and odd extents."""
     x = net.conv2d(x, 12, (3, 4), strides=(2, 1), activation="RELU")
     x = net.depthwise(x, (3, 3), activation="RELU6")
@@ -46,19 +45,19 @@ def chain(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
     return [net.max_pool(net.average_pool(x, (3, 2), strides=(1, 1), padding="VALID"), (2, 2), strides=(2, 2))]
 
 
-def residual(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def residual(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     """A sum with what was before two convolutions, its negative part scaled."""
     x = net.conv2d(x, 16, activation="RELU")
     return [net.leaky_relu(net.add(x, net.conv2d(net.conv2d(x, 24, activation="RELU"), 16)))]
 
 
-def joined(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def joined(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     """A concatenation of two branches along channels that fill no bricks, and of rows."""
     wide = net.concat([net.conv2d(x, 12, activation="RELU6"), net.conv2d(x, 7, (5, 5), activation="RELU6")])
     return [net.conv2d(net.concat([wide, net.max_pool(wide, (3, 3), strides=(1, 1), padding="SAME")], 1), 8)]
 
 
-def several(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def several(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     """An output in the middle that is read on, and one of another width."""
     first = net.conv2d(x, 16, activation="RELU")
     return [first, net.conv2d(net.conv2d(first, 16, strides=(2, 2), activation="RELU"), 8)]
@@ -70,12 +69,12 @@ TYPES = ("int8", "uint8", "int16")
 
 @cache
 def plain(name: str, kind: str = "int8") -> Network:
-    net = PortfolioBuilder("tiles", kind)
+    net = NetworkBuilder("tiles", kind)
     return import_network(net.finish(NETWORKS[name](net, net.input((1, 22, 45, 3), "image"))), DEFAULT)
 
 
 def test_an_average_with_padding_is_not_cut_as_inside_it_would_divide_by_one() -> None:
-    net = PortfolioBuilder("padded")
+    net = NetworkBuilder("padded")
     x = net.conv2d(net.input((1, 22, 45, 3), "image"), 8)
     network = import_network(net.finish([net.conv2d(net.average_pool(x, (3, 3), strides=(1, 1), padding="SAME"), 8)]), DEFAULT)
     assert [segment(network, 0, last) is None for last in range(3)] == [False, True, True]
@@ -106,7 +105,7 @@ def test_a_segment_may_begin_and_end_anywhere(name: str) -> None:
 
 
 def test_the_result_of_tiles_may_be_dense() -> None:
-    net = PortfolioBuilder("eleven")
+    net = NetworkBuilder("eleven")
     x = net.conv2d(net.conv2d(net.input((1, 22, 45, 3), "image"), 24, activation="RELU"), 11, (1, 1))
     x = net.conv2d(net.conv2d(x, 66, activation="RELU6"), 11, (1, 1))
     network = import_network(net.finish([net.conv2d(x, 8)]), DEFAULT)
@@ -135,7 +134,7 @@ def test_what_tiles_do_again_is_what_was_said_before(name: str) -> None:
 
 def stem(blocks: int) -> Network:
     """Layers of large maps, and blocks behind them whose tensors are all of one size."""
-    net = PortfolioBuilder("stem")
+    net = NetworkBuilder("stem")
     x = net.conv2d(net.input((1, 40, 96, 3), "image"), 16, strides=(2, 2), activation="RELU")
     x = net.conv2d(net.conv2d(x, 24, activation="RELU"), 8, (5, 5), strides=(2, 2), activation="RELU")
     for _ in range(blocks):
@@ -162,7 +161,7 @@ def test_no_segment_from_the_first_part_on_holds_fewer_bytes_than_the_form_that_
 
 
 def far_skip(blocks: int) -> Network:
-    net = PortfolioBuilder("far")
+    net = NetworkBuilder("far")
     head = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
     for _ in range(blocks):
         x = net.conv2d(x, 16, activation="RELU")
@@ -209,7 +208,7 @@ def test_what_a_pool_scales_is_made_again_from_the_small_map_before_it() -> None
 
 
 def test_several_skips_are_made_again_in_one_form() -> None:
-    net = PortfolioBuilder("two")
+    net = NetworkBuilder("two")
     first = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
     second = x = net.conv2d(x, 16, (1, 1))
     for at in range(12):

@@ -28,36 +28,35 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
 pytestmark = pytest.mark.law
 
 INT8 = DataType(8, signed=True)
 SOURCES = Sources.staged(load_timing_adapter(DEFAULT_TIMING_ADAPTER), DEFAULT_TIMING)
 SHAPE = (1, 12, 10, 16)
-Draw = Callable[[PortfolioBuilder], list[TensorHandle]]
+Draw = Callable[[NetworkBuilder], list[TensorHandle]]
 
 
-def read_on(net: PortfolioBuilder) -> list[TensorHandle]:
+def read_on(net: NetworkBuilder) -> list[TensorHandle]:
     """A map that is an output in another shape and is read by a convolution."""
     x = net.conv2d(net.input(SHAPE, "image"), 16, activation="RELU6")
     return [net.reshape(x, (1, 120, 16)), net.conv2d(x, 8)]
 
 
-def transposed(net: PortfolioBuilder) -> list[TensorHandle]:
+def transposed(net: NetworkBuilder) -> list[TensorHandle]:
     """A map whose height and width are exchanged between two convolutions."""
     x = net.conv2d(net.input(SHAPE, "image"), 16, activation="RELU6")
     return [net.conv2d(net.transpose(x, (0, 2, 1, 3)), 8)]
 
 
-def both_shapes(net: PortfolioBuilder) -> list[TensorHandle]:
+def both_shapes(net: NetworkBuilder) -> list[TensorHandle]:
     """A map that is an output in two shapes."""
     x = net.conv2d(net.input(SHAPE, "image"), 16, activation="RELU6")
     return [x, net.conv2d(x, 8), net.reshape(x, (1, 120, 16))]
 
 
-def input_again(net: PortfolioBuilder) -> list[TensorHandle]:
+def input_again(net: NetworkBuilder) -> list[TensorHandle]:
     """An image that is an output in another shape."""
     image = net.input(SHAPE, "image")
     return [net.conv2d(image, 8), net.reshape(image, (1, 120, 16))]
@@ -65,7 +64,7 @@ def input_again(net: PortfolioBuilder) -> list[TensorHandle]:
 
 @cache
 def network(draw: Draw) -> Network:
-    net = PortfolioBuilder(draw.__name__)
+    net = NetworkBuilder(draw.__name__)
     return import_network(net.finish(draw(net)), DEFAULT)
 
 

@@ -26,8 +26,8 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
+from validation.builder import NetworkBuilder
 from validation.litert.judge import reference_outputs
-from validation.portfolio.builder import PortfolioBuilder
 
 pytestmark = pytest.mark.law
 
@@ -38,7 +38,7 @@ KINDS = ("int8", "uint8", "int16")
 
 def model(shape: tuple[int, int, int], kind: str, *, first: bool) -> bytes:
     """A mean over all rows and columns of the input, or of a convolution's result that has its shape."""
-    net = PortfolioBuilder("mean", kind)
+    net = NetworkBuilder("mean", kind)
     x = net.input((1, *shape), "image")
     return net.finish([net.mean(x if first else net.conv2d(x, shape[2], (1, 1)), keep=True)])
 

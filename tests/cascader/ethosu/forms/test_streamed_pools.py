@@ -24,8 +24,7 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
 pytestmark = pytest.mark.law
 
@@ -36,19 +35,19 @@ ODD, SOUND, WIDE, TALL = (1, 21, 37, 3), (1, 1, 200, 2), (1, 6, 300, 2), (1, 90,
 TYPES = ("int8", "uint8", "int16")
 
 
-def average(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def average(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.average_pool(x)
 
 
-def mean(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def mean(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.mean(x, keep=True)
 
 
-def mean_of_rows(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def mean_of_rows(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.mean(x, (1,), keep=True)
 
 
-def maximum(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def maximum(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     return net.max_pool(x, (x.shape[1], x.shape[2]), strides=(1, 1), padding="VALID")
 
 
@@ -69,7 +68,7 @@ CASES = [
 @cache
 def plain(pool: str, kind: str, shape: tuple[int, ...]) -> Network:
     """A convolution, the pool, and another convolution."""
-    net = PortfolioBuilder("pools", kind)
+    net = NetworkBuilder("pools", kind)
     x = net.conv2d(net.input(shape, "image"), 20, (min(3, shape[1]), 3), activation="RELU")
     return import_network(net.finish([net.conv2d(POOLS[pool](net, x), 8, (1, 1))]), DEFAULT)
 
@@ -129,7 +128,7 @@ def test_no_sum_leaves_16_bits(pool: object) -> None:
 
 
 def test_a_network_without_pools_over_all_rows_stays_itself() -> None:
-    net = PortfolioBuilder("none")
+    net = NetworkBuilder("none")
     x = net.average_pool(net.conv2d(net.input(ODD, "image"), 20), (3, 3), strides=(1, 1), padding="SAME")
     network = import_network(net.finish([x]), DEFAULT)
     assert with_streamed_pools(network, accelerator(DEFAULT), SOURCES) is network

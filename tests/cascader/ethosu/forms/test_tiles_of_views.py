@@ -30,8 +30,7 @@ from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
 pytestmark = pytest.mark.law
 
@@ -40,30 +39,30 @@ SOURCES = Sources.staged(SYSTEM, DEFAULT_TIMING)
 DEVICE = accelerator(DEFAULT)
 
 
-def enlarged(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def enlarged(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """An image of twice the size, read by a window that has no whole pair of columns before it."""
     return net.conv2d(net.conv2d(net.resize_nearest(net.conv2d(x, 8)), 12, (3, 4)), 8, (5, 5))
 
 
-def transposed(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def transposed(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """Transposed convolutions: windows over columns with zeros between them."""
     x = net.transpose_conv(net.conv2d(x, 8, strides=(2, 2), activation="RELU"), 12, activation="RELU")
     return net.conv2d(net.transpose_conv(x, 8, (2, 2)), 4)
 
 
-def bordered(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def bordered(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """Real zeros around an image: strips, of which a tile in the middle has no left and right one."""
     return net.conv2d(net.pad(net.conv2d(x, 16, activation="RELU"), 1, 2, 3, 2), 8, padding="VALID")
 
 
-def side_by_side(net: PortfolioBuilder, x: TensorHandle) -> TensorHandle:
+def side_by_side(net: NetworkBuilder, x: TensorHandle) -> TensorHandle:
     """Columns of two images beside each other, of which some are then cut out and every other one read."""
     x = net.concat([net.conv2d(x, 16, activation="RELU6"), net.conv2d(x, 16, (5, 5), activation="RELU6")], 2)
     x = net.slice(net.conv2d(x, 8), (0, 0, 7, 0), (1, x.shape[1], 62, 8))
     return net.conv2d(net.strided_slice(x, (0, 0, 1, 0), (1, x.shape[1], 62, 8), (1, 1, 2, 1)), 8)
 
 
-LAYERS: dict[str, Callable[[PortfolioBuilder, TensorHandle], TensorHandle]] = {
+LAYERS: dict[str, Callable[[NetworkBuilder, TensorHandle], TensorHandle]] = {
     "enlarged": enlarged,
     "transposed": transposed,
     "bordered": bordered,
@@ -73,13 +72,13 @@ LAYERS: dict[str, Callable[[PortfolioBuilder, TensorHandle], TensorHandle]] = {
 
 @cache
 def plain(name: str, kind: str = "int8") -> Network:
-    net = PortfolioBuilder("tiles", kind)
+    net = NetworkBuilder("tiles", kind)
     return import_network(net.finish([LAYERS[name](net, net.input((1, 18, 38, 3), "image"))]), DEFAULT)
 
 
 def deep_sum() -> Network:
     """A sum as compilers run it: four dense pixels of 4 channels as one of 16."""
-    net = PortfolioBuilder("sum")
+    net = NetworkBuilder("sum")
     x = net.conv2d(net.input((1, 18, 40, 3), "image"), 4)
     x = net.add(x, net.conv2d(net.conv2d(x, 8, activation="RELU"), 4))
     return in_row_shapes(dense_layouts(import_network(net.finish([net.conv2d(x, 8, (5, 5))]), DEFAULT), 64), DEVICE)

@@ -34,7 +34,7 @@ from npu_model.weight_stream.weights import weights_from_stream
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
-from validation.zoo import NetworkBuilder
+from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law
 

@@ -24,10 +24,9 @@ from npu_model.errors import InputError
 from npu_model.program import Kernel, OperationKind, Padding, PoolKind, Upscale
 from sim.functional import FilterCache, run
 from sim.hazards import network_hazards
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
-Apply = Callable[[PortfolioBuilder, TensorHandle], TensorHandle]
+Apply = Callable[[NetworkBuilder, TensorHandle], TensorHandle]
 
 ACTIVATIONS: dict[str, Apply] = {
     "RELU": lambda net, x: net.unary("RELU", x),
@@ -39,7 +38,7 @@ ACTIVATIONS: dict[str, Apply] = {
 }
 
 
-def lifted(net: PortfolioBuilder, *results: TensorHandle) -> Network:
+def lifted(net: NetworkBuilder, *results: TensorHandle) -> Network:
     return lift(named_network(compile_network(net.finish(list(results)), CompilerOptions(DEFAULT, legalise=True))))
 
 
@@ -72,7 +71,7 @@ def require_exact(made: Schedule) -> None:
 def test_an_activation_that_is_the_whole_network_needs_its_tensor_once(
     kind: str, precision: str, shape: tuple[int, int, int], data: st.DataObject
 ) -> None:
-    net = PortfolioBuilder("lone", precision)
+    net = NetworkBuilder("lone", precision)
     network = lifted(net, ACTIVATIONS[kind](net, net.input((1, *shape), "x")))
     size = shape[0] * shape[1] * shape[2] * (2 if precision == "int16" else 1)
     made = schedule_layer_by_layer(network, DEFAULT)
@@ -92,7 +91,7 @@ def test_an_activation_that_is_the_whole_network_needs_its_tensor_once(
 @pytest.mark.parametrize("kind", sorted(ACTIVATIONS))
 @pytest.mark.parametrize("between", [False, True], ids=["after", "between"])
 def test_an_activation_next_to_an_operator_on_the_cpu_needs_its_tensor_once(kind: str, between: bool) -> None:  # noqa: FBT001  # pytest passes it
-    net = PortfolioBuilder("mixed")
+    net = NetworkBuilder("mixed")
     x = ACTIVATIONS[kind](net, net.depth_to_space(net.input((1, 6, 10, 16), "x")))
     network = lifted(net, net.depth_to_space(x) if between else x)
     made = schedule_layer_by_layer(network, DEFAULT)
@@ -102,7 +101,7 @@ def test_an_activation_next_to_an_operator_on_the_cpu_needs_its_tensor_once(kind
 
 
 def test_an_operand_that_another_part_reads_later_is_not_overwritten() -> None:
-    net = PortfolioBuilder("shared")
+    net = NetworkBuilder("shared")
     x = net.input((1, 8, 8, 16), "x")
     made = schedule_layer_by_layer(lifted(net, net.add(net.logistic(x, name="gate"), x, name="sum")), DEFAULT)
     assert all(buffer.tensors[:2] != ("x", "gate") for buffer in made.buffers)
@@ -110,7 +109,7 @@ def test_an_operand_that_another_part_reads_later_is_not_overwritten() -> None:
 
 
 def test_a_window_a_stride_a_border_or_an_upscaler_keeps_operand_and_result_apart() -> None:
-    net = PortfolioBuilder("lone")
+    net = NetworkBuilder("lone")
     (part,) = lifted(net, net.unary("RELU", net.input((1, 8, 8, 16), "x"))).graph.parts
     payload = part.payload
     assert isinstance(payload, EthosuPart)

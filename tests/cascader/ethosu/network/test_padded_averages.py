@@ -13,7 +13,7 @@ from cascader.frontends.vela import import_network
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 
@@ -21,7 +21,7 @@ SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 @pytest.mark.parametrize("window", [(3, 1), (1, 3), (3, 3), (5, 1)])
 def test_a_cascade_through_an_average_with_padding_computes_the_same(window: tuple[int, int]) -> None:
     """A stripe of a 3x1 window in the middle of a map has no padding on any side."""
-    net = PortfolioBuilder("padded")
+    net = NetworkBuilder("padded")
     x = net.conv2d(net.input((1, 22, 17, 3), "image"), 8)
     x = net.average_pool(x, window, strides=(1, 1), padding="SAME")
     network = import_network(net.finish([net.conv2d(x, 8)]), DEFAULT)

@@ -28,14 +28,14 @@ from npu_testbed.memory_use import arena_bytes
 from npu_testbed.reports.summary import summarise, summary_text
 from npu_testbed.simulation import simulate_schedule
 from sim import footprint, quick_cycles
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 SYSTEM = system_said()
 
 
 def odd_network() -> bytes:
     """Tensors of 315, 245 and 98 bytes, so that no arena ends at a multiple of 16 by itself."""
-    net = PortfolioBuilder("odd")
+    net = NetworkBuilder("odd")
     x = net.input((1, 9, 7, 5))
     x = net.conv2d(x, 5, (3, 3), activation="RELU6")
     x = net.conv2d(x, 5, (3, 3), padding="VALID")
@@ -103,7 +103,7 @@ def test_the_arena_of_a_compiled_file_is_its_scratch_tensor_and_holds_every_tens
 @pytest.mark.parametrize("optimise", ["Size", "Performance"])
 def test_velas_bytes_are_what_its_summary_says_with_the_tensors_of_cpu_operators(optimise: str) -> None:
     """The network ends in a CPU operator with the largest tensor, which no NPU operation touches."""
-    net = PortfolioBuilder("cpu_last")
+    net = NetworkBuilder("cpu_last")
     x = net.conv2d(net.input((1, 12, 12, 3)), 16)
     model = net.finish([net.depth_to_space(x)])
     said = compile_network(model, CompilerOptions(DEFAULT, optimise=optimise, debug_database=False)).summary.sram_memory_used

@@ -21,8 +21,8 @@ from cascader.frontends.vela import import_network
 from cascader.plan.depth_first import DepthFirstScheduler
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
+from validation.builder import NetworkBuilder
 from validation.portfolio import build
-from validation.portfolio.builder import PortfolioBuilder
 
 NAMES = ("mnist", "cpu_heads", "cpu_words", "flatten_fc", "concat_rows", "lstm_states")
 
@@ -77,7 +77,7 @@ def test_a_budget_below_what_the_cpu_holds_is_refused_with_the_operator(tmp_path
 @pytest.mark.usefixtures("no_search")
 def test_a_budget_below_a_layer_that_is_not_cut_is_refused_with_the_layer(tmp_path: Path) -> None:
     """The vector behind a flattened image is read whole, however the layers before it are cut."""
-    net = PortfolioBuilder("large")
+    net = NetworkBuilder("large")
     wide = net.conv2d(net.input((1, 8, 8, 4), "image"), 64, activation="RELU")
     source = tmp_path / "net.tflite"
     source.write_bytes(net.finish([net.fully_connected(net.flatten(wide), 10, name="logits")]))
@@ -95,7 +95,7 @@ def test_what_lies_outside_the_arena_does_not_count() -> None:
 
 
 def test_a_budget_below_an_input_is_met_where_the_input_lives_outside_the_arena(tmp_path: Path) -> None:
-    net = PortfolioBuilder("homed")
+    net = NetworkBuilder("homed")
     source = tmp_path / "net.tflite"
     source.write_bytes(net.finish([net.conv2d(net.input((1, 32, 32, 8), "image"), 4, strides=(2, 2))]))
     words = ("schedule", source, "--arena-cache-size", 4096, "-o", tmp_path / "s.json", "--effort", "quick")
@@ -117,7 +117,7 @@ def test_exactly_the_budgets_below_a_floor_are_refused(budget: int, needed: int)
 
 @pytest.mark.parametrize(("rows", "named"), [(32, ("input=ext",)), (48, ("input=ext",)), (64, ("input=ext",))])
 def test_a_refusal_names_the_homes_that_would_do_with_their_bytes(rows: int, named: tuple[str, ...], tmp_path: Path) -> None:
-    net = PortfolioBuilder("wide_input")
+    net = NetworkBuilder("wide_input")
     x = net.conv2d(net.input((1, rows, rows, 8), "image"), 8, strides=(4, 4))
     (tmp_path / "net.tflite").write_bytes(net.finish([net.conv2d(x, 4, strides=(2, 2))]))
     words = ("schedule", tmp_path / "net.tflite", "-o", tmp_path / "made.json", "--arena-cache-size", 4 * rows * rows)

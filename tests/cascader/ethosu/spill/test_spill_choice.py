@@ -25,8 +25,8 @@ from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.shapes import round_up
 from sim import quick_cycles
+from validation.builder import NetworkBuilder
 from validation.portfolio import build
-from validation.portfolio.builder import PortfolioBuilder
 
 SYSTEM = profile("u55_high_end").memory_system()
 DEVICE = accelerator(DEFAULT)
@@ -35,7 +35,7 @@ ENDS = (wanted_home("input=ext", SYSTEM), wanted_home("output=ext", SYSTEM))
 
 
 def far_skip() -> Network:
-    net = PortfolioBuilder("far")
+    net = NetworkBuilder("far")
     head = x = net.conv2d(net.input((1, 24, 40, 3), "image"), 16)
     for channels in (16, 24, 16, 16):
         x = net.conv2d(x, channels, activation="RELU")

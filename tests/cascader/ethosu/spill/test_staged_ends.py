@@ -21,7 +21,7 @@ from npu_model.memory.timing_adapter import profile
 from sim import quick_cycles
 from sim.functional import run
 from sim.hazards import network_hazards
-from validation.portfolio.builder import PortfolioBuilder
+from validation.builder import NetworkBuilder
 
 SYSTEM = profile("u55_high_end").memory_system()
 DEVICE = accelerator(DEFAULT)
@@ -54,7 +54,7 @@ def test_a_network_computes_the_same_with_its_ends_staged(name: str) -> None:
 
 def convolution(side: int) -> Network:
     """The convolution of examples/tiled_convolution: a framed image, of which it makes ``side`` x ``side`` pixels."""
-    net = PortfolioBuilder("convolution")
+    net = NetworkBuilder("convolution")
     image = net.input((1, side + HALO, side + HALO, CHANNELS), "image")
     return import_network(net.finish([net.conv2d(image, CHANNELS, padding="VALID")]), DEFAULT)
 
@@ -78,7 +78,7 @@ def test_ends_in_the_arenas_memory_are_not_staged() -> None:
 
 
 def test_an_output_that_is_read_on_is_read_in_the_arena() -> None:
-    net = PortfolioBuilder("several")
+    net = NetworkBuilder("several")
     first = net.conv2d(net.input((1, 24, 24, 3), "image"), 16, activation="RELU")
     before = import_network(net.finish([first, net.conv2d(first, 8)]), DEFAULT)
     image = np.random.default_rng(2).integers(-128, 128, (1, 24, 24, 3)).astype(np.int8)

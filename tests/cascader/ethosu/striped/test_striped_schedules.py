@@ -40,30 +40,29 @@ from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
-from validation.portfolio.builder import PortfolioBuilder
-from validation.zoo import TensorHandle
+from validation.builder import NetworkBuilder, TensorHandle
 
 pytestmark = pytest.mark.law
 
 SOURCES = Sources.staged(load_timing_adapter(DEFAULT_TIMING_ADAPTER), DEFAULT_TIMING)
 DEVICE = accelerator(DEFAULT)
 
-Layers = Callable[[PortfolioBuilder, TensorHandle], list[TensorHandle]]
+Layers = Callable[[NetworkBuilder, TensorHandle], list[TensorHandle]]
 
 
-def chain(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def chain(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     x = net.conv2d(x, 12, (3, 4), strides=(2, 1), activation="RELU")
     x = net.depthwise(x, (3, 3), activation="RELU6")
     x = net.conv2d(x, 20, (1, 5), strides=(1, 2), padding="VALID")
     return [net.max_pool(net.average_pool(x, (3, 2), strides=(1, 1), padding="VALID"), (2, 2), strides=(2, 2))]
 
 
-def residual(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def residual(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     x = net.conv2d(x, 16, activation="RELU")
     return [net.leaky_relu(net.add(x, net.conv2d(net.conv2d(x, 24, activation="RELU"), 16)))]
 
 
-def joined(net: PortfolioBuilder, x: TensorHandle) -> list[TensorHandle]:
+def joined(net: NetworkBuilder, x: TensorHandle) -> list[TensorHandle]:
     wide = net.concat([net.conv2d(x, 12, activation="RELU6"), net.conv2d(x, 7, (5, 5), activation="RELU6")])
     return [net.conv2d(net.concat([wide, net.max_pool(wide, (3, 3), strides=(1, 1), padding="SAME")], 1), 8)]
 
@@ -74,7 +73,7 @@ TYPES = ("int8", "uint8", "int16")
 
 @cache
 def plain(name: str, kind: str = "int8", *, pixels: bool = False) -> Network:
-    net = PortfolioBuilder("stripes", kind)
+    net = NetworkBuilder("stripes", kind)
     network = import_network(net.finish(NETWORKS[name](net, net.input((1, 11, 14, 3), "image"))), DEFAULT)
     return pixel_layouts(network) if pixels else network
 

@@ -19,7 +19,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from validation.zoo.kernels import Array
+from validation.builder.kernels import Array
 
 WEIGHT_LIMIT = 127
 """Largest magnitude of a weight: TFLite's int8 weights are symmetric, -128 is not used (LiteRT quantisation specification)."""

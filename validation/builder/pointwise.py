@@ -11,11 +11,11 @@ from collections.abc import Callable
 import numpy as np
 
 from npu_model.errors import InputError
-from validation.zoo import NetworkBuilder
-from validation.zoo.base import one_of
-from validation.zoo.calibration import quantise, round_scale
-from validation.zoo.kernels import Array
-from validation.zoo.recorder import RecordedValue, TensorHandle, precision_of
+from validation.builder.base import one_of
+from validation.builder.calibration import quantise, round_scale
+from validation.builder.kernels import Array
+from validation.builder.layers import Layers
+from validation.builder.recorder import RecordedValue, TensorHandle, precision_of
 
 _CURVES: dict[str, Callable[[Array], Array]] = {
     "ABS": np.abs,
@@ -36,7 +36,7 @@ _CURVES: dict[str, Callable[[Array], Array]] = {
 _OPTIONS = {"ABS": "AbsOptions", "NEG": "NegOptions", "EXP": "ExpOptions", "GELU": "GeluOptions", "HARD_SWISH": "HardSwishOptions"}
 
 
-class Pointwise(NetworkBuilder):
+class Pointwise(Layers):
     """Elementwise operators of one and of two inputs."""
 
     def subtract(self, a: TensorHandle, b: TensorHandle, *, activation: str = "NONE", name: str | None = None) -> TensorHandle:

@@ -12,8 +12,8 @@ from npu_model.errors import InputError
 from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.schema import tflite
 from npu_model.tflite.writer import write_tflite
-from validation.zoo.calibration import CALIBRATION_IMAGES
-from validation.zoo.kernels import Array
+from validation.builder.calibration import CALIBRATION_IMAGES
+from validation.builder.kernels import Array
 
 _TYPE = tflite.TensorType
 

@@ -1,8 +1,4 @@
-"""NetworkBuilder: networks of chosen shapes, strides, padding and number format, written as .tflite files.
-
-Each method adds one operator and returns the handle of its output. Weights are seeded, scales are calibrated, so every
-network runs with lively values; the same calls give the same bytes everywhere.
-"""
+"""Layers: convolutions, pools, sums and the other operators of nearly every network."""
 
 from __future__ import annotations
 
@@ -14,11 +10,11 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.tflite.schema import tflite
-from validation.zoo import kernels
-from validation.zoo.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
-from validation.zoo.calibration import CALIBRATION_IMAGES
-from validation.zoo.kernels import Array, Pair
-from validation.zoo.recorder import RecordedValue, TensorHandle
+from validation.builder import kernels
+from validation.builder.base import PADDINGS, LayerBuilder, Weighted, check_activation, per_image, window
+from validation.builder.calibration import CALIBRATION_IMAGES
+from validation.builder.kernels import Array, Pair
+from validation.builder.recorder import RecordedValue, TensorHandle
 
 WEIGHT_DECAYS = (220, 228, 234)
 """Laplace decays (in 1/256) a layer's weights are drawn with: spreads of 6.6 to 11.1 steps, as trained layers differ."""
@@ -48,8 +44,8 @@ class ImageGrid(Struct, frozen=True):
         return (steps + 0.5) * extent / size - 0.5 if self.half_pixel else steps * extent / size
 
 
-class NetworkBuilder(LayerBuilder):
-    """Builds one network: its constructor, inputs, constants and ``finish`` are those of LayerBuilder, here are the operators."""
+class Layers(LayerBuilder):
+    """Convolutions, fully connected layers, pools, resizes, reshapes, concatenations, softmax and sums."""
 
     def conv2d(
         self,

@@ -10,10 +10,10 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.tflite.schema import tflite
-from validation.zoo import calibration
-from validation.zoo.calibration import CALIBRATION_IMAGES, Normalisation
-from validation.zoo.kernels import Array, Pair, paddings
-from validation.zoo.recorder import NetworkRecorder, RecordedValue, TensorHandle, precision_of
+from validation.builder import calibration
+from validation.builder.calibration import CALIBRATION_IMAGES, Normalisation
+from validation.builder.kernels import Array, Pair, paddings
+from validation.builder.recorder import NetworkRecorder, RecordedValue, TensorHandle, precision_of
 
 PADDINGS = ("SAME", "VALID")
 """In the order of TFLite's Padding enumeration."""

@@ -8,10 +8,10 @@ import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.tflite.schema import tflite
-from validation.zoo import NetworkBuilder
-from validation.zoo.calibration import Normalisation, WeightSpread, normalise, quantise, round_scale
-from validation.zoo.kernels import Array
-from validation.zoo.recorder import RecordedValue, TensorHandle
+from validation.builder.calibration import Normalisation, WeightSpread, normalise, quantise, round_scale
+from validation.builder.kernels import Array
+from validation.builder.layers import Layers
+from validation.builder.recorder import RecordedValue, TensorHandle
 
 _GATES = ("input", "forget", "cell", "output")
 _WEIGHT_DECAY = 228
@@ -26,7 +26,7 @@ _GATE_SCALE = 2.0**-12
 _RELU, _TANH, _NO_TENSOR = 1, 4, -1
 
 
-class Recurrent(NetworkBuilder):
+class Recurrent(Layers):
     """Sequence operators with variable tensors."""
 
     def lstm(self, x: TensorHandle, units: int, *, name: str | None = None) -> TensorHandle:

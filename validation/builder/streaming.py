@@ -6,10 +6,10 @@ import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.tflite.schema import tflite
-from validation.portfolio.builder.moves import Moves
-from validation.portfolio.builder.pieces import Pieces
-from validation.zoo import TensorHandle
-from validation.zoo.calibration import CALIBRATION_IMAGES
+from validation.builder.calibration import CALIBRATION_IMAGES
+from validation.builder.moves import Moves
+from validation.builder.pieces import Pieces
+from validation.builder.recorder import TensorHandle
 
 
 class Streaming(Moves, Pieces):

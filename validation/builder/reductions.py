@@ -6,13 +6,13 @@ import numpy as np
 
 from npu_model.errors import InputError
 from npu_model.tflite.schema import tflite
-from validation.zoo import NetworkBuilder
-from validation.zoo.base import per_image
-from validation.zoo.kernels import Array
-from validation.zoo.recorder import TensorHandle
+from validation.builder.base import per_image
+from validation.builder.kernels import Array
+from validation.builder.layers import Layers
+from validation.builder.recorder import TensorHandle
 
 
-class Reductions(NetworkBuilder):
+class Reductions(Layers):
     """Reductions, ARG_MAX and BATCH_MATMUL."""
 
     def mean(self, x: TensorHandle, axes: tuple[int, ...] = (1, 2), *, keep: bool = False, name: str | None = None) -> TensorHandle:

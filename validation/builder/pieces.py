@@ -7,13 +7,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_model.errors import InputError
-from validation.zoo import NetworkBuilder
-from validation.zoo.base import per_image
-from validation.zoo.kernels import Pair
-from validation.zoo.recorder import TensorHandle
+from validation.builder.base import per_image
+from validation.builder.kernels import Pair
+from validation.builder.layers import Layers
+from validation.builder.recorder import TensorHandle
 
 
-class Pieces(NetworkBuilder):
+class Pieces(Layers):
     """Slices, splits and blocks."""
 
     def slice(self, x: TensorHandle, begin: tuple[int, ...], size: tuple[int, ...], *, name: str | None = None) -> TensorHandle:

@@ -8,13 +8,13 @@ from collections.abc import Sequence
 import numpy as np
 
 from npu_model.errors import InputError
-from validation.zoo import NetworkBuilder
-from validation.zoo.base import per_image
-from validation.zoo.kernels import Array, Pair
-from validation.zoo.recorder import TensorHandle
+from validation.builder.base import per_image
+from validation.builder.kernels import Array, Pair
+from validation.builder.layers import Layers
+from validation.builder.recorder import TensorHandle
 
 
-class Moves(NetworkBuilder):
+class Moves(Layers):
     """Transpositions, pads and other copies."""
 
     def flatten(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:

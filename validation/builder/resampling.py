@@ -5,15 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 from npu_model.errors import InputError
-from validation.zoo import NetworkBuilder, TensorHandle
-from validation.zoo.base import PADDINGS, Weighted, one_of
-from validation.zoo.builder import ImageGrid
-from validation.zoo.kernels import Array, Pair
+from validation.builder.base import PADDINGS, Weighted, one_of
+from validation.builder.kernels import Array, Pair
+from validation.builder.layers import ImageGrid, Layers
+from validation.builder.recorder import TensorHandle
 
 _TRANSPOSED_DECAYS = (228, 234)
 
 
-class Resampling(NetworkBuilder):
+class Resampling(Layers):
     """RESIZE_BILINEAR and TRANSPOSE_CONV."""
 
     def resize_bilinear(
