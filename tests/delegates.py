@@ -23,10 +23,10 @@ def tensors(arrays: dict[str, np.ndarray], prefix: str) -> bytes:
     return struct.pack("<i", len(shapes)) + b"".join(struct.pack("<9i", *map(int, row)) for row in rows)
 
 
-def raw_network(folder: Path) -> dict[str, np.ndarray]:
+def raw_network(folder: Path, *options: str, device: str = "ethos-u55-128") -> dict[str, np.ndarray]:
     """Arrays of a small network that Vela writes for a runtime without TFLite; ``folder`` is for its files."""
     (folder / "n.tflite").write_bytes(build("tiny_residual"))
-    command = ["n.tflite", "--output-format", "raw", "--accelerator-config", "ethos-u55-128", "--output-dir", "."]
+    command = ["n.tflite", "--output-format", "raw", "--accelerator-config", device, "--output-dir", ".", *options]
     subprocess.run([sys.executable, "-m", "ethosu.vela", *command], cwd=folder, check=True, capture_output=True)
     keys = ("cmd_data", "weight_data", "scratch_shape")
     keys += tuple(f"{prefix}_{key}" for prefix in ("input", "output") for key in ("shape", "elem_size", "offset", "region"))

@@ -17,6 +17,7 @@ from npu_model.errors import InputError
 from npu_model.printable import printable
 from npu_model.program import Binding, DataType, Program, Region, RegionRole
 from npu_model.program.check import check_program
+from npu_model.program.extents import extents_of
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.shapes import round_up
 
@@ -91,7 +92,7 @@ def _program(blocks: dict[str, bytes], number: int) -> Program:
     if len(blocks["scratch_size"]) < 4:
         raise _fault(f"has a scratch_size of {len(blocks['scratch_size'])} bytes")
     (arena,) = struct.unpack_from("<I", blocks["scratch_size"])
-    constants = blocks["weight_data"]
+    constants, scratch = blocks["weight_data"], ARENA + 1
     program = Program(
         accelerator=payload.accelerator,
         operations=operations,
@@ -99,7 +100,8 @@ def _program(blocks: dict[str, bytes], number: int) -> Program:
         regions=(
             Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
             Region(ARENA, RegionRole.ARENA, arena),
-            Region(2, RegionRole.FAST_SCRATCH, 0),
+            # The runtime gives the fast scratch, of which the stream says nothing but what it uses.
+            Region(scratch, RegionRole.FAST_SCRATCH, round_up(extents_of(operations).get(scratch, 0), _ALIGNMENT)),
         ),
         inputs=_tensors(blocks["inputs"], "input", number),
         outputs=_tensors(blocks["outputs"], "output", number),

@@ -11,30 +11,15 @@ from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
-from npu_model.program import Binding, ByteRange, DataType, DmaOperation, KernelOperation, Program, Region, RegionRole
+from npu_model.program import Binding, DataType, Program, Region, RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.check import check_program
+from npu_model.program.extents import accesses, extents_of
 from npu_model.program.region_numbers import ARENA, CONSTANTS
 from npu_model.shapes import round_up
 
 _MOST_JOBS, _MOST_ENDS = 1024, 256
 _BYTE = DataType(8, signed=True)
-
-
-def _parts(operation: object) -> tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]:
-    """The byte ranges that an operation reads and writes."""
-    if isinstance(operation, (KernelOperation, DmaOperation)):
-        return tuple(operation.reads()), tuple(operation.writes())
-    return (), ()
-
-
-def _extents(program: Program) -> dict[int, int]:
-    """By region the end of what a program reads and writes there."""
-    found: dict[int, int] = {}
-    for operation in program.operations:
-        for span in (part for some in _parts(operation) for part in some):
-            found[span.region] = max(found.get(span.region, 0), span.end)
-    return found
 
 
 def _bare_program(payload: bytes) -> Program:
@@ -63,7 +48,7 @@ def payload_network(
     if len(payloads) > _MOST_JOBS:
         raise InputError(f"The file holds {len(payloads)} driver payloads: {_MOST_JOBS} are the most that are read.")
     programs = [(_bare_program(payload), constants) for payload, constants in payloads]
-    extents = [_extents(program) for program, _ in programs]
+    extents = [extents_of(program.operations) for program, _ in programs]
     ends = [one.byte_range.end for one in (*inputs, *outputs) if one.region == ARENA]
     size = round_up(max([1, arena, *ends, *(found.get(ARENA, 0) for found in extents)]), ALIGNMENT)
     steps = []
@@ -123,7 +108,7 @@ def _last_writes(network: CompiledNetwork) -> list[tuple[int, int]]:
     found = np.zeros(network.arena_size, np.bool_)
     for program in reversed(network.programs):
         for operation in reversed(program.operations):
-            reads, writes = _parts(operation)
+            reads, writes = accesses(operation)
             for span in (one for one in writes if one.region == ARENA):
                 found[span.start : span.end] |= wanted[span.start : span.end]
                 wanted[span.start : span.end] = False

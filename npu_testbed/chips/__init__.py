@@ -50,17 +50,26 @@ def _folder() -> Path:
 _REMEDY = "write key = value lines"
 
 
+def _file(name: str) -> dict[str, Any]:
+    return parse_toml((_folder() / name).read_text(encoding="utf-8"), name, _REMEDY)
+
+
 def _shipped() -> dict[str, Any]:
-    return parse_toml((_folder() / "chips.toml").read_text(encoding="utf-8"), "chips.toml", _REMEDY)
+    return _file("chips.toml") | _file("u85.toml")
 
 
 def chip_names() -> tuple[str, ...]:
-    """The names of the shipped chips, in the order of their file."""
-    return tuple(_shipped())
+    """The names of the shipped chips that networks are scheduled for, in the order of their file."""
+    return tuple(_file("chips.toml"))
 
 
 def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
-    """The chip of a table; InputError names a key that is missing, unknown or wrong."""
+    """The chip of a table; InputError names a key that is missing, unknown or wrong, or what is not known of the chip."""
+    if "missing" in values:
+        raise InputError(
+            f"Chip {name} has an Ethos-U85, but no source says {printable(str(values['missing']))}: "
+            "write what you know into a .toml file, and give that to --chip."
+        )
     known = (*_REQUIRED, *_OPTIONS, "sram_bytes")
     for key, value in values.items():
         if key not in known:
@@ -101,8 +110,9 @@ def load_chip(name_or_path: str) -> Chip:
         return _chip(name_or_path, shipped[name_or_path], _folder())
     path = Path(name_or_path)
     if path.suffix != ".toml":
-        near = did_you_mean(name_or_path, shipped)
-        raise InputError(f"Chip {name_or_path!r} is unknown{near}: choose {', '.join(shipped)}, or give a .toml file.")
+        known = [name for name, values in shipped.items() if "missing" not in values]
+        near = did_you_mean(name_or_path, known)
+        raise InputError(f"Chip {name_or_path!r} is unknown{near}: choose {', '.join(known)}, or give a .toml file.")
     values = parse_toml(read_configuration(path, "Chip"), f"Chip {name_or_path!r}", _REMEDY)
     return _chip(path.stem, values, path.parent)
 
@@ -110,12 +120,16 @@ def load_chip(name_or_path: str) -> Chip:
 def chips_text() -> str:
     """Every shipped chip with its options, its sources and what is not known of it, as ``--list-chips`` prints them."""
     lines = []
-    for name in chip_names():
+    for name, values in _shipped().items():
+        if "missing" in values:
+            lines += [f"{name}: {values['title']}", f"  refused, as no source says {values['missing']}"]
+            continue
         chip = load_chip(name)
+        sram = f"{chip.sram_bytes:,} bytes of SRAM" if chip.sram_bytes else "SRAM not stated"
         memory = f"timing adapter {chip.timing_adapter}" if chip.timing_adapter else f"{chip.system_config}, {chip.memory_mode}"
         lines += [
             f"{name}: {chip.title}",
-            f"  {chip.accelerator}, {memory}, {chip.sram_bytes:,} bytes of SRAM",
+            f"  {chip.accelerator}, {memory}, {sram}",
             f"  source: {chip.source}",
             f"  not known: {chip.unknown}",
         ]

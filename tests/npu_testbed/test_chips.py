@@ -58,6 +58,16 @@ def test_every_shipped_chip_has_a_memory_system_and_says_what_is_not_known(name:
     assert name in chips_text()
 
 
+def test_a_chip_with_a_u85_is_simulated_and_one_of_unknown_numbers_says_which_they_are() -> None:
+    found = npu_testbed.simulate_vela(MODEL, chip="corstone-320")
+    spelled = npu_testbed.simulate_vela(MODEL, accelerator_config="ethos-u85-256", timing_adapter="u85_sys_dram_low")
+    assert found.to_dict() == spelled.to_dict()
+    assert "searched for" in refusal("schedule", MODEL, "--chip", "corstone-320", "-o", "x.json")
+    for name in ("alif-e4", "alif-e6", "alif-e8"):
+        assert "no source says its MACs, its clock, and bandwidth" in refusal("simulate", "vela", MODEL, "--chip", name)
+        assert f"{name}: " in chips_text()
+
+
 def test_a_chip_is_its_options() -> None:
     by_name = npu_testbed.simulate_vela(MODEL, chip="alif-e7-he")
     chip = load_chip("alif-e7-he")

@@ -46,6 +46,31 @@ def test_a_pte_is_replayed_to_the_cycles_of_the_tflite_and_its_arena_drawn(raw: 
     assert call("inspect", path).output == call("inspect", path).output != ""
 
 
+U85_SYSTEM = ("--config", "Arm/vela.ini", "--system-config", "Ethos_U85_SYS_DRAM_Mid", "--memory-mode")
+
+
+@pytest.mark.parametrize(("macs", "mode"), [(256, "Sram_Only"), (1024, "Sram_Only"), (256, "Dedicated_Sram_384KB")])
+def test_a_delegate_of_a_u85_is_the_program_of_its_tflite(macs: int, mode: str, tmp_path: Path) -> None:
+    """Its fast scratch, of which the stream says nothing, is what the operations use."""
+    device = f"ethos-u85-{macs}"
+    arrays = raw_network(tmp_path, *U85_SYSTEM, mode, device=device)
+    path = tmp_path / "n.pte"
+    path.write_bytes(pte(stream(arrays)))
+    (program,) = read_executorch(path.read_bytes()).programs
+    config = CompilerOptions(device, system_config="Ethos_U85_SYS_DRAM_Mid", memory_mode=mode)
+    compiled = compile_network((tmp_path / "n.tflite").read_bytes(), config).compiled
+    (expected,) = read_compiled(compiled).programs
+    assert (program.accelerator, program.operations) == (device, expected.operations)
+    assert (program.regions[2].size > 0) == (mode != "Sram_Only")
+    plain, source = tmp_path / "n_vela.tflite", tmp_path / "n.cc"
+    plain.write_bytes(compiled)
+    source.write_text(c_source(path.read_bytes()))
+    ours, theirs, array = (json.loads(call("simulate", "vela", file, "--json").output)["summary"] for file in (path, plain, source))
+    assert ours["cycles"] == theirs["cycles"] == array["cycles"]
+    assert call("check", path, "--max-cycles", ours["cycles"]).status == 0
+    assert device in call("inspect", path).output
+
+
 def test_a_pte_of_executorchs_own_writers_is_the_program_of_its_tflite() -> None:
     """`vela_compile` of ExecuTorch 1.5.1 packed the delegate, with Vela 5.2.0, and its `serialize_pte_binary` wrote the file.
 
