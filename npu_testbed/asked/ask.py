@@ -80,6 +80,7 @@ class OnMemory(Search[R_co], frozen=True, kw_only=True):
     memory_mode: kinds.MemoryMode = None
     config: kinds.Config = None
     set: kinds.Settings = ()
+    timing: kinds.Timing = None
 
 
 class OneSearch(OnMemory[R_co], frozen=True, kw_only=True):
@@ -90,4 +91,3 @@ class OneSearch(OnMemory[R_co], frozen=True, kw_only=True):
     accelerator_config: kinds.Accelerator = None
     arena_cache_size: kinds.Budget = None
     within: kinds.Within = None
-    timing: kinds.Timing = None

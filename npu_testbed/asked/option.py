@@ -3,10 +3,12 @@
 # No `from __future__ import annotations`: other modules read the annotations of Asks as values.
 import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from fractions import Fraction
 from functools import cache
 from inspect import get_annotations
+from numbers import Integral, Number, Real
 from os import PathLike, fspath
-from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin
+from typing import Annotated, Any, ForwardRef, Literal, NamedTuple, get_args, get_origin
 
 import msgspec
 
@@ -102,21 +104,61 @@ class Declared(NamedTuple):
         if self.is_switch or value is True:
             if value is not True or not (self.is_switch or self.option.alone):
                 kind = "is a switch, give True or False" if self.is_switch else "takes a value, give one"
-                raise InputError(f"{self.name}={shown(value)} cannot be: {self.name} {kind}.")
+                raise InputError(f"{self.name}={as_said(value)} cannot be: {self.name} {kind}.")
             return [self.flag]
-        if isinstance(value, Mapping):
-            value = [f"{key}={one}" for key, one in value.items()]
-        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)):
+        if isinstance(value, Mapping) and self.option.many:
+            value = [f"{self._text(key)}={self._text(one, (*self._kinds, Real))}" for key, one in value.items()]
+        if isinstance(value, Sequence) and not isinstance(value, (str, bytes)) and (self.option.many or self.option.listed):
             each = [self._text(one) for one in value]
             return [f"{self.flag}={one}" for one in each] if self.option.many else [f"{self.flag}={','.join(each)}"]
         return [f"{self.flag}={self._text(value)}"]
 
-    def _text(self, value: Any) -> str:
-        if isinstance(value, PathLike):
-            return str(fspath(value))
-        if isinstance(value, bytes) or callable(value):
-            raise InputError(f"{self.name}={shown(value)} is not a value of this option: give a text, a number or a path.")
-        return "none" if value is None else str(value)
+    @property
+    def _kinds(self) -> tuple[type, ...]:
+        """The types of one value of the option; a path may be given for a text, and an integer for a number."""
+        return tuple(dict.fromkeys(_leaves(self.kind)))
+
+    def _text(self, value: Any, kinds: tuple[type, ...] = ()) -> str:
+        """One value as a word; InputError for a value of another type than the option's."""
+        kinds = kinds or self._kinds
+        if (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
+            said = [_SAID[one] for one in kinds if one in _SAID]
+            raise InputError(f"{self.name}={as_said(value)} cannot be: give {' or '.join(dict.fromkeys(said))}.")
+        if value is None:
+            return "none"
+        return str(fspath(value)) if isinstance(value, PathLike) else str(value)
+
+
+_LEAVES: dict[Any, tuple[type, ...]] = {
+    str: (str, PathLike),
+    int: (Integral,),
+    float: (Real,),
+    Fraction: (Real,),
+    bool: (bool,),
+    type(None): (type(None),),
+    PathLike: (PathLike,),
+}
+_SAID: dict[type, str] = {str: "a text", Integral: "an integer", Real: "a number", PathLike: "a path", bool: "True or False"}
+"""Types as a sentence says them."""
+
+
+def as_said(value: Any) -> str:
+    """A value of Python as a sentence shows it: one that is no text and no number by its type."""
+    return shown(value) if isinstance(value, (str, bytes, Number, type(None))) else f"<{type(value).__name__}>"
+
+
+def _leaves(kind: Any) -> Iterator[type]:
+    """The types of the single values of a type, which lists and mappings hold."""
+    origin = get_origin(kind)
+    if origin is Literal:
+        yield from _LEAVES[str]
+    elif kind in _LEAVES or origin in _LEAVES:
+        yield from _LEAVES[kind if kind in _LEAVES else origin]
+    elif isinstance(kind, (str, ForwardRef)):
+        yield from _LEAVES[str]
+    else:
+        for one in get_args(kind)[1:] if origin is Mapping else get_args(kind):
+            yield from _leaves(one)
 
 
 def _option(annotation: Any) -> tuple[Any, Option] | None:

@@ -14,10 +14,9 @@ from msgspec.structs import replace
 from cascader.frontends.folders import own_folder
 from npu_model.errors import InputError, did_you_mean
 from npu_model.front import later
-from npu_model.printable import shown
 from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.making import description, fill, made
-from npu_testbed.asked.option import Declared, declared
+from npu_testbed.asked.option import Declared, as_said, declared
 from npu_testbed.asked.parser import Parser
 from npu_testbed.endings import memory_sentence, system_sentence
 from npu_testbed.progress import silent
@@ -52,7 +51,7 @@ def _text_of(sources: Sequence[Any]) -> Iterator[list[str]]:
             else:
                 plan = getattr(source, "schedule", source)
                 if not isinstance(plan, schedules.Schedule):
-                    raise InputError(f"{shown(source)} is not a model: give a path, zoo:NAME, the bytes of a .tflite, or a schedule.")
+                    raise InputError(f"{as_said(source)} is not a model: give a path, zoo:NAME, the bytes of a .tflite, or a schedule.")
                 path = folder / f"schedule{number}.json"
                 scheduling.write_schedule(plan, path)
                 names.append(str(path))
@@ -76,6 +75,8 @@ def _positional(ask: type[Ask[Any]], values: Sequence[Any], given: dict[str, Any
         if field in found:
             raise InputError(f"{name} was given {field} twice: give it once.")
         found[field] = value
+        if known[field].option.only == "values" and value is not None and not callable(value):
+            raise InputError(f"{field}={as_said(value)} cannot be: give a function.")
     for field in order:
         if field not in found and known[field].default is NODEFAULT:
             raise InputError(f"{name} was given no {field}: give {known[field].option.metavar or field}.")

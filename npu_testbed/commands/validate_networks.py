@@ -61,7 +61,7 @@ class ValidateVelaOptions(OnMemory["ValidateVelaOutcome | BesideVelaOutcome"], f
 
 
 _COMPARED = (
-    *("chip", "timing_adapter", "system_config", "memory_mode", "config", "set", "jobs", "results"),
+    *("chip", "timing_adapter", "system_config", "memory_mode", "config", "set", "timing", "jobs", "results"),
     *("home", "spill", "recompute", "no_recompute", "ignore_ops", "effort", "deadline"),
 )
 """Options that only a comparison reads."""

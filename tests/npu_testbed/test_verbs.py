@@ -6,6 +6,7 @@ import json
 import pydoc
 import subprocess
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -51,10 +52,8 @@ def test_the_options_of_a_command_are_the_fields_of_its_ask(command: Command) ->
 SEARCHES = [command for command in COMMANDS if command.load().is_search]
 EVERYWHERE = {one.name for one in declared(OneSearch)}
 BLANKS = {
-    ("validate portfolio", "arena_cache_size"): "each network is searched along its whole frontier",
-    ("validate portfolio", "timing"): "the bars are about the model's own timing",
-    ("validate vela", "arena_cache_size"): "each network is searched along its whole frontier",
-    ("validate vela", "timing"): "Vela's schedules are scored with the model's own timing",
+    ("validate portfolio", "arena_cache_size"): "the bars are at the arenas that Vela plans, and a limit would cut them off",
+    ("validate vela", "arena_cache_size"): "the bars are at the arenas that Vela plans, and a limit would cut them off",
     ("validate portfolio", "within"): "the bars are about the fewest bytes and the fewest cycles",
     ("validate vela", "within"): "the bars are about the fewest bytes and the fewest cycles",
 }
@@ -130,6 +129,33 @@ def test_progress_is_told_in_words() -> None:
 def test_what_is_wrong_is_one_error(ask: object, sentence: str) -> None:
     with pytest.raises(npu_testbed.Error, match=sentence):
         ask()  # type: ignore[operator]
+
+
+WRONG = (object(), b"x", 1 + 2j, frozenset({1}), [object()], {"a": object()}, {1: "x"})
+"""Values of types that no option takes."""
+
+
+@pytest.mark.parametrize("command", [one for one in COMMANDS if one.words not in FOR_PROCESSES], ids=lambda command: command.words)
+def test_a_value_of_a_wrong_type_is_one_sentence_for_every_option_of_every_verb(command: Command) -> None:
+    verb, ask = getattr(npu_testbed, command.name), command.load()
+    needed = dict.fromkeys(ask.__match_args__, "zoo:none")
+    for one in declared(ask):
+        for value in WRONG if one.option.only != "words" and not one.option.source else ():
+            with pytest.raises(
+                npu_testbed.Error, match=rf"^{one.name}=.* (cannot be: (give|{one.name} is a switch)|is not a value)"
+            ) as caught:
+                verb(**{**needed, one.name: value})
+            assert "object at 0x" not in str(caught.value)
+
+
+def test_the_old_second_api_warns_and_leads_to_the_verbs() -> None:
+    pipeline = import_module("npu_testbed.pipeline")
+    with pytest.warns(DeprecationWarning, match=r"pipeline.simulate_vela is npu_testbed.simulate_vela\(...\).simulation now"):
+        simulate = pipeline.simulate_vela
+    with pytest.warns(DeprecationWarning, match="pipeline.VelaOptions is keywords of npu_testbed.simulate_vela now"):
+        options = pipeline.VelaOptions(optimise="Size")
+    size = simulate(MODEL, options)
+    assert size.replay.cycles == npu_testbed.simulate_vela(MODEL, optimise="Size", no_advice=True).cycles
 
 
 @pytest.mark.parametrize(
