@@ -17,7 +17,7 @@ from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from cascader.request import ModelSource, Request, Run
 from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
-from npu_model.compiled.network import read_compiled
+from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.program.region_numbers import ARENA
@@ -94,6 +94,17 @@ def _require_aligned(simulation: Simulation, alignment: int) -> None:
         raise InputError(f"Tensor {astray.name!r} lies at byte {astray.byte_range.start}, no multiple of {alignment}.")
 
 
+def _run_alike(one: CompiledNetwork, other: CompiledNetwork) -> bool:
+    """Whether two networks have the same operations, in the same words, on the same constants: their replays are the same."""
+
+    def runs(network: CompiledNetwork) -> list[tuple[object, ...]]:
+        constants = [tuple(region for region in program.regions if region.content) for program in network.programs]
+        pairs = zip(network.programs, constants, strict=True)
+        return [(program.accelerator, program.words, program.operations, regions) for program, regions in pairs]
+
+    return runs(one) == runs(other)
+
+
 def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None, run: Run) -> _Ours:
     """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
     source = _model(request)
@@ -103,10 +114,15 @@ def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None
     run.show(f"Encoding {network_name(source.name)}")
     parted = has_outer_arena(request.memory)
     options = ExportTerms(fast_scratch=parted)
-    files = export(plan, target.output_format, name=f"{network_name(source.name)}_vela", model=source.data, options=options)
+    # What was replayed is what is written; a fast scratch needs the schedule's homes.
+    made = plan if parted else simulation.network
+    files = export(made, target.output_format, name=f"{network_name(source.name)}_vela", model=source.data, options=options)
     # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
     network = simulation.network if target.output_format == "raw" else read_compiled(next(iter(files.values())))
-    figures = PeerFigures(sram_bytes(network), quick_cycles(network, request.memory if parted else simulation.system, request.timing))
+    is_replayed = not parted and request.timing == simulation.timing and _run_alike(network, simulation.network)
+    system = request.memory if parted else simulation.system
+    cycles = simulation.replay.cycles if is_replayed else quick_cycles(network, system, request.timing)
+    figures = PeerFigures(sram_bytes(network), cycles)
     return _Ours(plan, files, replace(simulation, model=source.name), figures)
 
 

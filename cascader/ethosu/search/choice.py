@@ -31,9 +31,10 @@ from cascader.ethosu.search.replays import (
 )
 from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import SearchResult, SearchSpace, explore, new_drafts, proven_bytes, search
-from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task
+from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task, idle
 from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
+from cascader.request import unseen
 from npu_model.errors import SearchedError
 
 if TYPE_CHECKING:
@@ -237,7 +238,9 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     remedy = "" if budget is None else remedies(task.network, task.system, budget)
     require_room(budget, interface_floor(task.network), remedy)
     best = Best(task, budget, smallest, run.seen, price=run.price)
-    explored = _explored(task.within(budget, smallest=smallest), request, run, executor, best.begin)
+    # A first schedule is for who waits for one, or for bounds: places that are proven to be slower are left.
+    begin = best.begin if run.bounds or run.seen is not unseen else idle
+    explored = _explored(task.within(budget, smallest=smallest), request, run, executor, begin)
     require_room(budget, explored.floor, remedy)
     request = replace(request, budget=explored.useful(budget))
     best.least_cycles = explored.least_cycles(request.budget) if run.bounds else None

@@ -46,7 +46,6 @@ __all__ = [
     "idle",
     "ignored",
     "silent",
-    "unseen",
 ]
 
 Progress = Callable[[str], None]
@@ -124,10 +123,6 @@ class Choice(Struct, frozen=True):
 
 OnPoint = Callable[[Choice], None]
 """Listener that is told of each schedule that is better than all before it, not checked yet. It may raise, which ends the search."""
-
-
-def unseen(_choice: Choice) -> None:
-    """Wait for nothing before the end."""
 
 
 class Origin(Brief, frozen=True):

@@ -16,11 +16,11 @@ from cascader.draft.draft import Draft
 from cascader.draft.outline import GroupOutline
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search import remote_calls
+from cascader.ethosu.search import best, remote_calls
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
 from cascader.ethosu.search.replayed import Replayed
-from cascader.request import OPTIMISE
+from cascader.request import OPTIMISE, Run
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
@@ -71,3 +71,19 @@ def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is
         checks.require(likely[1:])
     assert {one.arena_size for one in checked} == {point.memory for point in points[1:]}
     assert len(checked) == len(points) - 1
+
+
+def test_a_search_that_nobody_watches_judges_no_draft_as_it_comes_and_finds_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    judged: list[str] = []
+
+    def counted(name: str) -> None:
+        made = getattr(best, name)
+        monkeypatch.setattr(best, name, lambda *some, **named: judged.append(name) or made(*some, **named))
+
+    counted("schedule_layer_by_layer")
+    counted("Replayed")
+    asked = of_bytes(network("tiny_residual"), DEFAULT, SYSTEM, 8192)
+    alone = schedule(asked, REPLAY, Run(bounds=False)).point
+    assert judged == []
+    assert schedule(asked, REPLAY, Run(bounds=False, seen=lambda _: None)).point == alone
+    assert judged[:2] == ["schedule_layer_by_layer", "Replayed"]
