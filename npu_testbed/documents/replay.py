@@ -115,11 +115,20 @@ class SimulateScheduleDocument(SimulateDocument, frozen=True):
     version: ProductVersion = VERSION
 
 
+class UnprovenEntry(Entry, frozen=True):
+    """A kernel of a kind whose beats no published inference shows."""
+
+    program: int
+    operation: int
+    reason: str
+
+
 class SimulateVelaDocument(SimulateDocument, frozen=True):
     """A replay of a schedule of Vela's."""
 
+    unproven: tuple[UnprovenEntry, ...] | UnsetType = UNSET
     command: Literal["simulate vela"] = "simulate vela"
-    schema: Annotated[Literal[15], STRUCTURE] = 15
+    schema: Annotated[Literal[16], STRUCTURE] = 16
     version: ProductVersion = VERSION
 
 

@@ -20,6 +20,7 @@ from npu_testbed.reports.recurrent import recurrent_json, recurrent_layers
 from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
 from npu_testbed.reports.tables import layers_text, stalls_json, stalls_text
+from npu_testbed.reports.unproven import unproven_json
 from npu_testbed.simulation import Simulation
 from npu_testbed.streaming import StreamedInput
 from npu_testbed.views.arena_map import ArenaMap
@@ -84,7 +85,7 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
             cpu_operations=cpu_operators_json(self.simulation.network) if self.cpu_operations else UNSET,
         )
         if self.kind == "vela":
-            return extended(SimulateVelaDocument, facts)
+            return extended(SimulateVelaDocument, facts, unproven=unproven_json(self.simulation) or UNSET)
         return extended(SimulateScheduleDocument, facts, stream=UNSET if self.stream is None else stream_json(self.stream))
 
     def text(self) -> str:

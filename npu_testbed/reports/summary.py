@@ -21,6 +21,7 @@ from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.macs import macs_of
 from npu_testbed.reports.tables import layers_json
+from npu_testbed.reports.unproven import unproven_text
 from npu_testbed.reports.unseen import unseen_text
 from npu_testbed.simulation import Simulation
 from npu_testbed.timing import timing_json, timing_text
@@ -137,6 +138,8 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
             f"{summary.kernels} kernel{'s' * (summary.kernels != 1)}, {summary.transfers} DMA transfer{'s' * (summary.transfers != 1)}",
         )
     )
+    if unproven := unproven_text(simulation):
+        lines.append(("Unproven", unproven))
     if simulation.fast_scratch:
         lines.append(
             ("Arena", f"{simulation.network.arena_size:,} bytes apart from the {simulation.memory_name}, as the memory mode asks for")

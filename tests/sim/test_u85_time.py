@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import json
 from pathlib import Path
 
 import pytest
@@ -14,6 +15,7 @@ from vela_u85 import compiled
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import read_compiled
 from npu_model.cost.deep_jobs import timed_chains
+from npu_model.cost.kernel_beats import unmet_beats
 from npu_model.memory.ports import measured_with
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, MapStorage, Program, Rows
@@ -24,12 +26,14 @@ from sim import replay
 from sim.fast.quick import counted_replay, quick_replay
 from validation.fvp.left_out import deep_left_out
 from validation.fvp.left_out_errors import kept_left_out
-from validation.fvp.references.records import u85_points
+from validation.fvp.references.records import measured_program, u85_points
 from validation.fvp.scores import mean_error
 from validation.fvp.u85_rules import CHOICES, NEUTRAL, chosen, errors
 from validation.tables import share
 
 pytestmark = pytest.mark.law
+
+MANY_WINDOWS = "a window of several sub-kernels with several OFM blocks in depth (one layer of one network bears the rule)"
 
 POINTS = [row for name in ("u85_calibration.csv", "u85_ad.csv") for row in csv.DictReader((shared_data() / "fvp" / name).open())]
 
@@ -71,11 +75,43 @@ def test_cycles_of_the_published_points_are_a_fifth_as_far_off_as_velas_estimate
     assert mean < sum(vela) / len(vela) / 5
 
 
-@pytest.mark.parametrize("point", ["128-taon-kws", "512-taon-rnnoise", "1024-taon-kws", "2048-taon-rnnoise"])
+@pytest.mark.parametrize("point", ["128-taon-kws", "512-taon-rnnoise", "1024-taon-kws", "1024-taon-yolo", "2048-taon-rnnoise"])
 def test_the_compiled_replay_equals_the_engine(point: str) -> None:
     (row,) = (row for row in POINTS if point in row["id"])
     program, system = stream(row), memory(row["accelerator"])
     assert counted_replay(program, system) == replay(program, system)
+
+
+@pytest.mark.parametrize("macs", [512, 1024, 2048])
+def test_a_step_reads_the_streams_of_all_decoders_as_one_which_the_compiled_replay_can(macs: int) -> None:
+    """Its core takes two reads of weights in a step, and a kernel of the Ethos-U85 has up to four streams."""
+    name = f"ethos-u85-{macs}"
+    device, system = accelerator(name), memory(name)
+    programs = [measured_program(point.network, name) for point in u85_points() if point.accelerator == name]
+    programs += [read_compiled(compiled(network, macs)).programs[0] for network in ("mobilenet_v3", "residual_int16")]
+    streams = 0
+    for program in programs:
+        jobs = timed_chains(program, device, DEFAULT_TIMING).jobs
+        assert all(len(step.weights) <= 1 for found in jobs.values() for job in found for step in job.steps)
+        streams = max(streams, *(len([part for part in op.weights if part.length]) for op in program.kernels))
+    assert streams == device.weight_streams
+    for program in programs[-2:]:
+        assert counted_replay(program, system) == replay(program, system)
+
+
+def test_kernels_that_no_published_inference_has_are_named() -> None:
+    words = ("simulate", "vela", "portfolio:int16_resize_bilinear", "--no-advice", "--accelerator-config")
+    document = json.loads(call(*words, "ethos-u85-256", "--json").output)
+    text = " ".join(call(*words, "ethos-u85-256").output.split())
+    reasons = {entry["reason"] for entry in document["unproven"]}
+    assert {"a bilinear resize", "elements of more than 8 bits"} <= reasons
+    assert all(reason in text for reason in reasons)
+    assert all(entry["program"] == 0 and str(entry["operation"]) in text for entry in document["unproven"])
+    assert "unproven" not in json.loads(call(*words, "ethos-u55-128", "--json").output)
+    for point in u85_points():
+        device = accelerator(point.accelerator)
+        kinds = {unmet_beats(op, device) for op in measured_program(point.network, point.accelerator).kernels} - {""}
+        assert kinds <= {MANY_WINDOWS}
 
 
 def test_a_chain_is_one_kernel_whose_members_begin_and_end_together() -> None:

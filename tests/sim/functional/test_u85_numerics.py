@@ -13,9 +13,21 @@ from reference_data import shared_data
 from vela_u85 import compiled
 
 from npu_model.accelerator import accelerator
+from npu_model.command_stream import decode_words
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
-from npu_model.program import KernelOperation, MapStorage, OperationKind, Rounding
+from npu_model.program import (
+    ActivationKind,
+    DataType,
+    ElementwiseKind,
+    KernelOperation,
+    MapStorage,
+    OperationKind,
+    ResizeKind,
+    Rounding,
+    TableFormat,
+    Tiles,
+)
 from npu_model.weight_stream.kernels import deep_streams, kernel_weights
 from npu_model.weight_stream.weights import weight_shape
 from npu_testbed.file_verification import verify
@@ -147,3 +159,58 @@ def test_a_blockdep_that_reads_too_early_is_a_race() -> None:
 def test_a_resize_reads_its_extents_from_the_registers_of_the_window() -> None:
     kinds = {op.kind for op in network("resize_bilinear_4_at_ends", 256).programs[0].kernels}
     assert OperationKind.RESIZE in kinds
+
+
+REFUSED = ("control flow", "division", "replication", "tables from 16 to 32 bits", "double asymmetric rounding")
+"""What no compiler that was seen emits, as docs/exactness.md counts it."""
+
+
+def with_first(net: CompiledNetwork, kind: OperationKind, **changes: object) -> CompiledNetwork:
+    """A network whose first kernel of a kind is changed."""
+    (program,) = net.programs
+    place = next(i for i, op in enumerate(program.operations) if isinstance(op, KernelOperation) and op.kind is kind)
+    operations = list(program.operations)
+    operations[place] = operations[place].having(**changes)  # type: ignore[union-attr]  # a kernel
+    return replace(net, steps=(replace(program, operations=tuple(operations)),))
+
+
+def refused(what: str) -> CompiledNetwork:
+    """A network with a kernel that does one of the refused things."""
+    if what == "division":
+        return with_first(network("sub_at_ends", 256), OperationKind.ELEMENTWISE, elementwise=ElementwiseKind.DIV)
+    if what == "replication":
+        net = network("conv_resize_nearest_half_conv", 512)
+        modes = next(op.modes for op in net.programs[0].kernels if op.modes.resize is not None)
+        changed = replace(modes, resize=replace(modes.resize, kind=ResizeKind.REPLICATE))  # type: ignore[type-var]  # it has one
+        return with_first(net, OperationKind.RESIZE, modes=changed)
+    if what == "double asymmetric rounding":
+        return with_first(network("sub_at_ends", 256), OperationKind.ELEMENTWISE, rounding=Rounding.DOUBLE_ASYMMETRIC)
+    net = network("int16_tanh", 256)
+    op = next(op for op in net.programs[0].kernels if op.activation.kind is ActivationKind.LUT)
+    (program,) = net.programs
+    region = next(one for one in program.regions if one.index == op.ofm.region)
+    wide = replace(op.ofm, dtype=DataType(32, signed=True), tiles=Tiles.single(op.ofm.shape, region.size))
+    changed = with_first(net, op.kind, ofm=wide, activation=replace(op.activation, table=TableFormat.S16_S32))
+    larger = tuple(replace(one, size=8 * region.size) if one is region else one for one in program.regions)
+    return replace(changed, steps=(replace(changed.programs[0], regions=larger),))
+
+
+@pytest.mark.parametrize("what", REFUSED[1:])
+def test_what_no_compiler_emits_is_refused_in_one_sentence(what: str) -> None:
+    net = refused(what)
+    inputs = [np.zeros(one.shape, np.int16 if one.dtype.bits == 16 else np.int8) for one in net.inputs]
+    with pytest.raises(InputError, match=r"public|are known") as told:
+        run(net, inputs)
+    assert "\n" not in str(told.value)
+
+
+def test_a_branch_is_refused_by_its_name() -> None:
+    with pytest.raises(InputError, match="NPU_OP_BRANCH"):
+        decode_words((0x4100, 0), "u85")
+
+
+def test_the_page_counts_what_is_refused() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "exactness.md").read_text(encoding="utf-8")
+    said = page.partition("Five things are refused")[2].partition("\n\n")[0].replace("\n", " ")
+    assert len(REFUSED) == 5
+    assert all(what in said for what in REFUSED)
