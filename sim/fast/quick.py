@@ -23,7 +23,7 @@ from npu_model.weight_stream.work import StreamWork, stream_work, work_of
 from sim.engine.terms import Times
 from sim.fast.compiled import CompiledCache, compiled_cache
 from sim.footprint import footprint
-from sim.replay import MAX_BLOCKS, Beats, Counted, NetworkReplay, Replay, check_work, operation_beats, replay, replay_of
+from sim.replay import Beats, Counted, NetworkReplay, Replay, check_work, operation_beats, replay, replay_of
 
 if TYPE_CHECKING:
     from sim.engine import engine
@@ -119,9 +119,6 @@ def counted_network(network: CompiledNetwork, system: MemorySystem, timing: Timi
 
 class FlatReplay:
     """The compiled replay of rows of operations, as :meth:`sim.fast.compiled.CompiledCache.rows` has them, and of the works of kernels."""
-
-    most_blocks = MAX_BLOCKS
-    """Blocks of a Program up to which it is replayed."""
 
     def __init__(self, device: Accelerator, system: MemorySystem, timing: TimingParameters, compiled: CompiledCache) -> None:
         self._device, self._timing, self._compiled = device, timing, compiled

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from msgspec import Struct
 
 from npu_model.timing import TimingParameters
-from validation.calibrate.evaluation import Errors, Evaluator
+from validation.calibrate.evaluation import Evaluator
 from validation.calibrate.fit import fit
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import Parameter
@@ -21,18 +21,6 @@ class Fold(Struct, frozen=True):
     left_out: str
     values: tuple[tuple[str, str], ...]
     errors: tuple[float, ...]
-
-
-class CrossValidation(Struct, frozen=True):
-    """All folds over one kind of group (``network`` or ``accelerator``)."""
-
-    kind: str
-    folds: tuple[Fold, ...]
-
-    @property
-    def errors(self) -> Errors:
-        """The errors of every measurement when its own group was left out."""
-        return Errors.of([error for fold in self.folds for error in fold.errors])
 
 
 def by_network(measurement: Measurement) -> str:

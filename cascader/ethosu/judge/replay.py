@@ -29,7 +29,6 @@ class FlatReplay(Protocol):
     ports: Sequence[int]
     word: int
     is_aligned: bool
-    most_blocks: int
 
     def work(self, operation: KernelOperation, home: KernelOperation, constants: bytes) -> memoryview:
         """The work of a kernel: its weights are those that ``home`` reads in ``constants``, copied to where ``operation`` reads them.

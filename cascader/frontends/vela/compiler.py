@@ -85,9 +85,6 @@ def _summary(folder: Path) -> VelaSummary:
     return VelaSummary(
         sram_memory_used=round(float(row["sram_memory_used"]) * _KIB),
         cycles_total=round(float(row["cycles_total"])),
-        cycles_npu=round(float(row["cycles_npu"])),
-        cycles_sram_access=round(float(row["cycles_sram_access"])),
-        cycles_off_chip_flash_access=round(float(row["cycles_off_chip_flash_access"])),
     )
 
 

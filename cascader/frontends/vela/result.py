@@ -15,13 +15,10 @@ CORES = ("C++", "Python")
 
 
 class VelaSummary(Struct, frozen=True):
-    """Vela's own estimate: arena peak in bytes, and cycles in all, of the NPU alone and per memory (plain sums)."""
+    """Vela's own estimate: the arena's peak in bytes, and cycles in all."""
 
     sram_memory_used: int
     cycles_total: int
-    cycles_npu: int
-    cycles_sram_access: int
-    cycles_off_chip_flash_access: int
 
 
 class VelaResult(Noted, frozen=True):
