@@ -5,7 +5,6 @@ import argparse
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from functools import cache
-from inspect import get_annotations
 from numbers import Integral, Number, Real
 from os import PathLike, fspath
 from typing import Annotated, Any, ForwardRef, Literal, NamedTuple, get_args, get_origin
@@ -174,7 +173,7 @@ def declared(ask: type[msgspec.Struct]) -> tuple[Declared, ...]:
     defaults = dict(zip(ask.__struct_fields__[::-1], ask.__struct_defaults__[::-1], strict=False))
     found: dict[str, Declared] = {}
     for klass in ask.__mro__:
-        for name, annotation in get_annotations(klass).items():
+        for name, annotation in getattr(klass, "__annotations__", {}).items():
             said = _option(annotation)
             if said is not None and name not in found:
                 found[name] = Declared(name, said[1], said[0], defaults.get(name, msgspec.NODEFAULT))
