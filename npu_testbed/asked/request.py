@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from fractions import Fraction
 from pathlib import Path
@@ -14,6 +15,7 @@ from cascader.request import PERFORMANCE, SIZE, ModelSource, Request, Run, Sourc
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.printable import shown
 from npu_model.registered import FORMS, registered_tools
 from npu_testbed.asked.ask import OneSearch, OnMemory, Search
 from npu_testbed.device_memory import arena_bound, compiled_for, names_of, system_of
@@ -48,6 +50,8 @@ __all__ = [
     "system_of",
 ]  # fmt: skip
 
+
+_OPERATOR = re.compile("[A-Z0-9_]+")
 
 USUAL_MEMORY = OnMemory[Any]()
 """An Ask that says nothing of memories."""
@@ -84,8 +88,12 @@ def homes_of(ask: SaysHomes) -> tuple[str, ...]:
 
 
 def operators_of(ask: Search[Any]) -> tuple[str, ...]:
-    """The builtin operators that are to stay on the CPU."""
-    return tuple(name.strip() for words in ask.ignore_ops for name in words.split(",") if name.strip())
+    """The builtin operators that are to stay on the CPU; InputError for what is no name of one."""
+    found = tuple(name.strip() for words in ask.ignore_ops for name in words.split(",") if name.strip())
+    for name in found:
+        if not _OPERATOR.fullmatch(name):
+            raise InputError(f"--ignore-ops {shown(name)} is not an operator: give names of A-Z, 0-9 and _, such as SOFTMAX.")
+    return found
 
 
 def recompute_of(ask: Search[Any]) -> Fraction | None:
