@@ -8,7 +8,7 @@ from typing import Any, ClassVar
 
 from msgspec.structs import replace
 
-from cascader.ethosu.network.wanted_homes import wanted_home
+from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.request import Request, Source
 from npu_model.accelerator import accelerator_names, require_use
 from npu_model.errors import InputError
@@ -90,6 +90,8 @@ def _on_memory(point: PointAsk, source: Source, pairs: Settings) -> Request:
     request = on_device(common_request(point, source), device, point, arena_bound(device, point))
     for home in outer_homes(request.memory, request.homes):
         wanted_home(home, request.memory)
+    if request.spill is not None:
+        outer_memory(request.spill, request.memory)
     name = system_of(device, replace(point, set=())).name
     return replace(request, memory=replace(request.memory, name=name), names=replace(request.names, settings=pairs))
 

@@ -117,12 +117,17 @@ class Declared(NamedTuple):
         """The types of one value of the option; a path may be given for a text, and an integer for a number."""
         return tuple(dict.fromkeys(_leaves(self.kind)))
 
+    def _said(self, kinds: tuple[type, ...]) -> list[str]:
+        """The types as a sentence says them; a path is said where the option is one."""
+        is_path = any(get_origin(one) is PathLike for one in get_args(self.kind))
+        said = [_SAID[one] for one in kinds if one in _SAID and (one is not PathLike or is_path)]
+        return [*(["a function"] if self.option.callable else []), *dict.fromkeys(said)]
+
     def _text(self, value: Any, kinds: tuple[type, ...] = ()) -> str:
         """One value as a word; InputError for a value of another type than the option's."""
         kinds = kinds or self._kinds
         if (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
-            said = [_SAID[one] for one in kinds if one in _SAID]
-            raise InputError(f"{self.name}={as_said(value)} cannot be: give {' or '.join(dict.fromkeys(said))}.")
+            raise InputError(f"{self.name}={as_said(value)} cannot be: give {' or '.join(self._said(kinds))}.")
         if value is None:
             return "none"
         return str(fspath(value)) if isinstance(value, PathLike) else str(value)

@@ -14,8 +14,12 @@ import pytest
 from asked_for import points, schedule
 from command_line import call, refusal
 
+import npu_testbed
 from cascader.request import Request
 from npu_model.errors import InputError
+from npu_testbed.asked.ask import OneSearch
+from npu_testbed.asked.axes import axes
+from npu_testbed.asked.option import declared
 from npu_testbed.configs import load_timing_adapter
 from npu_testbed.settings import with_setting
 from npu_testbed.simulation import simulate_schedule
@@ -52,6 +56,43 @@ def test_an_answer_is_that_of_schedule() -> None:
     (result,) = sweep(space(6000), processes=1)
     plan = schedule(MODEL, budget=6000, processes=1)
     assert (result.answer.arena_bytes, result.answer.cycles) == (plan.arena_size, simulate_schedule(plan).replay.cycles)
+
+
+def test_set_takes_every_option_that_changes_an_answer_and_is_not_listed_by_an_option_of_its_own() -> None:
+    fields = {one.name for one in declared(OneSearch) if not one.is_switch}
+    listed = {"accelerator_config", "arena_cache_size", "chip", "timing_adapter", "system_config", "memory_mode", "config", "set"}
+    of_no_answer = {"progress", "jobs", "deadline", "vela_timeout", "input_shape"}
+    assert set(axes()) == (fields | {"optimise"}) - listed - of_no_answer
+
+
+def test_each_value_of_an_option_is_a_point_and_its_answer_that_of_schedule() -> None:
+    found = sweep(points([MODEL], set=["effort=quick,standard", "home=input=ext,none", "ext.read_latency=64"]), processes=1)
+    assert [result.point.names.settings for result in found] == [
+        (("effort", effort), ("home", home), ("ext.read_latency", "64"))
+        for effort in ("quick", "standard")
+        for home in ("input=ext", "none")
+    ]
+    for result in found:
+        said = {name: value for name, value in result.point.names.settings if value != "none" and name in ("effort", "home")}
+        made = npu_testbed.schedule(MODEL, set="ext.read_latency=64", no_advice=True, jobs=1, **said)
+        assert (result.answer.arena_bytes, result.answer.cycles) == (made.arena_bytes, made.cycles)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("--set", "efort=quick"), "did you mean effort?"),
+        (("--set", "effort=quik"), "did you mean quick?"),
+        (("--set", "effort=quick,"), "has an empty value: write effort=VALUE,VALUE."),
+        (("--set", "within=x"), "'x' is not a percentage"),
+        (("--set", "effort=quick", "--set", "effort=standard"), "given twice with the same key"),
+        (("--set", "effort=quick", "--effort", "quick"), "--effort cannot be combined with --set effort: give all of its values to --set."),
+        (("--set", "jobs=1,2"), "is not a parameter with a value"),
+        (("--set", "spill=nowhere"), "nowhere"),
+    ],
+)
+def test_a_wrong_axis_is_one_sentence_before_any_work(words: tuple[str, ...], sentence: str) -> None:
+    assert sentence in refusal("sweep", MODEL, *words)
 
 
 def test_a_budget_that_cannot_be_met_is_an_answer_with_the_smallest_that_can() -> None:
