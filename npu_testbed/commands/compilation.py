@@ -2,8 +2,9 @@
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
     from npu_testbed.compilation.compile_options import Target
     from npu_testbed.compilation.store import StoredCompilation
     from npu_testbed.outcomes.compilation import CompilationOutcome
+    from npu_testbed.outcomes.compilations import CompilationsOutcome
     from npu_testbed.progress import Progress
 
     _Made = tuple[dict[Path, bytes], CompilationOutcome | StoredCompilation]
@@ -46,7 +48,7 @@ def alignment(text: str) -> int:
     return value
 
 
-class CompileOptions(OneSearch["CompilationOutcome | StoredCompilation"], frozen=True, kw_only=True):
+class CompileOptions(OneSearch["CompilationOutcome | StoredCompilation | CompilationsOutcome"], frozen=True, kw_only=True):
     """The options of ``compile``."""
 
     default_device: ClassVar[str] = "ethos-u55-256"
@@ -98,10 +100,11 @@ class CompileOptions(OneSearch["CompilationOutcome | StoredCompilation"], frozen
 
 
 class Compile(CompileOptions, frozen=True):
-    """Compile a quantised network to NAME_vela.tflite, in the place of `vela`.
+    """Compile quantised networks to NAME_vela.tflite, in the place of `vela`.
 
     TFLite Micro and the Linux driver run the file as they run Vela's files. NAME_summary_CONFIG.csv and NAME_per-layer.csv have Vela's
     columns. The options are Vela's; --arena-cache-size is a limit that holds, or that is refused with the smallest one that is reached.
+    Several networks are compiled one after the other: one that fails does not stop the others, and the exit status is then 2.
     """
 
     command: ClassVar[str] = "compile"
@@ -110,9 +113,13 @@ class Compile(CompileOptions, frozen=True):
         "npu-testbed compile zoo:ds_cnn --optimise Size --verbose-performance",
         "npu-testbed compile network.tflite --home input=ext --arena-cache-size 131072",
         "npu-testbed compile network.tflite --output-dir build --results .npu-testbed",
+        "npu-testbed compile models/ zoo:ds_cnn --output-dir build",
     )
 
-    model: Annotated[kinds.Source, Option("a .tflite or .tosa file, zoo:NAME or portfolio:NAME", "MODEL", source=True)]
+    models: Annotated[
+        kinds.Source | Sequence[kinds.Source],
+        Option("a .tflite or .tosa file, a folder of such files, zoo:NAME or portfolio:NAME", "MODEL", source=True, many=True),
+    ]
 
     @classmethod
     def extend(cls, parser: argparse.ArgumentParser) -> None:
@@ -136,14 +143,28 @@ class Compile(CompileOptions, frozen=True):
         for sentence in list(notes(said)):
             say("note", sentence)
 
-    def answer(self, show: "Progress") -> "CompilationOutcome | StoredCompilation":
-        """Compile, and write all files or none."""
+    def answer(self, show: "Progress") -> "CompilationOutcome | StoredCompilation | CompilationsOutcome":
+        """Compile; of each network all files are written or none."""
+        if isinstance(self.models, (str, PathLike)) and not Path(self.models).is_dir():
+            return self._compiled(str(self.models), show)
+        from npu_testbed.compilation.several import compile_each, models_in
+
+        named = kinds.texts(self.models)
+        if len(named) == 1 and not Path(named[0]).is_dir():
+            return self._compiled(named[0], show)
+        if self.sizes is not None:
+            raise InputError(f"--sizes was given with several networks: {self.sizes} holds the size of one, compile them one by one.")
+        _target(self)
+        return compile_each(models_in(named), lambda model: self._compiled(model, show), _device(self))
+
+    def _compiled(self, model: str, show: "Progress") -> "CompilationOutcome | StoredCompilation":
+        """Compile one network, and write all files or none."""
         from npu_model.documents import plain
-        from npu_testbed.compilation.compile_options import network_name
+        from npu_testbed.compilation.compile_options import source_name
         from npu_testbed.cpu_time import load_cpu_table
         from npu_testbed.files import make_folder, require_makeable, require_writable, write_files
 
-        folder, model = Path(self.output_dir), str(self.model)
+        folder = Path(self.output_dir)
         target, cpu = _target(self), load_cpu_table(str(self.cpu))
         if self.sizes is not None:
             from npu_testbed.runtimes.sizes import require_sizes
@@ -151,10 +172,12 @@ class Compile(CompileOptions, frozen=True):
             require_sizes(self.sizes, model)
         with _as_vela():
             require_makeable(folder)
+            compiled = folder / f"{source_name(model)}_vela.{'tflite' if self.output_format == 'tflite' else 'npz'}"
             if folder.is_dir():
-                ending = "tflite" if self.output_format == "tflite" else "npz"
-                require_writable(folder / f"{network_name(model)}_vela.{ending}", model)
-        request = _request(self, show)
+                require_writable(compiled)
+        if compiled.exists():
+            require_writable(compiled, model)
+        request = _request(self, model, show)
         target.check(request)
         if self.runtime is not None:
             from npu_testbed.runtimes.chosen_runtime import require_together
@@ -231,6 +254,12 @@ def _import_compiler() -> None:
     import_search()
 
 
+def _device(ask: Compile) -> str:
+    from npu_testbed.asked.request import device_of
+
+    return device_of(ask)
+
+
 @contextmanager
 def _as_vela() -> Iterator[None]:
     """Within, bad input is what Vela ends with status 1 for: files and configurations, not the words of the command line."""
@@ -242,14 +271,14 @@ def _as_vela() -> Iterator[None]:
         raise VelaStatusError(str(error)) from None
 
 
-def _request(ask: Compile, show: "Progress") -> "Request":
+def _request(ask: Compile, model: str, show: "Progress") -> "Request":
     """The request; what Vela would end with status 1 for is a VelaStatusError."""
     from npu_testbed.asked.request import device_of, read_source, request_of, shaped
     from npu_testbed.device_memory import system_of
     from npu_testbed.memory_options import from_vela, without_chip
     from npu_testbed.models import BUILT
 
-    memory, model = without_chip(ask), str(ask.model)
+    memory = without_chip(ask)
     with _as_vela():
         if from_vela(memory):
             system_of(device_of(ask), memory)

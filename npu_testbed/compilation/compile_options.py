@@ -47,6 +47,15 @@ class Target(Struct, frozen=True):
             raise InputError(f"--cpu-tensor-alignment {size} is not a power of 2 from {ALIGNMENT} to {MOST_ALIGNMENT}: give one of these.")
 
 
+def source_name(source: str) -> str:
+    """The stem that the files of a source are named with: a path's last part, or the name of a network that the package builds.
+
+    >>> source_name("models/person.tflite"), source_name("zoo:ds_cnn")
+    ('person', 'ds_cnn')
+    """
+    return network_name(source if source.startswith(BUILT) else PurePath(source).name)
+
+
 def network_name(model: str) -> str:
     """The stem that the files of a model are named with.
 
