@@ -21,7 +21,7 @@ from bench_commands import OURS, ROOT, VELA, seconds
 from tabulate import tabulate
 
 from npu_model.errors import InputError
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 
 DEVICE = ("--accelerator-config", "ethos-u55-128")
 HEADERS = ("network", "Vela s", "ours s", "ratio", "Vela CPU s", "ours CPU s", "ratio", "without Vela's", "ratio")

@@ -25,7 +25,7 @@ from cascader.request import Request, Source
 from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
+from npu_testbed.models.legalise import load_task
 
 Recorded = dict[str, list[list[int]]]
 """For each model a line an arena: bytes asked for, bytes and cycles of the schedule."""

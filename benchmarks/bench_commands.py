@@ -25,7 +25,7 @@ from statistics import median
 from tabulate import tabulate
 
 from npu_model.errors import InputError
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 
 ROOT = Path(__file__).parents[1]
 OURS = (sys.executable, "-m", "npu_testbed")

@@ -27,8 +27,8 @@ from tabulate import tabulate
 from cascader.request import PERFORMANCE, SIZE, Run
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
-from npu_testbed.scheduling import choice_of
+from npu_testbed.models.legalise import load_task
+from npu_testbed.replays.scheduling import choice_of
 
 CASES = (
     *("zoo:resnet8:32768", "zoo:ds_cnn:12288", "zoo:ds_cnn:20000", "zoo:tiny_residual:8192", "zoo:ds_cnn:least"),

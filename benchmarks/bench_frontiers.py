@@ -25,7 +25,7 @@ from cascader.request import Run
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.frontiers import frontier
+from npu_testbed.searches.frontiers import frontier
 from validation.zoo import zoo_names
 
 Point = list[Any]

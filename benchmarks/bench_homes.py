@@ -32,15 +32,15 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_testbed.asked.request import requested
-from npu_testbed.comparisons.separate_regions import end_ports
-from npu_testbed.comparisons.vela_runs import VelaBatch, VelaPoint, VelaRun, VelaTask, outcomes
-from npu_testbed.file_verification import verify
-from npu_testbed.files import write_file
-from npu_testbed.legalise import load_task
-from npu_testbed.models import load_model
+from npu_testbed.ground.files import write_file
+from npu_testbed.models.legalise import load_task
+from npu_testbed.models.sources import load_model
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.proofs.verification import LITERT
+from npu_testbed.replays.scheduling import choice_of, write_schedule
+from npu_testbed.replays.separate_regions import end_ports
+from npu_testbed.replays.vela_runs import VelaBatch, VelaPoint, VelaRun, VelaTask, outcomes
 from npu_testbed.reports.macs import share_again
-from npu_testbed.scheduling import choice_of, write_schedule
-from npu_testbed.verification import LITERT
 from npu_testbed.views import svg
 from validation.tables import Table
 

@@ -30,7 +30,7 @@ from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse
 from npu_model.memory.timing_adapter import profile
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim import quick_cycles
 
 NETWORKS = (

@@ -22,7 +22,7 @@ from cascader.search.workers import default_processes, workers
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
+from npu_testbed.models.legalise import load_task
 
 
 def rows(task: Task, budgets: tuple[int, ...]) -> tuple[list[str], list[list[str]]]:

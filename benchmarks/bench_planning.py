@@ -27,7 +27,7 @@ from cascader.plan.plans import Planner
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
+from npu_testbed.models.legalise import load_task
 
 T = TypeVar("T")
 

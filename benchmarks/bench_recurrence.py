@@ -32,8 +32,8 @@ from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.weight_stream.work import stream_work
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
-from npu_testbed.models import load_model
+from npu_testbed.models.legalise import load_task
+from npu_testbed.models.sources import load_model
 from sim import quick_replay, replay
 from sim.fast.compiled import compiled_cache
 

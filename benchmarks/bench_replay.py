@@ -27,7 +27,7 @@ from npu_model.cost.traversal import ofm_blocks
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import Program
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim import replay
 
 BARE_EVENTS = 300_000

@@ -33,7 +33,7 @@ from cascader.request import OPTIMISE, Request, Source
 from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
+from npu_testbed.models.legalise import load_task
 from validation.portfolio import NETWORKS as PORTFOLIO
 from validation.zoo import zoo_names
 

@@ -28,7 +28,7 @@ from cascader.request import PERFORMANCE, SIZE, Request, Run
 from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
-from npu_testbed.legalise import load_task
+from npu_testbed.models.legalise import load_task
 
 
 class Work(Struct, frozen=True):

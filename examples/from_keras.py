@@ -15,7 +15,7 @@ from typing import Any
 
 from examples import ended
 from npu_model.errors import InputError
-from npu_testbed.files import require_writable, write_file
+from npu_testbed.ground.files import require_writable, write_file
 
 CHANNELS, BLOCKS, WORDS = 64, 4, 12
 """The depthwise separable network of the MLPerf Tiny benchmark, which hears one of ten words, silence, or something else."""

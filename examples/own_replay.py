@@ -17,7 +17,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.timing import TimingParameters
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim import quick_cycles
 
 DEVICE = "ethos-u55-128"

@@ -21,8 +21,8 @@ from npu_model.command_stream import encode_operations
 from npu_model.memory.system import MemorySystem
 from npu_model.program import Program, RegionRole
 from npu_model.programmer_registers import register_offsets
-from npu_testbed.simulation import simulate_schedule
-from npu_testbed.streaming import StreamCut, cut_for_stream, streamed_input
+from npu_testbed.replays.simulation import simulate_schedule
+from npu_testbed.replays.streaming import StreamCut, cut_for_stream, streamed_input
 from sim.device import BufferBus, Device
 from sim.functional import run
 

@@ -26,7 +26,7 @@ from cascader.plan.stripe_trace import StripedGroup, interior
 from examples import ended
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim import quick_cycles
 
 Shape = tuple[int, int, int, int]

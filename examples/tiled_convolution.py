@@ -62,7 +62,7 @@ from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
-from npu_testbed.files import require_picture, write_file
+from npu_testbed.ground.files import require_picture, write_file
 from sim import Listener, footprint, quick_replay, replay
 
 CONSTANTS, SRAM, IMAGE, RESULT = 0, 1, 3, 4

@@ -11,6 +11,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from npu_model.front import front
+from npu_model.version import VERSION
 
 if TYPE_CHECKING:
     from npu_testbed.verbs import (
@@ -37,9 +38,6 @@ if TYPE_CHECKING:
         validate_vela,
         verify,
     )
-
-VERSION = "0.1.0"
-"""The product's version; the package metadata takes it from here."""
 
 __all__ = [
     "VERSION",

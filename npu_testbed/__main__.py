@@ -15,7 +15,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; status 2 if what would run is not ours."""
     # Nothing of ours is imported before it is known to be ours.
     try:
-        from npu_testbed.own_packages import require_own_packages  # noqa: PLC0415
+        from npu_testbed.ground.own_packages import require_own_packages  # noqa: PLC0415
     except ImportError as error:
         return _refuse(f"{error}: another distribution has the name of a package of ours; use a virtual environment of its own.")
     try:
@@ -26,7 +26,7 @@ def main(argv: Sequence[str] | None = None) -> int:
 
     collect_rarely()
     spare_the_last_look()
-    from npu_testbed.cli import main as run  # noqa: PLC0415
+    from npu_testbed.commands.cli import main as run  # noqa: PLC0415
 
     return run(argv)
 

@@ -16,7 +16,7 @@ from npu_model.errors import InputError
 from npu_model.memory.ports import measured_with
 from npu_model.memory.timing_adapter import profile
 from npu_model.registered import FORMS, find_registered
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim.functional import run
 
 SEED = 1

@@ -7,16 +7,16 @@ from importlib import import_module
 from typing import Any
 
 _NOW = {
-    "Progress": "npu_testbed.progress",
-    "Simulation": "npu_testbed.simulation",
-    "export_files": "npu_testbed.program_files",
-    "inspect": "npu_testbed.program_files",
-    "prove": "npu_testbed.file_verification",
-    "read_schedule": "npu_testbed.scheduling",
-    "verify": "npu_testbed.file_verification",
-    "write_files": "npu_testbed.program_files",
-    "write_schedule": "npu_testbed.scheduling",
-    "write_trace": "npu_testbed.simulation",
+    "Progress": "npu_testbed.ground.progress",
+    "Simulation": "npu_testbed.replays.simulation",
+    "export_files": "npu_testbed.replays.program_files",
+    "inspect": "npu_testbed.replays.program_files",
+    "prove": "npu_testbed.proofs.file_verification",
+    "read_schedule": "npu_testbed.replays.scheduling",
+    "verify": "npu_testbed.proofs.file_verification",
+    "write_files": "npu_testbed.replays.program_files",
+    "write_schedule": "npu_testbed.replays.scheduling",
+    "write_trace": "npu_testbed.replays.simulation",
 }
 """Modules of names that are as they were."""
 

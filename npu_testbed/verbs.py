@@ -7,7 +7,6 @@ from collections.abc import Callable
 from typing import Any
 
 from npu_model.errors import InputError, did_you_mean
-from npu_testbed import costs
 from npu_testbed.asked.verb import verb
 from npu_testbed.commands.calibrate import CalibrateCheck, CalibrateFit
 from npu_testbed.commands.check import Check
@@ -26,6 +25,7 @@ from npu_testbed.commands.validate_fvp import ValidateFvp
 from npu_testbed.commands.validate_networks import ValidateLitert, ValidateVela
 from npu_testbed.commands.validate_portfolio import ValidatePortfolio
 from npu_testbed.commands.verify import Verify
+from npu_testbed.searches import costs
 
 Error = InputError
 """The one error that a verb raises: a sentence with the value, the bound and the remedy."""

@@ -14,7 +14,6 @@ from cascader.ethosu.search.exhaustive import MOST_SCHEDULES
 from cascader.ethosu.search.task import Choice, Task
 from cascader.request import ModelSource, NetworkSource, Request, Run
 from npu_model.memory.system import MemorySystem
-from npu_testbed import frontiers, legalise, memory_options, scheduling, simulation
 from npu_testbed.asked import axes, replays
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.request import requested
@@ -23,8 +22,12 @@ from npu_testbed.commands.sweep import Sweep
 from npu_testbed.comparisons import comparison
 from npu_testbed.compilation import compiler
 from npu_testbed.compilation.compile_options import Target
+from npu_testbed.devices import memory_options
+from npu_testbed.models import legalise
 from npu_testbed.portfolio import examination, run
 from npu_testbed.portfolio.verdict import Examined, Report
+from npu_testbed.replays import scheduling, simulation
+from npu_testbed.searches import frontiers
 from sim import Listener
 from validation.portfolio import PortfolioNetwork
 

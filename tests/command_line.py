@@ -8,7 +8,7 @@ import re
 
 from msgspec import Struct
 
-from npu_testbed.cli import main
+from npu_testbed.commands.cli import main
 
 
 class Outcome(Struct, frozen=True):

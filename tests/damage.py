@@ -27,7 +27,7 @@ from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.documents import plain as to_plain
 from npu_model.errors import InputError
 from npu_model.export import export_tflite
-from npu_testbed.configs import load_timing_adapter
+from npu_testbed.devices.configs import load_timing_adapter
 from sim import replay_network
 from sim.functional import FilterCache, run
 

@@ -41,8 +41,8 @@ from vela_u85 import compiled
 from cascader.frontends.vela import compile_network
 from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
 from npu_model.export import export_raw
-from npu_testbed.cli import main
-from npu_testbed.configs import vela_ini_text
+from npu_testbed.commands.cli import main
+from npu_testbed.devices.configs import vela_ini_text
 from validation.zoo import build
 
 ROOT = Path(__file__).parents[1]

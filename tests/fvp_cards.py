@@ -6,7 +6,7 @@ from functools import cache
 
 import pytest
 
-import npu_testbed.suite
+import npu_testbed.proofs.suite
 import validation.fvp.scorecard
 from validation.fvp.references.records import points, single_operators, sweeps, u65_points, whole_runs
 from validation.fvp.scorecard import (
@@ -36,5 +36,5 @@ def small_card() -> Scorecard:
 
 def show(monkeypatch: pytest.MonkeyPatch, card: Scorecard) -> None:
     """Have ``validate fvp`` and ``validate all`` show a card."""
-    for module in (validation.fvp.scorecard, npu_testbed.suite):
+    for module in (validation.fvp.scorecard, npu_testbed.proofs.suite):
         monkeypatch.setattr(module, "scorecard", lambda *_: card)

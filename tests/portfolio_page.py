@@ -16,7 +16,7 @@ from statistics import geometric_mean
 
 from cascader.request import Run
 from npu_testbed.asked.request import requested
-from npu_testbed.csv_file import csv_file
+from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.portfolio import examine_all
 from npu_testbed.portfolio.verdict import Examined, Report
 from validation.portfolio import NETWORKS

@@ -12,7 +12,7 @@ from npu_testbed.asked.option import Option
 if TYPE_CHECKING:
     from argparse import ArgumentParser
 
-    from npu_testbed.progress import Progress
+    from npu_testbed.ground.progress import Progress
 
 R_co = TypeVar("R_co", covariant=True)
 

@@ -17,9 +17,9 @@ from npu_testbed.asked.kinds import Optimise
 from npu_testbed.asked.option import Declared, add_options, declared, given
 from npu_testbed.asked.parser import Parser
 from npu_testbed.asked.request import common_request, device_of, on_device
-from npu_testbed.device_memory import arena_bound, system_of
-from npu_testbed.one_memory import outer_homes
-from npu_testbed.settings import Setting, TriedValues, choice
+from npu_testbed.devices.device_memory import arena_bound, system_of
+from npu_testbed.devices.one_memory import outer_homes
+from npu_testbed.devices.settings import Setting, TriedValues, choice
 
 Settings = tuple[Setting, ...]
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from os import PathLike
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from npu_testbed.asked.option import Group, Option
 from npu_testbed.asked.readers import byte_count, input_shape, milliseconds, per_cent, percentage, positive_count, seconds, times
@@ -15,9 +15,15 @@ if TYPE_CHECKING:
 
     from cascader.ethosu.job.schedule import Schedule
     from cascader.frontends.te.graph import Graph
-    from npu_testbed.outcomes.schedule import ScheduleOutcome
 
-    Source: TypeAlias = str | PathLike[str] | bytes | Schedule | ScheduleOutcome | Graph
+    class Scheduled(Protocol):
+        """An outcome that has a schedule, as that of the verb ``schedule``."""
+
+        @property
+        def schedule(self) -> Schedule:
+            """The schedule, once it was found."""
+
+    Source: TypeAlias = str | PathLike[str] | bytes | Schedule | Scheduled | Graph
 else:
     Source = Any
 """A path, ``zoo:NAME``, ``portfolio:NAME`` or ``GRAPH.py:FUNCTION``; in Python also the bytes of a model, a schedule or a graph."""

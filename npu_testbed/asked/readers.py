@@ -8,7 +8,7 @@ from fractions import Fraction
 from typing import Any
 
 from npu_model.errors import InputError
-from npu_testbed.input_shapes import InputShape
+from npu_testbed.models.input_shapes import InputShape
 
 MOST_TIMES = 8
 """Largest multiple of a network's multiply-accumulates that a user may allow: no form is known that gains bytes by more."""

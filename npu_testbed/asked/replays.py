@@ -15,12 +15,12 @@ from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.asked.option import given
 from npu_testbed.asked.request import USUAL_MEMORY, SaysHomes, homes_of, npu_said, on_device
-from npu_testbed.device_memory import arena_bound, compiled_for
-from npu_testbed.input_shapes import ShapedSource
-from npu_testbed.memory_options import SaysMemory, as_set, memory_system, names_memory
-from npu_testbed.models import BUILT, Model, load_model
-from npu_testbed.progress import Progress, silent
-from npu_testbed.timing import load_timing
+from npu_testbed.devices.device_memory import arena_bound, compiled_for
+from npu_testbed.devices.memory_options import SaysMemory, as_set, memory_system, names_memory
+from npu_testbed.devices.timing import load_timing
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.models.input_shapes import ShapedSource
+from npu_testbed.models.sources import BUILT, Model, load_model
 from validation.reading import read_file, read_text
 
 if TYPE_CHECKING:

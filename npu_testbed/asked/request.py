@@ -18,16 +18,16 @@ from npu_model.front import later
 from npu_model.printable import shown
 from npu_model.registered import FORMS, registered_tools
 from npu_testbed.asked.ask import OneSearch, OnMemory, Search
-from npu_testbed.device_memory import arena_bound, compiled_for, names_of, system_of
-from npu_testbed.endings import say
-from npu_testbed.home_file import home_file
-from npu_testbed.input_shapes import ShapedSource
-from npu_testbed.memory_options import SaysMemory, memory_system
-from npu_testbed.models import load_model
-from npu_testbed.progress import Progress, silent
-from npu_testbed.te_models import TeSource, is_te
-from npu_testbed.timing import load_timing
-from npu_testbed.versions import tool_versions
+from npu_testbed.devices.device_memory import arena_bound, compiled_for, names_of, system_of
+from npu_testbed.devices.memory_options import SaysMemory, memory_system
+from npu_testbed.devices.timing import load_timing
+from npu_testbed.ground.endings import say
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.ground.versions import tool_versions
+from npu_testbed.models.home_file import home_file
+from npu_testbed.models.input_shapes import ShapedSource
+from npu_testbed.models.sources import load_model
+from npu_testbed.models.te_models import TeSource, is_te
 
 if TYPE_CHECKING:
     from npu_testbed import chips

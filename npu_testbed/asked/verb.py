@@ -18,17 +18,17 @@ from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.making import description, fill, made
 from npu_testbed.asked.option import Declared, as_said, declared
 from npu_testbed.asked.parser import Parser
-from npu_testbed.endings import memory_sentence, system_sentence
-from npu_testbed.progress import silent
-from npu_testbed.te_models import is_graph, source_of
-from npu_testbed.vela_timeout import vela_timeout
+from npu_testbed.asked.vela_timeout import vela_timeout
+from npu_testbed.ground.endings import memory_sentence, system_sentence
+from npu_testbed.ground.progress import silent
+from npu_testbed.models.te_models import is_graph, source_of
 
 if TYPE_CHECKING:
     from cascader.ethosu.job import schedule as schedules
-    from npu_testbed import scheduling
+    from npu_testbed.replays import scheduling
 else:
     schedules = later("cascader.ethosu.job.schedule")  # few verbs are given a schedule that is at hand
-    scheduling = later("npu_testbed.scheduling")  # the same
+    scheduling = later("npu_testbed.replays.scheduling")  # the same
 
 P = ParamSpec("P")
 R = TypeVar("R")

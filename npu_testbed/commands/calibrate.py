@@ -11,8 +11,8 @@ from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.calibration import CalibrateCheckOutcome, CalibrateFitOutcome
-    from npu_testbed.progress import Progress
     from validation.calibrate import Measurement
 
 _MEASUREMENTS = (
@@ -78,9 +78,9 @@ class CalibrateFit(CalibrateFitOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "CalibrateFitOutcome":
         """Fit, and write the profile."""
-        from npu_testbed.calibration import fit_tools, source_files
-        from npu_testbed.files import require_writable, write_file
+        from npu_testbed.ground.files import require_writable, write_file
         from npu_testbed.outcomes.calibration import CalibrateFitOutcome
+        from npu_testbed.proofs.calibration import fit_tools, source_files
         from validation.calibrate import calibrate_fit, to_toml
         from validation.calibrate.parameters import DEFAULT_FITTED
 

@@ -13,9 +13,9 @@ from npu_testbed.asked.readers import byte_count, cycle_count, per_cent
 
 if TYPE_CHECKING:
     from npu_testbed.differences.bars import Baseline
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.differences import CheckOutcome
-    from npu_testbed.progress import Progress
-    from npu_testbed.simulation import Simulation
+    from npu_testbed.replays.simulation import Simulation
 
 
 class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
@@ -107,7 +107,7 @@ def _source(ask: Check) -> str:
 def _bound(ask: Check) -> "int | None":
     """The limit of the arena of a network to be compiled; None if nothing says one."""
     from npu_testbed.asked.request import device_of
-    from npu_testbed.device_memory import arena_bound
+    from npu_testbed.devices.device_memory import arena_bound
 
     return arena_bound(device_of(ask), ask, None if ask.arena_cache_size is None else int(ask.arena_cache_size))
 
@@ -122,7 +122,7 @@ def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
 
 def _require_together(ask: "Check") -> None:
     """InputError for options that do not go together, that need each other, or that name files which cannot be written."""
-    from npu_testbed.files import require_picture, require_writable
+    from npu_testbed.ground.files import require_picture, require_writable
 
     if ask.json and ask.markdown:
         raise InputError("--json cannot be combined with --markdown, and one document is printed: leave one of them out.")
@@ -163,7 +163,7 @@ def _comparable(ask: "Check", baseline: "Baseline | None", simulation: "Simulati
 
 def _write(ask: "Check", outcome: "CheckOutcome", simulation: "Simulation") -> None:
     """Write the files that are asked for, all or none."""
-    from npu_testbed.files import write_files
+    from npu_testbed.ground.files import write_files
     from npu_testbed.views.program_map import program_map
     from npu_testbed.views.sram_map import sram_map_svg
 
@@ -181,7 +181,7 @@ def _replayed(ask: Check, show: "Progress") -> "Simulation":
     from npu_testbed.asked.replays import is_scheduled, replay_of
     from npu_testbed.asked.request import request_of, run_of
     from npu_testbed.compilation.compiler import compile_model
-    from npu_testbed.simulation import simulate
+    from npu_testbed.replays.simulation import simulate
 
     source = _source(ask)
     if not is_scheduled(source):

@@ -15,9 +15,9 @@ from npu_testbed.commands.layers import min_percent
 if TYPE_CHECKING:
     from npu_testbed.comparisons.comparison import Comparison
     from npu_testbed.findings import Finding
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.comparison import ComparisonOutcome
-    from npu_testbed.progress import Progress
-    from npu_testbed.simulation import Simulation
+    from npu_testbed.replays.simulation import Simulation
 
 
 class CompareOptions(OneSearch["ComparisonOutcome"], frozen=True, kw_only=True):
@@ -71,7 +71,7 @@ class Compare(CompareOptions, frozen=True):
     def answer(self, show: "Progress") -> "ComparisonOutcome":
         """Compare, and write what is asked for."""
         from npu_testbed.cpu_time import load_cpu_table
-        from npu_testbed.files import write_files
+        from npu_testbed.ground.files import write_files
         from npu_testbed.html.pages import comparison_page
         from npu_testbed.html.recorder import TimelineEvents
         from npu_testbed.outcomes.comparison import ComparisonOutcome
@@ -113,7 +113,7 @@ def _layers(
 
     from npu_testbed.cpu_time import load_cpu_table
     from npu_testbed.findings import findings
-    from npu_testbed.simulation import simulate_schedule
+    from npu_testbed.replays.simulation import simulate_schedule
 
     # A section of a page has the summary alone: layers are replayed only for a file that shows them.
     if len(comparisons) > 1 or (ask.markdown and ask.csv is None and ask.report is None):
@@ -129,7 +129,7 @@ def _layers(
 
 def _check(ask: Compare) -> None:
     """InputError for options that cannot be followed."""
-    from npu_testbed.files import require_page, require_picture, require_writable
+    from npu_testbed.ground.files import require_page, require_picture, require_writable
 
     many = len(kinds.texts(ask.models))
     if ask.plot is not None:

@@ -18,10 +18,10 @@ from npu_testbed.compilation.vela_options import add_vela_options, notes
 if TYPE_CHECKING:
     from cascader.request import Request
     from npu_testbed.compilation.compile_options import Target
-    from npu_testbed.compilation.store import StoredCompilation
+    from npu_testbed.outcomes.compilation_store import StoredCompilation
     from npu_testbed.outcomes.compilation import CompilationOutcome
     from npu_testbed.outcomes.compilations import CompilationsOutcome
-    from npu_testbed.progress import Progress
+    from npu_testbed.ground.progress import Progress
 
     _Made = tuple[dict[Path, bytes], CompilationOutcome | StoredCompilation]
 
@@ -138,7 +138,7 @@ class Compile(CompileOptions, frozen=True):
     @classmethod
     def take(cls, said: Mapping[str, Any]) -> None:
         """Say which of Vela's options change nothing; InputError for one that would."""
-        from npu_testbed.endings import say
+        from npu_testbed.ground.endings import say
 
         for sentence in list(notes(said)):
             say("note", sentence)
@@ -162,7 +162,7 @@ class Compile(CompileOptions, frozen=True):
         from npu_model.documents import plain
         from npu_testbed.compilation.compile_options import source_name
         from npu_testbed.cpu_time import load_cpu_table
-        from npu_testbed.files import make_folder, require_makeable, require_writable, write_files
+        from npu_testbed.ground.files import make_folder, require_makeable, require_writable, write_files
 
         folder = Path(self.output_dir)
         target, cpu = _target(self), load_cpu_table(str(self.cpu))
@@ -195,7 +195,7 @@ class Compile(CompileOptions, frozen=True):
     def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":
         """The files and the outcome that the folder of results keeps, or those made now and kept there."""
         from cascader.request import ModelSource
-        from npu_testbed.compilation.store import CompilationStore
+        from npu_testbed.outcomes.compilation_store import CompilationStore
 
         if not isinstance(request.source, ModelSource):
             return self._made(request, target, show)
@@ -247,7 +247,7 @@ def _import_compiler() -> None:
     """Import what makes a compilation of Vela's answers."""
     from importlib import import_module
 
-    from npu_testbed.legalise import import_search
+    from npu_testbed.models.legalise import import_search
 
     for name in ("npu_testbed.compilation.compiler", "npu_testbed.outcomes.compilation"):
         import_module(name)
@@ -263,7 +263,7 @@ def _device(ask: Compile) -> str:
 @contextmanager
 def _as_vela() -> Iterator[None]:
     """Within, bad input is what Vela ends with status 1 for: files and configurations, not the words of the command line."""
-    from npu_testbed.endings import VelaStatusError
+    from npu_testbed.ground.endings import VelaStatusError
 
     try:
         yield
@@ -274,9 +274,9 @@ def _as_vela() -> Iterator[None]:
 def _request(ask: Compile, model: str, show: "Progress") -> "Request":
     """The request; what Vela would end with status 1 for is a VelaStatusError."""
     from npu_testbed.asked.request import device_of, read_source, request_of, shaped
-    from npu_testbed.device_memory import system_of
-    from npu_testbed.memory_options import from_vela, without_chip
-    from npu_testbed.models import BUILT
+    from npu_testbed.devices.device_memory import system_of
+    from npu_testbed.devices.memory_options import from_vela, without_chip
+    from npu_testbed.models.sources import BUILT
 
     memory = without_chip(ask)
     with _as_vela():

@@ -11,9 +11,9 @@ from npu_testbed.asked.option import Option
 from npu_testbed.asked.readers import seconds
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes import Outcome
     from npu_testbed.outcomes.device import DeviceRunOutcome
-    from npu_testbed.progress import Progress
 
 DEVICE = "The NPU with its registers, interrupt and PMU: for firmware on an emulated Cortex-M, and for drivers on the host."
 
@@ -48,9 +48,9 @@ class DeviceRun(DeviceRunOptions, frozen=True):
         """Run the firmware; status 1 unless it ends with exit code 0."""
         from fractions import Fraction
 
+        from npu_testbed.devices.timing import load_timing
         from npu_testbed.firmware import load_chip, run_firmware
         from npu_testbed.outcomes.device import DeviceRunOutcome
-        from npu_testbed.timing import load_timing
 
         data = [_placed(text) for text in self.data]
         chip, timing = load_chip(self.chip), load_timing(None if self.timing is None else str(self.timing))
@@ -73,7 +73,7 @@ class DeviceFiles(Ask["Outcome"], frozen=True, kw_only=True):
         from npu_model.printable import printable
         from npu_testbed.firmware.serve import host_files
         from npu_testbed.outcomes import TextOutcome
-        from npu_testbed.program_files import write_files
+        from npu_testbed.replays.program_files import write_files
 
         folder = Path() if self.output is None else Path(self.output)
         files = {folder / name: content for name, content in host_files().items()}
@@ -95,10 +95,10 @@ class DeviceServe(Ask["Outcome"], frozen=True, kw_only=True):
 
     def answer(self, show: "Progress") -> "Outcome":
         """Serve until the other side goes."""
-        from npu_testbed.configs import load_timing_adapter
+        from npu_testbed.devices.configs import load_timing_adapter
+        from npu_testbed.devices.timing import load_timing
         from npu_testbed.firmware.serve import serve
         from npu_testbed.outcomes import TextOutcome
-        from npu_testbed.timing import load_timing
 
         timing = load_timing(None if self.timing is None else str(self.timing))
         show("Serving")

@@ -12,9 +12,9 @@ from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
     from npu_testbed.commands.simulate import SimulateVela
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.differences import DiffOutcome
-    from npu_testbed.progress import Progress
-    from npu_testbed.simulation import Simulation
+    from npu_testbed.replays.simulation import Simulation
 
 SIDES = Group("memory system", "Of a schedule by default the one that it was made for, else the timing adapter u55_high_end.")
 
@@ -125,7 +125,7 @@ def _replayed(side: "SimulateVela", show: "Progress") -> "Simulation":
     from npu_model.timing import DEFAULT_TIMING
     from npu_testbed.asked.replays import replay_of
     from npu_testbed.asked.request import shaped
-    from npu_testbed.simulation import simulate
+    from npu_testbed.replays.simulation import simulate
 
     is_plain = side.timing == _MODELS_OWN
     request = replay_of(replace(side, timing=None) if is_plain else side, shaped(side.model, side.input_shape), show)

@@ -10,8 +10,8 @@ from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.export import ExportOutcome
-    from npu_testbed.progress import Progress
 
 
 class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
@@ -71,11 +71,11 @@ class Export(ExportOptions, frozen=True):
         """Write the files."""
         from npu_model.compiled.lost_inputs import lost_inputs
         from npu_testbed.asked.request import shaped
-        from npu_testbed.endings import say
-        from npu_testbed.exports import ExportTerms
-        from npu_testbed.files import require_writable
+        from npu_testbed.ground.endings import say
+        from npu_testbed.ground.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
-        from npu_testbed.program_files import export_files, read_network, write_files
+        from npu_testbed.replays.exports import ExportTerms
+        from npu_testbed.replays.program_files import export_files, read_network, write_files
         from npu_testbed.runtimes.runtime_use import of_file
         from npu_testbed.runtimes.runtime_words import homes_warning
         from npu_testbed.runtimes.sizes import require_sizes, sizes_file

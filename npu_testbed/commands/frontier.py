@@ -12,8 +12,8 @@ from npu_testbed.asked.readers import positive_count
 
 if TYPE_CHECKING:
     from cascader.request import Request
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.frontier import FrontierOutcome
-    from npu_testbed.progress import Progress
 
 
 class FrontierOptions(OneSearch["FrontierOutcome"], frozen=True, kw_only=True):
@@ -50,7 +50,7 @@ class Frontier(FrontierOptions, frozen=True):
     def answer(self, show: "Progress") -> "FrontierOutcome":
         """Find the frontier, and write what is asked for."""
         from npu_testbed.asked.request import request_of
-        from npu_testbed.files import require_folder, require_page, require_picture, require_writable, write_files
+        from npu_testbed.ground.files import require_folder, require_page, require_picture, require_writable, write_files
         from npu_testbed.html.pages import frontier_page
 
         if self.with_vela and self.plot is None and self.report is None:
@@ -80,8 +80,8 @@ def _found(ask: Frontier, request: "Request", show: "Progress") -> "FrontierOutc
     """The frontier, with Vela's points if they are asked for."""
     from npu_testbed.asked.request import run_of
     from npu_testbed.comparisons.comparison import Folders, compare
-    from npu_testbed.frontiers import frontier
     from npu_testbed.outcomes.frontier import FrontierOutcome
+    from npu_testbed.searches.frontiers import frontier
 
     folder = None if ask.schedules is None else Path(ask.schedules)
     if ask.with_vela:

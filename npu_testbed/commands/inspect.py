@@ -8,8 +8,8 @@ from npu_testbed.asked.ask import Ask
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes import TextOutcome
-    from npu_testbed.progress import Progress
 
 
 class Inspect(Ask["TextOutcome"], frozen=True):
@@ -29,7 +29,7 @@ class Inspect(Ask["TextOutcome"], frozen=True):
     def answer(self, show: "Progress") -> "TextOutcome":
         """The text form."""
         from npu_testbed.outcomes import TextOutcome
-        from npu_testbed.program_files import inspect
+        from npu_testbed.replays.program_files import inspect
 
         file = str(self.file)
         show(f"Reading {file}")

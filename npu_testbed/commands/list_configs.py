@@ -14,7 +14,7 @@ def _text() -> str:
     from npu_model.accelerator import accelerator_names
     from npu_model.memory.timing_adapter import profile_names
     from npu_model.memory.vela_ini import config_names
-    from npu_testbed.configs import vela_ini_text
+    from npu_testbed.devices.configs import vela_ini_text
 
     systems, modes = config_names(vela_ini_text())
     rows = {
@@ -36,7 +36,7 @@ class Version(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print and end."""
         from npu_model.native import cores_text
-        from npu_testbed import VERSION
+        from npu_model.version import VERSION
 
         print(f"npu-testbed {VERSION}\n{cores_text()}")
         parser.exit()
@@ -80,7 +80,7 @@ class SupportedOpsReport(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Write, say where, and end."""
-        from npu_testbed.files import write_file
+        from npu_testbed.ground.files import write_file
         from npu_testbed.reports.supported_ops import supported_ops_page
 
         path = Path.cwd() / REPORT
@@ -110,7 +110,7 @@ class ListConfigsOf(argparse.Action):
     def __call__(self, parser: argparse.ArgumentParser, _: Any, values: Any, *__: Any) -> None:
         """Print and end."""
         from npu_model.memory.vela_ini import config_names
-        from npu_testbed.configs import configuration_file
+        from npu_testbed.devices.configs import configuration_file
         from validation.reading import read_configuration
 
         systems, modes = config_names(read_configuration(configuration_file(Path(values)), "Configuration file"))

@@ -6,16 +6,17 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from npu_model.front import later
-from npu_testbed.endings import say
-from npu_testbed.progress import progress
+from npu_testbed.ground.endings import say
+from npu_testbed.ground.progress import progress
 
 if TYPE_CHECKING:
-    from npu_testbed import chips, terminal
+    from npu_testbed import chips
     from npu_testbed.asked.ask import Ask
+    from npu_testbed.ground import terminal
     from npu_testbed.outcomes import Outcome
 else:
     chips = later("npu_testbed.chips")  # few name one
-    terminal = later("npu_testbed.terminal")  # what colours a report is not for a document
+    terminal = later("npu_testbed.ground.terminal")  # what colours a report is not for a document
 
 
 def _unknowns(ask: Ask[Any]) -> Iterator[str]:

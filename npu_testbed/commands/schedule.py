@@ -14,14 +14,14 @@ from npu_testbed.asked.readers import seconds
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, OnPoint, Task
     from cascader.request import Request
-    from npu_testbed.anytime import Ending
-    from npu_testbed.costs import Cost
     from npu_testbed.findings import Finding
+    from npu_testbed.ground.anytime import Ending
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.html.headline import Rival
     from npu_testbed.outcomes.device_plan import DevicePlanOutcome
     from npu_testbed.outcomes.schedule import ScheduleOutcome
-    from npu_testbed.progress import Progress
-    from npu_testbed.simulation import Simulation
+    from npu_testbed.replays.simulation import Simulation
+    from npu_testbed.searches.costs import Cost
 
 
 class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
@@ -98,8 +98,8 @@ _OF_DEVICE = {"model", "output", "arena_cache_size", "optimise", "json", "device
 
 def _for_own_device(ask: Schedule, show: "Progress") -> "DevicePlanOutcome":
     """Plan for a device of the user's own, and write the plan."""
-    from npu_testbed.files import require_writable, write_files
-    from npu_testbed.own_device import files_of, plan_for_device
+    from npu_testbed.commands.own_device import files_of, plan_for_device
+    from npu_testbed.ground.files import require_writable, write_files
 
     other = next((one for one, _ in said_by(ask) if one.name not in _OF_DEVICE), None)
     if other is not None:
@@ -126,9 +126,9 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     from npu_testbed.asked.request import request_of
     from npu_testbed.commands.layers import min_percent
     from npu_testbed.cpu_time import load_cpu_table
-    from npu_testbed.endings import INTERRUPTED
-    from npu_testbed.files import require_page, require_writable, write_files
-    from npu_testbed.termination import Terminated
+    from npu_testbed.ground.endings import INTERRUPTED
+    from npu_testbed.ground.files import require_page, require_writable, write_files
+    from npu_testbed.ground.termination import Terminated
 
     _check_together(ask)
     _check_cost(ask)
@@ -151,11 +151,11 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     ending = _ending(ask, request, show)
     # Vela has run by now: these imports do not delay it.
     from npu_testbed.outcomes.schedule import ScheduleOutcome
-    from npu_testbed.runtimes.chosen_runtime import require_runs
-    from npu_testbed.runtimes.sizes import sizes_file
 
     # This module takes long to import, and Vela does not wait for it.
-    from npu_testbed.scheduling import schedule_file
+    from npu_testbed.replays.scheduling import schedule_file
+    from npu_testbed.runtimes.chosen_runtime import require_runs
+    from npu_testbed.runtimes.sizes import sizes_file
 
     output = None if ask.output is None else str(ask.output)
     plan = ending.choice.point.schedule
@@ -223,16 +223,16 @@ def _check_cost(ask: Schedule) -> None:
         other = "no_cascade, which leaves no choice" if ask.no_cascade else f"{aim}, another aim"
         raise InputError(f"cost cannot be combined with {other}: drop one of them.")
     if isinstance(ask.cost, str):
-        from npu_testbed.costs import cost_of
+        from npu_testbed.searches.costs import cost_of
 
         cost_of(ask.cost)
 
 
 def _write_stopped(ending: "Ending", output: str | None) -> None:
     """Write the best schedule so far and say what it is. A report would take time, so that it is left out."""
-    from npu_testbed.anytime import in_words
-    from npu_testbed.endings import say
-    from npu_testbed.scheduling import write_schedule
+    from npu_testbed.ground.anytime import in_words
+    from npu_testbed.ground.endings import say
+    from npu_testbed.replays.scheduling import write_schedule
 
     if output is None:
         return
@@ -244,7 +244,7 @@ def _replayed(
     choice: "Choice", ask: Schedule, request: "Request", show: "Progress"
 ) -> "tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes]]":
     """The replay with what it shows a user, and the table and the page that are asked for, by their paths."""
-    from npu_testbed.simulation import simulate_schedule
+    from npu_testbed.replays.simulation import simulate_schedule
 
     plan = choice.point.schedule
     listeners = []
@@ -298,13 +298,13 @@ def _planned(ask: Schedule, request: "Request", task: "Task") -> "Request":
 
 def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
     """The search as it ends, or the network layer by layer, which needs no search."""
-    from npu_testbed.anytime import Ending, best_in_time
     from npu_testbed.asked.request import run_of
-    from npu_testbed.legalise import load_task
+    from npu_testbed.ground.anytime import Ending, best_in_time
+    from npu_testbed.models.legalise import load_task
 
     if ask.no_cascade:
         from cascader.ethosu.search.task import Choice, Point
-        from npu_testbed.scheduling import whole_layers
+        from npu_testbed.replays.scheduling import whole_layers
 
         task = load_task(request, show)
         plan = whole_layers(task, _planned(ask, request, task))
@@ -323,15 +323,15 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
 
         task = load_task(request, show)
         # These modules take long to import: they are imported while Vela runs.
-        from npu_testbed.costs import cost_of, price_of
-        from npu_testbed.scheduling import choice_of
+        from npu_testbed.replays.scheduling import choice_of
+        from npu_testbed.searches.costs import cost_of, price_of
 
         run = replace(run_of(ask, show), seen=seen, price=price_of(cost_of(ask.cost), task))
         try:
             planned = _planned(ask, request, task)
             return choice_of(task, planned, run)
         except SearchedError as error:
-            from npu_testbed.other_ways import with_other_ways
+            from npu_testbed.searches.other_ways import with_other_ways
 
             raise (error if ask.runtime else with_other_ways(error, request, run)) from None
 

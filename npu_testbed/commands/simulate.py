@@ -17,10 +17,10 @@ if TYPE_CHECKING:
     from cascader.ethosu.job.schedule import Schedule
     from cascader.request import Request
     from npu_testbed.findings import Finding
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.measured import Measured
     from npu_testbed.outcomes.replay import ReplayOutcome
-    from npu_testbed.progress import Progress
-    from npu_testbed.simulation import Simulation
+    from npu_testbed.replays.simulation import Simulation
     from npu_testbed.views.arena_map import ArenaMap
     from sim import Listener
     from sim.views.timeline import TimelineRecorder
@@ -146,8 +146,8 @@ class SimulateSchedule(SimulateScheduleOptions, frozen=True):
 
         from cascader.request import ScheduleSource
         from npu_testbed.asked.replays import replay_of_schedule
-        from npu_testbed.simulation import simulate
-        from npu_testbed.streaming import stream_of, streamed_input
+        from npu_testbed.replays.simulation import simulate
+        from npu_testbed.replays.streaming import stream_of, streamed_input
         from npu_testbed.views.arena_map import arena_map
 
         stream, text = None if self.stream is None else stream_of(self.stream), str(self.schedule)
@@ -202,10 +202,10 @@ class SimulateVela(SimulateVelaOptions, frozen=True):
         """Replay Vela's schedule."""
         from npu_testbed.asked.replays import replay_of_model
         from npu_testbed.asked.request import shaped
-        from npu_testbed.compiled_homes import homes_of, unsaid_homes
-        from npu_testbed.endings import say
         from npu_testbed.findings.unmet import unmet_limit
-        from npu_testbed.simulation import simulate
+        from npu_testbed.ground.endings import say
+        from npu_testbed.models.compiled_homes import homes_of, unsaid_homes
+        from npu_testbed.replays.simulation import simulate
         from npu_testbed.views.program_map import program_map
 
         text = shaped(self.model, self.input_shape)
@@ -240,15 +240,16 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
     from msgspec.structs import replace
 
     from npu_testbed.cpu_time import load_cpu_table
-    from npu_testbed.files import write_files
     from npu_testbed.findings import findings
+    from npu_testbed.ground.files import write_files
     from npu_testbed.html import html_report
     from npu_testbed.html.data import replay_data, report_title
     from npu_testbed.html.recorder import TimelineEvents
     from npu_testbed.measured import beside_measured
     from npu_testbed.outcomes.replay import ReplayOutcome
-    from npu_testbed.reports.tables import all_shortened, layers_csv
-    from npu_testbed.simulation import trace_file
+    from npu_testbed.replays.layer_names import all_shortened
+    from npu_testbed.replays.simulation import trace_file
+    from npu_testbed.reports.tables import layers_csv
     from npu_testbed.views.arena_map import trace_buffers
     from npu_testbed.views.sram_map import sram_map_svg
     from sim.views.node_data import node_data_json
@@ -306,7 +307,7 @@ def _explained(simulation: "Simulation", ask: "Replay", source: str) -> "Simulat
     """The simulation whose operators on the CPU say why they are there, where that is asked for."""
     from msgspec.structs import replace
 
-    from npu_testbed.cpu_reasons import with_reasons_of
+    from npu_testbed.models.cpu_reasons import with_reasons_of
 
     if not ask.show_cpu_operations and ask.report is None:
         return simulation
@@ -327,7 +328,7 @@ def _measured(ask: "Replay") -> "Measured | None":
 
 def _require_places(ask: "Replay", source: str) -> None:
     """InputError if what is asked for cannot be written."""
-    from npu_testbed.files import require_page, require_picture, require_writable
+    from npu_testbed.ground.files import require_page, require_picture, require_writable
 
     if ask.trace is not None:
         require_writable(ask.trace, source)

@@ -14,8 +14,8 @@ from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
     from cascader.request import Request
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.sweep import SweepOutcome
-    from npu_testbed.progress import Progress
     from npu_testbed.sweeps.cluster import Cluster
 
 
@@ -121,7 +121,7 @@ class Sweep(SweepOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "SweepOutcome":
         """Sweep, and write what is asked for."""
-        from npu_testbed.files import write_files
+        from npu_testbed.ground.files import write_files
         from npu_testbed.html.sweep import sweep_page
         from npu_testbed.outcomes.sweep import SweepOutcome
         from npu_testbed.sweeps import sweep
@@ -145,7 +145,7 @@ class Sweep(SweepOptions, frozen=True):
 
 def _check(ask: Sweep) -> None:
     """InputError for options that cannot be followed, before any work."""
-    from npu_testbed.files import require_page, require_picture, require_writable
+    from npu_testbed.ground.files import require_page, require_picture, require_writable
 
     if ask.plot is not None:
         require_picture(ask.plot, *kinds.texts(ask.models))

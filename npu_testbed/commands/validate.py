@@ -7,8 +7,8 @@ from npu_testbed.asked.ask import OfModels
 from npu_testbed.commands.validate_networks import Models, model_sources
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.validation import SuiteOutcome
-    from npu_testbed.progress import Progress
 
 
 class ValidateAll(OfModels["SuiteOutcome"], frozen=True):
@@ -27,7 +27,7 @@ class ValidateAll(OfModels["SuiteOutcome"], frozen=True):
     def answer(self, show: "Progress") -> "SuiteOutcome":
         """Make the scorecard; status 1 if a bar is missed."""
         from npu_testbed.outcomes.validation import SuiteOutcome
-        from npu_testbed.suite import validate_all
+        from npu_testbed.proofs.suite import validate_all
 
         named = model_sources(self.models, self.input_shape) if self.models else ()
         return SuiteOutcome(validate_all(named, show))

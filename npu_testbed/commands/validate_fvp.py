@@ -13,8 +13,8 @@ from npu_testbed.asked.option import Group, Option, given
 
 if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.validation import FvpLiveOutcome, FvpOutcome
-    from npu_testbed.progress import Progress
     from validation.fvp.live import FvpOptions
 
 DEFAULT_OPTIMISE = "Performance"
@@ -121,8 +121,8 @@ class ValidateFvp(ValidateFvpOptions, frozen=True):
         if self.live:
             return _live(self, show)
         _require_none(self)
+        from npu_testbed.devices.timing import load_timing
         from npu_testbed.outcomes.validation import FvpOutcome
-        from npu_testbed.timing import load_timing
         from validation.fvp.scorecard import scorecard
 
         timing = load_timing(None if self.timing is None else str(self.timing))
@@ -164,7 +164,7 @@ def _require_no_compilation(ask: "ValidateFvp", model: bytes) -> None:
 
 
 def _system(ask: "ValidateFvp") -> "MemorySystem | None":
-    from npu_testbed.configs import load_timing_adapter
+    from npu_testbed.devices.configs import load_timing_adapter
 
     return None if ask.timing_adapter is None else load_timing_adapter(str(ask.timing_adapter))
 
@@ -174,9 +174,9 @@ def _live(ask: "ValidateFvp", show: "Progress") -> "FvpLiveOutcome":
     from npu_model.errors import InputError
     from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE
     from npu_testbed.asked.request import shaped
-    from npu_testbed.live_network import live_network
+    from npu_testbed.devices.timing import load_timing
     from npu_testbed.outcomes.validation import FvpLiveOutcome
-    from npu_testbed.timing import load_timing
+    from npu_testbed.replays.live_network import live_network
     from validation.fvp.live import validate_live
 
     if ask.model is None:

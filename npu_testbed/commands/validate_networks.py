@@ -11,8 +11,8 @@ from npu_testbed.asked.ask import OfModels, OnMemory
 from npu_testbed.asked.option import Option, given
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.validation import BesideVelaOutcome, LitertOutcome, ValidateVelaOutcome
-    from npu_testbed.progress import Progress
 
 ALL, BOTH = "all", "both"
 
@@ -27,7 +27,7 @@ Strategies = Annotated[Literal["Performance", "Size", "both"], Option("Vela's st
 def model_sources(models: object, shapes: object) -> tuple[str, ...]:
     """The models that were named, else those of the zoo."""
     from npu_testbed.asked.request import shaped
-    from npu_testbed.peers import zoo_models
+    from npu_testbed.proofs.peers import zoo_models
 
     return tuple(shaped(one, shapes) for one in kinds.texts(models)) or zoo_models()
 
@@ -98,7 +98,7 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
         if said := given(self, _COMPARED):
             raise InputError(f"{' and '.join(said)} can only be given together with --compare: add it, or leave them out.")
         from npu_testbed.outcomes.validation import ValidateVelaOutcome
-        from npu_testbed.peers import validate_vela
+        from npu_testbed.proofs.peers import validate_vela
 
         return ValidateVelaOutcome(validate_vela(*_choices(self), show))
 
@@ -107,7 +107,7 @@ def _comparison(ask: ValidateVela, show: "Progress") -> "BesideVelaOutcome":
     """Make the scores and the comparisons; status 1 if a score is unexplained, a comparison misses a bar, or a network fails."""
     from npu_testbed.asked.request import requests_of, run_of
     from npu_testbed.comparisons.beside_vela import beside_vela
-    from npu_testbed.memory_options import names_memory
+    from npu_testbed.devices.memory_options import names_memory
     from npu_testbed.outcomes.validation import BesideVelaOutcome
 
     models, names, strategies = _choices(ask)
@@ -142,6 +142,6 @@ class ValidateLitert(ValidateLitertOptions, frozen=True):
     def answer(self, show: "Progress") -> "LitertOutcome":
         """Count the differing bytes; status 1 if they are unexplained."""
         from npu_testbed.outcomes.validation import LitertOutcome
-        from npu_testbed.peers import validate_litert
+        from npu_testbed.proofs.peers import validate_litert
 
         return LitertOutcome(validate_litert(*_choices(self), show))

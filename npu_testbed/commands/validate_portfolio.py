@@ -11,8 +11,8 @@ from npu_testbed.asked.option import Option
 from npu_testbed.commands.validate_networks import Devices
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.validation import PortfolioListOutcome, PortfolioOutcome
-    from npu_testbed.progress import Progress
     from validation.portfolio import PortfolioNetwork
 
 
@@ -63,8 +63,8 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
         """Examine the networks; status 1 if one does not pass."""
         from npu_testbed.asked.request import requests_of, run_of
         from npu_testbed.commands.validate_networks import devices
-        from npu_testbed.files import require_writable, write_file
-        from npu_testbed.models import PORTFOLIO
+        from npu_testbed.ground.files import require_writable, write_file
+        from npu_testbed.models.sources import PORTFOLIO
         from npu_testbed.outcomes.validation import PortfolioListOutcome, PortfolioOutcome
         from npu_testbed.portfolio.run import examine_all
         from npu_testbed.portfolio.tables import page

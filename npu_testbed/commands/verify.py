@@ -11,8 +11,8 @@ from npu_testbed.asked.ask import OfModels
 from npu_testbed.asked.option import Option
 
 if TYPE_CHECKING:
+    from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.verify import VerifyOutcome
-    from npu_testbed.progress import Progress
 
 
 def _integer(text: str, low: int, high: int) -> int:
@@ -88,8 +88,8 @@ class Verify(VerifyOptions, frozen=True):
     def answer(self, show: "Progress") -> "VerifyOutcome":
         """Compare; status 1 for a hazard, or for outputs that differ from LiteRT's or, without it, from those of Vela's stream."""
         from npu_testbed.asked.request import shaped
-        from npu_testbed.file_verification import prove, verify
         from npu_testbed.outcomes.verify import VerifyOutcome
+        from npu_testbed.proofs.file_verification import prove, verify
 
         if self.input and self.tensorir:
             raise InputError("--input was given together with --tensorir, whose proof runs on random inputs: leave one of them out.")

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec import Struct
 
-from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.frontiers import FrontierPoint
+from npu_testbed.replays.vela_runs import VelaPoint
+from npu_testbed.searches.frontiers import FrontierPoint
 
 AT_SIZE_CYCLES = "at Vela Size's cycles or fewer"
 SMALLEST = "smallest"

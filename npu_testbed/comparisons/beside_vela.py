@@ -12,14 +12,14 @@ from msgspec.structs import replace
 
 from cascader.request import Request, Run
 from npu_model.documents import plain, typed
-from npu_testbed.answers import Answers, key_of
 from npu_testbed.comparisons.comparison import Comparison, Folders, compare
 from npu_testbed.comparisons.summary import ComparisonSummary
-from npu_testbed.configs import vela_ini_text
-from npu_testbed.failures import Failure, attempt
-from npu_testbed.models import Model, load_model
-from npu_testbed.peers import validate_vela
-from npu_testbed.progress import Progress
+from npu_testbed.devices.configs import vela_ini_text
+from npu_testbed.ground.answers import Answers, key_of
+from npu_testbed.ground.failures import Failure, attempt
+from npu_testbed.ground.progress import Progress
+from npu_testbed.models.sources import Model, load_model
+from npu_testbed.proofs.peers import validate_vela
 from validation.vela.replays import OPTIMISE, VelaScore
 from validation.vela.replays import passed as scores_passed
 

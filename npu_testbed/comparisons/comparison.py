@@ -21,14 +21,14 @@ from npu_model.shapes import round_up
 from npu_testbed.comparisons.answer import AT_PERFORMANCE_CYCLES, AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SMALLEST, BestAnswer
 from npu_testbed.comparisons.energies import EnergyRatios, energy_ratios
 from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
-from npu_testbed.comparisons.separate_regions import end_ports
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
-from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.devices.one_memory import has_outer_arena
 from npu_testbed.energy import EnergyTable
-from npu_testbed.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
-from npu_testbed.legalise import load_task
-from npu_testbed.one_memory import has_outer_arena
-from npu_testbed.resume import Resumed, resumed
+from npu_testbed.models.legalise import load_task
+from npu_testbed.replays.separate_regions import end_ports
+from npu_testbed.replays.vela_runs import VelaFailure, VelaPoint, VelaTask
+from npu_testbed.searches.frontiers import Frontier, FrontierPoint, replayed_frontier, within_bound
+from npu_testbed.searches.resume import Resumed, resumed
 
 NOISE = 0.03
 """Relative difference in cycles below which neither side is called faster: our search picks by the simulator that judges it."""
@@ -159,7 +159,7 @@ class Sides(Struct, frozen=True):
 
 
 class Folders(Struct, frozen=True):
-    """Folders of a comparison: ``schedules`` as :func:`npu_testbed.frontiers.frontier` has one.
+    """Folders of a comparison: ``schedules`` as :func:`npu_testbed.searches.frontiers.frontier` has one.
 
     In ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
     """

@@ -10,8 +10,8 @@ from npu_model.printable import printable
 from npu_testbed.comparisons.answer import BestAnswer
 from npu_testbed.comparisons.comparison import NOISE, Comparison, SweepRow, cycles_verdict
 from npu_testbed.comparisons.robust import RobustAnswer
-from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import Shortfall, verdicts
+from npu_testbed.devices.timing import timing_clause
 from npu_testbed.documents.comparison import (
     AnswerEntry,
     ArenaSizeEntry,
@@ -25,11 +25,11 @@ from npu_testbed.documents.comparison import (
     VerdictsEntry,
 )
 from npu_testbed.energy.energy_text import caveat
-from npu_testbed.frontiers import FrontierPoint
+from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json
 from npu_testbed.reports.macs import share_again
-from npu_testbed.timing import timing_clause
+from npu_testbed.searches.frontiers import FrontierPoint
 from validation.fvp.undecided import NAMES, undecided
 from validation.layout import filled, grid
 

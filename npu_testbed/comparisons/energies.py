@@ -10,9 +10,9 @@ from msgspec import Struct
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from npu_testbed.comparisons.answer import BestAnswer
-from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
 from npu_testbed.energy import Energy, EnergyTable, energy, energy_ratio
-from npu_testbed.progress import Progress, silent
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.replays.vela_runs import VelaRun, VelaTask, vela_network
 from sim import counted_network
 
 

@@ -16,9 +16,9 @@ from cascader.ethosu.verify.check import check_schedule
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.answer import SLOWEST, SMALLEST, BestAnswer
-from npu_testbed.comparisons.vela_runs import VelaRun, VelaTask, vela_network
-from npu_testbed.frontiers import Frontier, FrontierPoint
-from npu_testbed.progress import Progress, silent
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.replays.vela_runs import VelaRun, VelaTask, vela_network
+from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from sim import quick_cycles
 from validation.fvp.undecided import Change, undecided
 

@@ -18,11 +18,11 @@ from npu_testbed.comparisons.answer import (
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
 from npu_testbed.comparisons.comparison_tables import comparison_json, convention, ends_line, failure_lines
 from npu_testbed.comparisons.robust_notes import robust_notes
-from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.comparisons.verdicts import Shortfall, Verdicts, vela_fits, verdicts
 from npu_testbed.documents.comparison import ComparisonSummaryEntry
-from npu_testbed.failures import Failure
-from npu_testbed.frontiers import FrontierPoint
+from npu_testbed.ground.failures import Failure
+from npu_testbed.replays.vela_runs import VelaPoint
+from npu_testbed.searches.frontiers import FrontierPoint
 from validation.tables import Table
 
 

@@ -9,9 +9,9 @@ from cascader.ethosu.network.network import CpuPart, Network
 from cascader.frontends.vela import CORES
 from cascader.search.workers import in_order
 from npu_model.compiled.network import COPIES
-from npu_testbed.comparisons.separate_regions import SEPARATE_CORES
-from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask, outcomes
-from npu_testbed.progress import Progress, silent
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.replays.separate_regions import SEPARATE_CORES
+from npu_testbed.replays.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask, outcomes
 
 
 def _comparable(outcomes: Sequence[VelaOutcome | VelaFailure], ours: int | None) -> Iterator[VelaPoint | VelaFailure]:

@@ -8,10 +8,10 @@ from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.request import PERFORMANCE, ModelSource, Request
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
-from npu_testbed.comparisons.vela_runs import VelaBatch, VelaOutcome, VelaPoint, VelaRun, VelaTask, outcomes
-from npu_testbed.one_memory import has_outer_arena
-from npu_testbed.progress import Progress
-from npu_testbed.simulation import Simulation
+from npu_testbed.devices.one_memory import has_outer_arena
+from npu_testbed.ground.progress import Progress
+from npu_testbed.replays.simulation import Simulation
+from npu_testbed.replays.vela_runs import VelaBatch, VelaOutcome, VelaPoint, VelaRun, VelaTask, outcomes
 from sim.functional import runs_here
 
 

@@ -7,8 +7,8 @@ from msgspec import Struct
 from cascader.plan.pareto import pareto
 from npu_testbed.comparisons.answer import AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SLOWEST
 from npu_testbed.comparisons.comparison import Comparison, SweepRow
-from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.frontiers import FrontierPoint
+from npu_testbed.replays.vela_runs import VelaPoint
+from npu_testbed.searches.frontiers import FrontierPoint
 
 
 class Shortfall(Struct, frozen=True):

@@ -10,7 +10,7 @@ from cascader.request import Request
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.program.alignment import ALIGNMENT
-from npu_testbed.models import BUILT
+from npu_testbed.models.sources import BUILT
 
 PROMISE, FEWEST_BYTES, FEWEST_CYCLES = AIMS = "promise", "fewest-bytes", "fewest-cycles"
 """Aims of a compilation: no larger and no slower than Vela, or only one of the two, for which the other is given."""

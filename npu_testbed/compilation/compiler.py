@@ -23,7 +23,6 @@ from npu_model.front import later
 from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
-from npu_testbed.comparisons.separate_regions import EndPorts, end_ports
 from npu_testbed.compilation.compile_options import Target, network_name
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
 from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
@@ -31,17 +30,18 @@ from npu_testbed.compilation.promise import best_schedule, fits, in_words, short
 from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
 from npu_testbed.compilation.verdict import Verdict
-from npu_testbed.csv_file import csv_file
-from npu_testbed.endings import VelaStatusError
-from npu_testbed.exports import ExportTerms, export
-from npu_testbed.legalise import load_task
-from npu_testbed.memory_use import sram_bytes
-from npu_testbed.one_memory import has_outer_arena
-from npu_testbed.progress import Progress
+from npu_testbed.devices.one_memory import has_outer_arena
+from npu_testbed.ground.csv_file import csv_file
+from npu_testbed.ground.endings import VelaStatusError
+from npu_testbed.ground.progress import Progress
+from npu_testbed.models.legalise import load_task
+from npu_testbed.models.te_models import refuse_te
+from npu_testbed.replays.exports import ExportTerms, export
+from npu_testbed.replays.memory_use import sram_bytes
+from npu_testbed.replays.scheduling import whole_layers
+from npu_testbed.replays.separate_regions import EndPorts, end_ports
+from npu_testbed.replays.simulation import Simulation, simulate_schedule
 from npu_testbed.runtimes.chosen_runtime import planned_room
-from npu_testbed.scheduling import whole_layers
-from npu_testbed.simulation import Simulation, simulate_schedule
-from npu_testbed.te_models import refuse_te
 from sim import quick_cycles
 
 if TYPE_CHECKING:

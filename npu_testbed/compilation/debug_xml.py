@@ -19,8 +19,8 @@ from npu_model.program import KernelOperation, Program
 from npu_model.tflite.model import TfliteModel, TfliteOperator
 from npu_testbed.compilation.names import builtin_operator, npu_operator
 from npu_testbed.compilation.traffic import access_cycles
-from npu_testbed.csv_file import plain_text
-from npu_testbed.simulation import Simulation
+from npu_testbed.ground.csv_file import plain_text
+from npu_testbed.replays.simulation import Simulation
 from sim import Beats
 from sim.events import Unit
 from sim.replay import OperationReplay, Replay

@@ -11,7 +11,7 @@ from npu_model.tflite.model import TfliteModel
 from npu_testbed.compilation.names import builtin_operator, npu_operator
 from npu_testbed.compilation.traffic import access_cycles
 from npu_testbed.compilation.vela_rows import VelaRow, shared_out
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from sim import Beats, NetworkReplay
 from sim.events import Unit
 from sim.replay import OperationReplay

@@ -11,13 +11,13 @@ from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
-from npu_testbed.comparisons.separate_regions import EndPorts, on_end_ports
 from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.vela_runs import options_of
-from npu_testbed.memory_use import sram_bytes
-from npu_testbed.progress import Progress, silent
-from npu_testbed.simulation import Simulation, VelaPlan, simulate_plan
-from npu_testbed.versions import Tools
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.ground.versions import Tools
+from npu_testbed.replays.memory_use import sram_bytes
+from npu_testbed.replays.separate_regions import EndPorts, on_end_ports
+from npu_testbed.replays.simulation import Simulation, VelaPlan, simulate_plan
 
 
 class PeerFigures(Struct, frozen=True):

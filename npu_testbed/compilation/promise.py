@@ -21,13 +21,13 @@ from npu_model.errors import BudgetError, InputError, SearchedError
 from npu_model.front import later
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE
 from npu_testbed.compilation.peer import PeerFigures
-from npu_testbed.other_ways import with_other_ways
-from npu_testbed.scheduling import choice_of
+from npu_testbed.replays.scheduling import choice_of
+from npu_testbed.searches.other_ways import with_other_ways
 
 if TYPE_CHECKING:
-    from npu_testbed import frontiers
+    from npu_testbed.searches import frontiers
 else:
-    frontiers = later("npu_testbed.frontiers")  # only the smallest schedule that is as fast as Vela's is looked for on a frontier
+    frontiers = later("npu_testbed.searches.frontiers")  # only the smallest schedule that is as fast as Vela's is looked for on a frontier
 
 
 def fits(figures: PeerFigures, bound: int | None) -> bool:

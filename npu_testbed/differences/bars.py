@@ -15,8 +15,8 @@ from npu_model.printable import shown
 from npu_testbed.differences.difference_tables import side_json
 from npu_testbed.documents.differences import BarEntry, CheckDocument, LayerCyclesEntry
 from npu_testbed.documents.published import constant
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.ends import ends_json, outside_bytes
-from npu_testbed.simulation import Simulation
 from sim.views.layers import layers
 from validation.reading import read_text
 

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from msgspec import UNSET, UnsetType
 
 from npu_model.printable import printable
+from npu_testbed.devices.memory_options import memory_system_json
+from npu_testbed.devices.timing import timing_clause, timing_json
 from npu_testbed.differences.layers import Moved, beside
 from npu_testbed.documents.differences import DiffDocument, EnergyRatioEntry, MovedEntry, SideEntry
-from npu_testbed.memory_options import memory_system_json
-from npu_testbed.reports.tables import all_shortened
-from npu_testbed.simulation import Simulation
-from npu_testbed.timing import timing_clause, timing_json
+from npu_testbed.replays.layer_names import all_shortened
+from npu_testbed.replays.simulation import Simulation
 from validation.layout import filled, grid
 
 SHOWN = 12

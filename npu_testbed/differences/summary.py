@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from npu_model.printable import printable
 from npu_testbed.differences.bars import Bar, Baseline, layer_cycles
 from npu_testbed.differences.difference_tables import side_text
+from npu_testbed.replays.layer_names import all_shortened, shortened
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.ends import ends_text
-from npu_testbed.reports.tables import all_shortened, shortened
-from npu_testbed.simulation import Simulation
 from validation.layout import filled, grid
 
 _BARS = ("figure", "now", "limit", "of", "left", "verdict")

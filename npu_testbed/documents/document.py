@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from msgspec import UNSET, Meta, Struct, UnsetType, convert
 
-from npu_testbed import VERSION
+from npu_model.version import VERSION
 
 __all__ = ["STRUCTURE", "VERSION", "Document", "Entry", "ProductVersion", "checked", "extended", "given", "meaning"]
 

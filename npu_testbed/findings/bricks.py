@@ -10,7 +10,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout, Operation, Program
 from npu_model.shapes import ceil_div
 from npu_testbed.findings.finding import Finding, part, percent
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from sim import footprint
 
 KIND = "bricks"

@@ -10,7 +10,7 @@ from npu_model.command_stream.encode import encode_operations
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import DmaOperation, DmaWait, Operation, Program
 from npu_model.program.check import MAX_WAIT
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from sim import quick_cycles
 
 

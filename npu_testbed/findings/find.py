@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 from npu_model.errors import InputError
-from npu_testbed.endings import say
 from npu_testbed.findings.bricks import bricks
 from npu_testbed.findings.finding import Finding, largest, with_needs
 from npu_testbed.findings.memories import memories
 from npu_testbed.findings.moves import moves
 from npu_testbed.findings.weights import weights
-from npu_testbed.progress import Progress, silent
-from npu_testbed.simulation import Simulation
+from npu_testbed.ground.endings import say
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.replays.simulation import Simulation
 
 Kind = Callable[[Simulation], Iterator[Finding]]
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOperation, OperationKind, PoolKind, Program, Upscale
 from npu_testbed.findings.edits import network_without
 from npu_testbed.findings.finding import Finding, count, part, percent
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from sim import quick_cycles
 
 KIND = "moves"

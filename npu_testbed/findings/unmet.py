@@ -9,11 +9,11 @@ from cascader.request import PERFORMANCE, ModelSource, Request, Run
 from npu_model.accelerator import require_use
 from npu_model.errors import InputError, SearchedError
 from npu_testbed.findings.finding import Finding, part
-from npu_testbed.legalise import load_task
-from npu_testbed.other_ways import other_ways
-from npu_testbed.progress import Progress
-from npu_testbed.scheduling import choice_of
-from npu_testbed.simulation import Simulation
+from npu_testbed.ground.progress import Progress
+from npu_testbed.models.legalise import load_task
+from npu_testbed.replays.scheduling import choice_of
+from npu_testbed.replays.simulation import Simulation
+from npu_testbed.searches.other_ways import other_ways
 
 KIND = "budget"
 

@@ -11,7 +11,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import Program
 from npu_testbed.findings.finding import LEAST, Finding, part, percent
 from npu_testbed.findings.memories import faster_memories
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from sim import Cause, Unit, quick_cycles
 from sim.views.stalls import stall_report
 

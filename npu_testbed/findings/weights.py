@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from npu_model.program import KernelOperation, Program
+from npu_testbed.devices.one_memory import ARENA, CONSTANTS
 from npu_testbed.findings.edits import cycles_with
 from npu_testbed.findings.finding import LEAST, Finding, part, percent
 from npu_testbed.findings.weight_trials import Trial, WaitingLayer, copies_of, staged, trials, waiting
-from npu_testbed.one_memory import ARENA, CONSTANTS
-from npu_testbed.reports.tables import short_layers
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.layer_names import short_layers
+from npu_testbed.replays.simulation import Simulation
 
 KIND = "weights"
 

@@ -8,7 +8,7 @@ from npu_model.printable import printable
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.energy.energy_text import caveat
 from npu_testbed.measured import Beside, measured_note
-from npu_testbed.reports.tables import first_operator
+from npu_testbed.replays.layer_names import first_operator
 
 _NAME = 120
 """Characters of a layer's name in a report."""

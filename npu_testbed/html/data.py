@@ -15,12 +15,13 @@ from npu_testbed.html.headline import Rival, headline_data
 from npu_testbed.html.recorder import TimelineEvents
 from npu_testbed.html.timeline import timeline_data
 from npu_testbed.measured import Beside
+from npu_testbed.replays.layer_names import all_shortened, first_operator, short_layers
+from npu_testbed.replays.recurrent import recurrent_layers, steps_text
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.cpu_operators import cpu_reasons
 from npu_testbed.reports.findings import nothing_found
-from npu_testbed.reports.recurrent import recurrent_layers, steps_text
 from npu_testbed.reports.summary import summary_lines
-from npu_testbed.reports.tables import all_shortened, first_operator, short_layers, shown_rows
-from npu_testbed.simulation import Simulation
+from npu_testbed.reports.tables import shown_rows
 from npu_testbed.views.arena_map import ArenaMap
 from sim.views.layers import LayerRow, layer_rows
 

@@ -9,7 +9,7 @@ from importlib import resources
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed import VERSION
+from npu_model.version import VERSION
 
 SCRIPTS = (
     *("base.js", "plot.js", "table.js", "beside.js", "sweep.js", "frontier.js"),

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from npu_model.printable import printable
-from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.frontiers import Frontier
 from npu_testbed.html.graph import NAME
+from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.macs import share_again
+from npu_testbed.searches.frontiers import Frontier
 from npu_testbed.views.frontier_plot import KINDS, kind_of
 
 

@@ -11,8 +11,8 @@ from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
 from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.html.writers import Place, Writers
-from npu_testbed.reports.tables import short_layers
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.layer_names import short_layers
+from npu_testbed.replays.simulation import Simulation
 
 NAME = 120
 """Characters of a tensor's or a layer's name in a report."""

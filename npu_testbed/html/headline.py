@@ -7,8 +7,8 @@ from typing import Any
 from msgspec import Struct
 
 from npu_model.compiled.network import CpuOperator
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.headline import kibibytes, milliseconds
-from npu_testbed.simulation import Simulation
 
 
 class Rival(Struct, frozen=True):

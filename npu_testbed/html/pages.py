@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_testbed.comparisons.comparison import Comparison
-from npu_testbed.comparisons.vela_runs import VelaPoint
 from npu_testbed.findings import Finding, findings
-from npu_testbed.frontiers import Frontier
+from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.html.beside import answers_data
 from npu_testbed.html.data import replay_data
 from npu_testbed.html.document import html_report
 from npu_testbed.html.frontier import frontier_data
 from npu_testbed.html.headline import Rival
 from npu_testbed.html.recorder import TimelineEvents
-from npu_testbed.progress import Progress, silent
-from npu_testbed.simulation import Simulation, simulate_schedule
+from npu_testbed.replays.simulation import Simulation, simulate_schedule
+from npu_testbed.replays.vela_runs import VelaPoint
+from npu_testbed.searches.frontiers import Frontier
 from npu_testbed.views.arena_map import arena_map
 
 

@@ -8,8 +8,8 @@ from typing import Any
 from npu_model.printable import printable
 from npu_model.program import KernelOperation
 from npu_testbed.html.recorder import Recording, TimelineEvents
-from npu_testbed.reports.tables import all_shortened
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.layer_names import all_shortened
+from npu_testbed.replays.simulation import Simulation
 from sim import Cause, OperationReplay, Replay, Unit
 
 _PORTS = (("AXI0 read", "axi0_read"), ("AXI0 write", "axi0_write"), ("AXI1 read", "axi1_read"), ("AXI1 write", "axi1_write"))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from npu_testbed.documents.measured import CounterEntry, MeasuredLayerEntry, MeasurementEntry
 from npu_testbed.measured.rows import Beside, MeasuredRow
-from npu_testbed.reports.tables import all_shortened, first_operator
+from npu_testbed.replays.layer_names import all_shortened, first_operator
 from validation.fvp.scores import relative
 from validation.layout import filled, grid
 from validation.tables import percent

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from msgspec import to_builtins
 
-from npu_testbed.calibration import profile_json
 from npu_testbed.documents.calibration import CalibrateCheckDocument, CalibrateFitDocument
 from npu_testbed.documents.document import checked
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.proofs.calibration import profile_json
 from validation.calibrate import CalibrationCheck, CalibrationProfile, check_tables, fit_tables
 
 

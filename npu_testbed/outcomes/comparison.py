@@ -17,12 +17,12 @@ from npu_testbed.documents.comparison import ComparedNetworkEntry, CompareDocume
 from npu_testbed.documents.document import extended
 from npu_testbed.findings import Finding
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.ends import ends_of
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.frontier import frontier_deadline
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import frontier_within
-from npu_testbed.simulation import Simulation
 from npu_testbed.views.frontier_plot import comparison_svg
 from validation.layout import filled
 

@@ -13,13 +13,13 @@ from npu_testbed.compilation.verdict import verdict_json, verdict_text
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.outcomes.replayed import ReplayedOutcome
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.macs import macs_text
 from npu_testbed.reports.summary import replay_json, summary_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.runtimes.runtime_use import RuntimeUse, of_schedule, placements
 from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
-from npu_testbed.simulation import Simulation
 from validation.layout import filled
 
 

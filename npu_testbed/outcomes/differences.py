@@ -14,7 +14,7 @@ from npu_testbed.documents.differences import CheckDocument, DiffDocument
 from npu_testbed.energy import Energy, energy_json, energy_text
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.replayed import ReplayedOutcome
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 
 
 class Energies(NamedTuple):

@@ -9,13 +9,13 @@ from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.comparison_tables import convention
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.frontier import FrontierDocument
-from npu_testbed.files import require_picture, write_file
-from npu_testbed.frontiers import Frontier, FrontierPoint
+from npu_testbed.ground.files import require_picture, write_file
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.records import Records
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text
 from npu_testbed.reports.frontier import frontier_deadline, frontier_headline, frontier_json, frontier_text, point_entry
 from npu_testbed.reports.tolerance import frontier_hint, frontier_within
+from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from npu_testbed.views.frontier_plot import comparison_svg, frontier_svg
 from validation.layout import filled
 

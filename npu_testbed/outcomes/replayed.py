@@ -5,9 +5,9 @@ from __future__ import annotations
 from abc import abstractmethod
 
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.deadline import deadline_sentence
 from npu_testbed.reports.headline import headline
-from npu_testbed.simulation import Simulation
 
 
 class ReplayedOutcome(Outcome, frozen=True):

@@ -15,10 +15,14 @@ from cascader.ethosu.striped.choice import StripedPoint
 from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
+from npu_testbed.devices.timing import timing_json
 from npu_testbed.documents.document import given
 from npu_testbed.documents.schedule import ScheduleDocument
 from npu_testbed.findings import Finding
+from npu_testbed.ground.versions import legaliser_remark
 from npu_testbed.outcomes.replayed import ReplayedOutcome
+from npu_testbed.replays.scheduling import write_schedule
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.bounds import bounds_text, proof_json
 from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
@@ -30,10 +34,6 @@ from npu_testbed.reports.tolerance import tolerance_text, trade_json
 from npu_testbed.reports.unseen import unseen_text
 from npu_testbed.runtimes.runtime_use import RuntimeUse, of_schedule
 from npu_testbed.runtimes.runtime_words import homes_warning, runtimes_json, runtimes_text
-from npu_testbed.scheduling import write_schedule
-from npu_testbed.simulation import Simulation
-from npu_testbed.timing import timing_json
-from npu_testbed.versions import legaliser_remark
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.sram_map import sram_map_svg
 from validation.layout import filled

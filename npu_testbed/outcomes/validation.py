@@ -8,17 +8,17 @@ from msgspec.structs import replace
 
 from npu_model.timing import TimingParameters
 from npu_testbed.comparisons.beside_vela import BesideVela
+from npu_testbed.devices.timing import timing_json, timing_text
 from npu_testbed.documents.comparison import ValidateVelaDocument
 from npu_testbed.documents.document import Document, checked, extended
 from npu_testbed.documents.fvp import ValidateFvpDocument, ValidateFvpLiveDocument
 from npu_testbed.documents.portfolio import PortfolioNetworkEntry, ValidatePortfolioListDocument
 from npu_testbed.documents.validation import LitertScoreEntry, ValidateLitertDocument
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.peers import LitertScore, litert_table
 from npu_testbed.portfolio.tables import tables
 from npu_testbed.portfolio.verdict import Report
-from npu_testbed.suite import Suite, suite_json, suite_table
-from npu_testbed.timing import timing_json, timing_text
+from npu_testbed.proofs.peers import LitertScore, litert_table
+from npu_testbed.proofs.suite import Suite, suite_json, suite_table
 from validation.fvp import live, scorecard
 from validation.layout import grid
 from validation.portfolio import PortfolioNetwork

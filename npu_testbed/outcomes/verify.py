@@ -8,9 +8,9 @@ from npu_model.printable import printable
 from npu_testbed.documents.document import given
 from npu_testbed.documents.verify import OutputEntry, VerifyDocument
 from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.proofs.tensorir_proof import TensorirProof
+from npu_testbed.proofs.verification import OutputComparison, Verification
 from npu_testbed.reports.hazards import hazards_json, hazards_text
-from npu_testbed.tensorir_proof import TensorirProof
-from npu_testbed.verification import OutputComparison, Verification
 from validation.layout import filled, grid
 
 

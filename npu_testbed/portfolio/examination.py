@@ -14,15 +14,15 @@ from cascader.frontends.folders import own_folder
 from cascader.request import Request, Run
 from npu_model.errors import InputError, LimitError
 from npu_testbed.comparisons.comparison import Comparison, Folders, Sides, compare
-from npu_testbed.comparisons.vela_runs import VelaFailure, VelaPoint
-from npu_testbed.failures import Failure, attempt
-from npu_testbed.file_verification import verify
-from npu_testbed.frontiers import FrontierPoint
-from npu_testbed.models import PORTFOLIO
+from npu_testbed.ground.failures import Failure, attempt
+from npu_testbed.ground.progress import Progress
+from npu_testbed.models.sources import PORTFOLIO
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, VelaFigures
-from npu_testbed.progress import Progress
-from npu_testbed.scheduling import write_schedule
-from npu_testbed.verification import LITERT, Verification
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.proofs.verification import LITERT, Verification
+from npu_testbed.replays.scheduling import write_schedule
+from npu_testbed.replays.vela_runs import VelaFailure, VelaPoint
+from npu_testbed.searches.frontiers import FrontierPoint
 from validation.portfolio import PortfolioNetwork, portfolio_network
 
 INFERENCES = 2

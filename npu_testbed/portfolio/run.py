@@ -11,9 +11,9 @@ from cascader.ethosu.network.wanted_homes import wanted_home
 from cascader.request import Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.errors import InputError, did_you_mean
-from npu_testbed.failures import Failure, attempt
-from npu_testbed.files import require_folder
-from npu_testbed.models import PORTFOLIO
+from npu_testbed.ground.failures import Failure, attempt
+from npu_testbed.ground.files import require_folder
+from npu_testbed.models.sources import PORTFOLIO
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.results import Results
 from npu_testbed.portfolio.verdict import Examined, Report

@@ -11,7 +11,7 @@ from npu_model.memory.system import MemorySystem
 from npu_testbed.documents.surroundings import EndsEntry, HomeEntry
 
 if TYPE_CHECKING:
-    from npu_testbed.frontiers import Frontier
+    from npu_testbed.searches.frontiers import Frontier
 
 
 def io_bytes(network: CompiledNetwork) -> int:

@@ -8,7 +8,7 @@ from textwrap import fill
 from npu_testbed.documents.inference import FindingEntry
 from npu_testbed.findings import Finding, what_bounds
 from npu_testbed.findings.finding import LEAST, percent
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from validation.layout import width
 
 HEADING = "What would make it faster or smaller, each from a replay with that one thing changed:"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from npu_model.compiled.network import CpuOperator
 from npu_model.printable import printable
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 
 
 def kibibytes(size: int) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from importlib import metadata
 
 from npu_model.printable import printable
-from npu_testbed import VERSION
+from npu_model.version import VERSION
 from validation.vela.supported import operator_constraints
 
 GENERAL = 0.8

@@ -7,18 +7,15 @@ from collections.abc import Callable, Sequence
 from msgspec import to_builtins
 
 from npu_model.printable import printable
-from npu_testbed.csv_file import csv_file
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import LayerEntry, StallEntry
-from npu_testbed.reports.recurrent import recurrent_layers, steps_text, with_gates
+from npu_testbed.ground.csv_file import csv_file
+from npu_testbed.replays.layer_names import first_operator, short_layers
+from npu_testbed.replays.recurrent import recurrent_layers, steps_text, with_gates
 from sim import NetworkReplay
-from sim.views.layers import LayerRow, layer_rows, layers, total_row
+from sim.views.layers import LayerRow, layer_rows, total_row
 from sim.views.stalls import stall_report
 from validation.layout import filled, grid
-from validation.short_names import name_end, short_names, told_apart
-
-NAME_WIDTH = 40
-"""Characters of a layer's name that a table shows; ``--json`` has it whole."""
 
 _HEADERS = ("layer", "operator", "cycles", "%", "bound by", "AXI0 read", "AXI0 write", "AXI1 read", "AXI1 write", "MAC %")
 _AXI1_WRITE = _HEADERS.index("AXI1 write")
@@ -26,47 +23,9 @@ _COMMANDS = "Bytes per layer leave out the fetch of the command stream, which th
 _AHEAD = "MAC % is of the cycles by which a layer delays the end: above 100 it began to multiply before the layer before was done."
 
 
-def shortened(name: str) -> str:
-    """A layer's name for a table: up to the first ";", which joins the names of fused operators, and cut in its middle.
-
-    >>> shortened("model/relu;model/conv")
-    'model/relu'
-    >>> shortened("a" * 30 + "b" * 30)
-    'aaaaaaaaaaaaaaaaaa...bbbbbbbbbbbbbbbbbbb'
-    """
-    return name_end(name.partition(";")[0], NAME_WIDTH)
-
-
-def all_shortened(names: Sequence[str]) -> list[str]:
-    """The names of all layers for a table: up to the first ";" where that is one layer's, and of a path what tells the layer apart.
-
-    >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x", "net/conv_3/expand/Relu", "net/conv_3/project/BatchNorm"])
-    ['relu;conv_1', 'relu;conv_2', 'add', 'expand', 'project']
-    """
-    heads = [name.partition(";")[0] for name in names]
-    wholes: dict[str, set[str]] = {}
-    for head, name in zip(heads, names, strict=True):
-        wholes.setdefault(head, set()).add(name)
-    return short_names(told_apart([head if len(wholes[head]) == 1 else name for head, name in zip(heads, names, strict=True)]), NAME_WIDTH)
-
-
-def short_layers(network: NetworkReplay) -> dict[str, str]:
-    """The layers of a replay, and the gates of recurrent ones, each with the name that every table of it has."""
-    names = [one.label for one in layers(network)]
-    short = dict(zip(names, all_shortened(names), strict=True))
-    gates = {row.layer: f"{short[one.layer]}{row.layer.removeprefix(one.layer)}" for one in recurrent_layers(network) for row in one.gates}
-    return short | gates
-
-
 def shown_rows(replay: NetworkReplay) -> tuple[LayerRow, ...]:
     """The rows of the table of layers: one for each layer, and for each gate of a recurrent one."""
     return with_gates(layer_rows(replay), recurrent_layers(replay))
-
-
-def first_operator(mnemonics: str) -> str:
-    """The first of a layer's operators, and how many others it has."""
-    first, *others = mnemonics.split("+")
-    return f"{first} and {len(others)} more" if len(others) > 1 else mnemonics
 
 
 def _cells(row: LayerRow, name: str) -> tuple[str, ...]:

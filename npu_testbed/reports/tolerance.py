@@ -10,7 +10,7 @@ from npu_testbed.documents.schedule import TradeEntry
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice
-    from npu_testbed.frontiers import Frontier
+    from npu_testbed.searches.frontiers import Frontier
 
 
 def percent_slower(cycles: int, fastest: int) -> float:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from npu_model.cost.kernel_beats import unmet_beats
 from npu_model.program import KernelOperation
 from npu_testbed.documents.replay import UnprovenEntry
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 
 _SHOWN = 5
 """Operations of a kind that are written out; a document has all."""

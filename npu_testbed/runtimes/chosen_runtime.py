@@ -12,7 +12,7 @@ from cascader.ethosu.search.task import Task
 from cascader.request import Request
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
-from npu_testbed.endings import say
+from npu_testbed.ground.endings import say
 from npu_testbed.runtimes.own_share import own_share
 from npu_testbed.runtimes.runtime_use import BARE, NAMES, TFLM, RuntimeUse
 

@@ -16,9 +16,9 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.fast_scratch import in_fast_scratch
-from npu_testbed.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
-from npu_testbed.one_memory import is_scheduled_in_fast_scratch
+from npu_testbed.devices.one_memory import is_scheduled_in_fast_scratch
+from npu_testbed.replays.fast_scratch import in_fast_scratch
+from npu_testbed.replays.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
 from npu_testbed.runtimes.own_share import OwnShare, own_share
 from sim import quick_cycles
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from npu_model.errors import InputError
 from npu_model.export import c_identifier
-from npu_testbed.files import require_writable
+from npu_testbed.ground.files import require_writable
 from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, TFLM, RuntimeUse
 from npu_testbed.runtimes.runtime_words import notes
 

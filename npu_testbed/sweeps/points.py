@@ -9,9 +9,9 @@ from msgspec.structs import asdict
 
 from cascader.request import ModelSource, Request
 from npu_model.accelerator import accelerator
-from npu_testbed.answers import key_of_request
-from npu_testbed.memory_options import memory_system_json
-from npu_testbed.timing import timing_json
+from npu_testbed.devices.memory_options import memory_system_json
+from npu_testbed.devices.timing import timing_json
+from npu_testbed.ground.answers import key_of_request
 
 
 def macs_of(request: Request) -> int:

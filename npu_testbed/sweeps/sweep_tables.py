@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from msgspec import convert
 
-from npu_testbed.csv_file import csv_file
 from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
+from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.reports.macs import share_again
 from npu_testbed.sweeps.points import macs_of, point_json
 from npu_testbed.sweeps.run import Result

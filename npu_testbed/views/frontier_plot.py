@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from math import sqrt
 
 from npu_testbed.comparisons.comparison import Comparison
-from npu_testbed.comparisons.vela_runs import VelaPoint
-from npu_testbed.frontiers import Frontier, FrontierPoint
+from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.macs import share_again
+from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
 
 WIDTH, HEIGHT = 960, 600

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_testbed.reports.tables import all_shortened, shortened
+from npu_testbed.replays.layer_names import all_shortened, shortened
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap
 from npu_testbed.views.svg import INK, PlotAxis, axes, document, element, path_of, text, title
 

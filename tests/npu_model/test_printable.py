@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from npu_model.printable import printable, shown
 from npu_model.tflite.model import read_tflite
-from npu_testbed.reports.tables import NAME_WIDTH, shortened
+from npu_testbed.replays.layer_names import NAME_WIDTH, shortened
 from validation.tables import Table
 from validation.zoo import build
 

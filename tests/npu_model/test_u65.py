@@ -27,10 +27,10 @@ from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.streams import coded, dealt_records, records_of
 from npu_model.weight_stream.weights import core_format, encode_weights
 from npu_model.weight_stream.work import operation_work, stream_work
-from npu_testbed.configs import load_memory_system
-from npu_testbed.device_memory import as_seen_by, compiled_for, memory_of
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.verification import seeded_inputs
+from npu_testbed.devices.configs import load_memory_system
+from npu_testbed.devices.device_memory import as_seen_by, compiled_for, memory_of
+from npu_testbed.proofs.verification import seeded_inputs
+from npu_testbed.replays.scheduling import read_schedule
 from sim import replay_network
 from sim.functional import run
 from sim.hazards import network_hazards

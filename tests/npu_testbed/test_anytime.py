@@ -16,9 +16,9 @@ from scheduling import schedule as layer_by_layer
 
 from cascader.ethosu.search.task import Choice, OnPoint, Point
 from npu_model.errors import InputError
-from npu_testbed.anytime import best_in_time
-from npu_testbed.progress import Progress
-from npu_testbed.scheduling import read_schedule
+from npu_testbed.ground.anytime import best_in_time
+from npu_testbed.ground.progress import Progress
+from npu_testbed.replays.scheduling import read_schedule
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX")
@@ -27,7 +27,8 @@ import signal, sys, time
 for number in (signal.SIGTERM, signal.SIGHUP):
     signal.signal(number, signal.SIG_DFL)
 signal.signal(signal.SIGINT, signal.default_int_handler)
-from npu_testbed import anytime, cli
+from npu_testbed.ground import anytime
+from npu_testbed.commands import cli
 before = anytime.Watched.seen
 def seen(self, choice):
     before(self, choice)

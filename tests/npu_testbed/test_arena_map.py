@@ -18,7 +18,7 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
-from npu_testbed.scheduling import read_schedule
+from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab, arena_map
 from npu_testbed.views.sram_map import sram_map_svg
 from sim import replay_network

@@ -25,11 +25,11 @@ from npu_model.program.text import parse_text
 from npu_model.tflite.model import read_tflite
 from npu_testbed import VERSION
 from npu_testbed.asked.parser import HELP_WIDTH, Parser
-from npu_testbed.cli import build_parser, main
+from npu_testbed.commands.cli import build_parser, main
 from npu_testbed.documents import schema_version
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import simulate_schedule
-from npu_testbed.verification import VELA_STREAM, Verification, compare
+from npu_testbed.proofs.verification import VELA_STREAM, Verification, compare
+from npu_testbed.replays.scheduling import read_schedule
+from npu_testbed.replays.simulation import simulate_schedule
 from validation.zoo import build
 
 COMMANDS = (
@@ -230,7 +230,7 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(monkeypatch: pytest.
     def interrupted(_path: Path) -> str:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("npu_testbed.program_files.inspect", interrupted)
+    monkeypatch.setattr("npu_testbed.replays.program_files.inspect", interrupted)
     outcome = call("inspect", plan)
     assert outcome.status == 130
     assert outcome.errors == "npu-testbed: stopped: by an interrupt before there was a result, and nothing was written.\n"
@@ -241,11 +241,11 @@ def test_a_search_that_is_left_before_it_has_found_anything_says_so(number: int,
     def interrupted(*_: object, **__: object) -> None:
         signal.raise_signal(number)
 
-    monkeypatch.setattr("npu_testbed.legalise.load_task", interrupted)
+    monkeypatch.setattr("npu_testbed.models.legalise.load_task", interrupted)
     outcome = call("schedule", "zoo:tiny_conv", "-o", tmp_path / "s.json")
     assert (outcome.status, outcome.output) == (128 + number, "")
     assert "before there was a result, and nothing was written." in outcome.errors
-    monkeypatch.setattr("npu_testbed.frontiers.load_task", interrupted)
+    monkeypatch.setattr("npu_testbed.searches.frontiers.load_task", interrupted)
     outcome = call("frontier", "zoo:tiny_conv", "--schedules", tmp_path / "points")
     assert f"the same command goes on from what is in {tmp_path / 'points'}." in outcome.errors
 
@@ -318,7 +318,7 @@ def test_a_key_word_network_is_replayed_in_about_a_second(tmp_path: Path) -> Non
 def test_help_imports_no_library() -> None:
     code = "import sys; from npu_testbed.__main__ import main; main(['--help']); print(*sys.modules, file=sys.stderr)"
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
-    assert "npu_testbed.cli" in done.stderr.split()
+    assert "npu_testbed.commands.cli" in done.stderr.split()
     assert not {"msgspec", "numpy", "tflite", "ethosu", "tvm", "cascader.tensorir"} & set(done.stderr.split())
 
 
@@ -340,8 +340,8 @@ OF_OTHER_COMMANDS = {
     "cascader.ethosu.striped", "cascader.frontends.te", "cascader.tensorir", "npu_model.command_stream.u85",
     "npu_model.compiled.containers", "npu_model.export.c_source", "npu_model.export.model_library", "npu_model.memory.vela_ini",
     "npu_testbed.comparisons.comparison", "npu_testbed.compilation.debug_xml", "npu_testbed.findings", "npu_testbed.firmware",
-    "npu_testbed.frontiers", "npu_testbed.html", "npu_testbed.portfolio", "npu_testbed.streaming", "npu_testbed.sweeps",
-    "npu_testbed.documents.published", "npu_testbed.verification", "npu_testbed.views", "sim.device", "sim.engine.engine",
+    "npu_testbed.searches.frontiers", "npu_testbed.html", "npu_testbed.portfolio", "npu_testbed.replays.streaming", "npu_testbed.sweeps",
+    "npu_testbed.documents.published", "npu_testbed.proofs.verification", "npu_testbed.views", "sim.device", "sim.engine.engine",
     "sim.functional.network", "sim.views.trace",
     "validation.calibrate", "validation.fvp.ablation", "validation.fvp.references", "validation.litert", "validation.portfolio",
     "validation.silicon", "validation.vela", "validation.zoo",

@@ -18,8 +18,8 @@ from msgspec.structs import replace
 from quick_comparisons import compare_quickly
 
 import npu_testbed.comparisons.beside_vela
-import npu_testbed.peers
-import npu_testbed.suite
+import npu_testbed.proofs.peers
+import npu_testbed.proofs.suite
 import validation.fvp.scorecard
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
 from cascader.request import Request
@@ -29,8 +29,8 @@ from npu_model.memory.timing_adapter import profile
 from npu_model.program import Rounding
 from npu_model.shapes import Shape3D
 from npu_testbed.asked.parser import HELP_WIDTH
-from npu_testbed.cli import build_parser
-from npu_testbed.peers import BytesVerdict, litert_table, validate_litert, zoo_models
+from npu_testbed.commands.cli import build_parser
+from npu_testbed.proofs.peers import BytesVerdict, litert_table, validate_litert, zoo_models
 from sim import replay_network
 from validation.builder import NetworkBuilder
 from validation.calibrate import from_toml
@@ -88,7 +88,7 @@ def test_every_command_has_a_help_text_whose_examples_parse(command: tuple[str, 
 
 def test_without_a_model_the_whole_zoo_is_validated(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[object, ...]] = []
-    monkeypatch.setattr(npu_testbed.peers, "validate_vela", lambda *choices: asked.append(choices) or ())
+    monkeypatch.setattr(npu_testbed.proofs.peers, "validate_vela", lambda *choices: asked.append(choices) or ())
     # No score is no agreement.
     assert call("validate", "vela").status == 1
     assert call("validate", "vela", "zoo:ds_cnn", "--accelerator-config", "all", "--optimise", "Size").status == 1
@@ -178,9 +178,11 @@ def test_a_network_that_ends_in_a_fully_connected_layer_differs_from_litert_only
 
 @NEEDS_LITERT
 def test_a_byte_that_no_rounding_explains_misses_the_bar(monkeypatch: pytest.MonkeyPatch) -> None:
-    run = npu_testbed.peers.functional_outputs
+    run = npu_testbed.proofs.peers.functional_outputs
     monkeypatch.setattr(
-        npu_testbed.peers, "functional_outputs", lambda *given: [{name: array ^ 1 for name, array in one.items()} for one in run(*given)]
+        npu_testbed.proofs.peers,
+        "functional_outputs",
+        lambda *given: [{name: array ^ 1 for name, array in one.items()} for one in run(*given)],
     )
     outcome = call("validate", "litert", "zoo:tiny_conv", "--optimise", "Size")
     assert outcome.status == 1
@@ -199,13 +201,13 @@ def test_a_convolution_of_one_output_position_is_not_taken_for_a_fully_connected
     model = tmp_path / "twins.tflite"
     model.write_bytes(net.finish([net.fully_connected(net.reshape(convolved, (1, 32)), 32)]))
     ran: list[CompiledNetwork] = []
-    run = npu_testbed.peers.functional_outputs
+    run = npu_testbed.proofs.peers.functional_outputs
 
     def off_by_one(network: CompiledNetwork, *given: Any) -> Any:
         ran.append(network)
         return [{name: array ^ 1 for name, array in one.items()} for one in run(network, *given)]
 
-    monkeypatch.setattr(npu_testbed.peers, "functional_outputs", off_by_one)
+    monkeypatch.setattr(npu_testbed.proofs.peers, "functional_outputs", off_by_one)
     validate_litert([str(model)], optimise=("Size",))
     last = [[k.rounding for k in network.programs[0].kernels if k.ofm.shape == Shape3D(1, 1, 32)][-2:] for network in ran]
     assert last == [[Rounding.DOUBLE, Rounding.DOUBLE], [Rounding.DOUBLE, Rounding.NATURAL]]
@@ -215,8 +217,8 @@ def test_a_convolution_of_one_output_position_is_not_taken_for_a_fully_connected
 def test_the_scorecard_has_a_bar_of_every_peer_and_says_what_it_could_not_check(monkeypatch: pytest.MonkeyPatch, *, litert: bool) -> None:
     if litert:
         pytest.importorskip("ai_edge_litert", reason="LiteRT (extra numerics) is not installed")
-    monkeypatch.setattr(npu_testbed.suite, "litert_installed", lambda: litert)
-    monkeypatch.setattr(npu_testbed.suite, "scorecard", lambda _: short_card())
+    monkeypatch.setattr(npu_testbed.proofs.suite, "litert_installed", lambda: litert)
+    monkeypatch.setattr(npu_testbed.proofs.suite, "scorecard", lambda _: short_card())
     document = json.loads(call("validate", "all", "zoo:tiny_conv", "--json").output)
     verdicts = {promise["peer"]: promise["verdict"] for promise in document["promises"]}
     assert list(verdicts) == ["fvp", "silicon", "calibrate", "vela", "litert"]
@@ -240,16 +242,16 @@ def test_silicon_is_not_checked_without_velas_python_interface(monkeypatch: pyte
     def absent() -> None:
         raise InputError("Vela's Python API is not installed: install it.")
 
-    monkeypatch.setattr(npu_testbed.suite, "vela_api", absent)
-    (promise,) = npu_testbed.suite.silicon_promises(lambda _: None)
+    monkeypatch.setattr(npu_testbed.proofs.suite, "vela_api", absent)
+    (promise,) = npu_testbed.proofs.suite.silicon_promises(lambda _: None)
     assert (promise.verdict, promise.found) == ("not checked", "Vela's Python API is not installed: install it.")
 
 
 def test_the_scorecard_passes_when_no_bar_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
     bars = tuple(bar for bar in short_card().bars if bar.passed)
     monkeypatch.setattr(Scorecard, "bars", property(lambda _: bars))
-    monkeypatch.setattr(npu_testbed.suite, "scorecard", lambda _: short_card())
-    monkeypatch.setattr(npu_testbed.suite, "litert_installed", lambda: False)
+    monkeypatch.setattr(npu_testbed.proofs.suite, "scorecard", lambda _: short_card())
+    monkeypatch.setattr(npu_testbed.proofs.suite, "litert_installed", lambda: False)
     assert call("validate", "all", "zoo:tiny_conv").status == 0
     (broken, *others) = bars
     monkeypatch.setattr(Scorecard, "bars", property(lambda _: (replace(broken, value=broken.limit * 2), *others)))

@@ -21,16 +21,16 @@ from npu_model.errors import InputError
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.comparisons import comparison as module
-from npu_testbed.comparisons import vela_runs
 from npu_testbed.comparisons.comparison import Comparison, SweepRow, cycles_verdict, sweep_sizes
 from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text
 from npu_testbed.comparisons.summary import ComparisonSummary, summary_table, sweep_table
 from npu_testbed.comparisons.vela_points import vela_points
-from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
 from npu_testbed.comparisons.verdicts import Verdicts, verdicts
-from npu_testbed.failures import Failure
-from npu_testbed.frontiers import Frontier, FrontierPoint, LowerBounds
-from npu_testbed.models import load_model
+from npu_testbed.ground.failures import Failure
+from npu_testbed.models.sources import load_model
+from npu_testbed.replays import vela_runs
+from npu_testbed.replays.vela_runs import VelaBatch, VelaFailure, VelaPoint, VelaRun, VelaTask
+from npu_testbed.searches.frontiers import Frontier, FrontierPoint, LowerBounds
 from npu_testbed.views.frontier_plot import comparison_svg
 from sim import quick_cycles
 

@@ -24,8 +24,8 @@ from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.compiler import network_name
 from npu_testbed.compilation.traffic import KINDS, class_bytes
 from npu_testbed.compilation.vela_options import VELA_OPTIONS
-from npu_testbed.exports import export
-from npu_testbed.simulation import simulate_schedule
+from npu_testbed.replays.exports import export
+from npu_testbed.replays.simulation import simulate_schedule
 from validation.zoo import build
 
 QUICK = ("--disable-cascading", "--jobs", "1")

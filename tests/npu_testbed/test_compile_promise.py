@@ -27,7 +27,7 @@ from npu_testbed.compilation import compiler, promise
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, Target
 from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
 from npu_testbed.compilation.promise import fits, shortfall
-from npu_testbed.memory_use import arena_bytes
+from npu_testbed.replays.memory_use import arena_bytes
 from validation.zoo import build
 
 MODELS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:mnist")

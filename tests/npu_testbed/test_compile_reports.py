@@ -22,7 +22,7 @@ from npu_model.tflite.model import read_tflite
 from npu_testbed.compilation.compile_options import Target
 from npu_testbed.compilation.compiler import Compilation, debug_files
 from npu_testbed.compilation.debug_xml import debug_xml
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim.views.layers import layers
 from validation.zoo import build
 

@@ -10,7 +10,7 @@ from command_line import call, refusal
 from cpu_networks import cpu_split_network
 
 from npu_model.accelerator import accelerator_names
-from npu_testbed import progress
+from npu_testbed.ground import progress
 from validation.vela.supported import operator_constraints
 
 

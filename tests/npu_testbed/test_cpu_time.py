@@ -19,7 +19,7 @@ from npu_model.tflite.model import TfliteOperator, TfliteTensor, read_tflite
 from npu_testbed.cpu_time import DEFAULT_CPU, load_cpu_table
 from npu_testbed.cpu_time.estimate import inference_of
 from npu_testbed.cpu_time.table import SHIPPED, parse_cpu_table
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from validation.zoo import build
 
 OWN = """

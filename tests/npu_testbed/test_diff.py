@@ -17,8 +17,8 @@ from npu_model.program import DmaOperation, KernelOperation
 from npu_testbed.differences.bars import bars, read_baseline
 from npu_testbed.differences.difference_tables import moved_layers
 from npu_testbed.differences.layers import beside
-from npu_testbed.program_files import export_files, write_files
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.program_files import export_files, write_files
+from npu_testbed.replays.simulation import Simulation
 from validation.zoo import build
 
 MODEL = "zoo:ds_cnn"

@@ -20,9 +20,9 @@ from command_line import call
 from cascader.frontends import folders
 from cascader.frontends.children import run_child
 from cascader.frontends.folders import own_folder
-from npu_testbed import files
-from npu_testbed.answers import Answers
-from npu_testbed.files import write_file, write_files
+from npu_testbed.ground import files
+from npu_testbed.ground.answers import Answers
+from npu_testbed.ground.files import write_file, write_files
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="locks of folders and links are a matter of POSIX")
@@ -84,7 +84,7 @@ def test_what_is_not_ours_to_remove_stays(temporary: Path) -> None:
 def test_a_process_killed_with_its_compiler_leaves_a_folder_that_the_next_command_removes(temporary: Path) -> None:
     code = "from cascader.frontends.vela import compiler\ncompiler.direct_call = lambda *_: None\n"
     code += 'compiler._LAUNCH = \'import time; open("running", "w"); time.sleep(300)\'\n'
-    code += "from npu_testbed.cli import main\nmain(['simulate', 'vela', 'zoo:tiny_conv'])"
+    code += "from npu_testbed.commands.cli import main\nmain(['simulate', 'vela', 'zoo:tiny_conv'])"
     environment = os.environ | {"TMPDIR": str(temporary), "PYTHONPATH": str(ROOT)}
     process = subprocess.Popen([sys.executable, "-c", code], env=environment, start_new_session=True)
     deadline = time.monotonic() + 60

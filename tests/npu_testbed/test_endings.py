@@ -16,8 +16,8 @@ import pytest
 from command_line import call, refusal
 
 from cascader.search.workers import workers
-from npu_testbed import files
-from npu_testbed.files import write_files
+from npu_testbed.ground import files
+from npu_testbed.ground.files import write_files
 
 ROOT = Path(__file__).parents[2]
 POSIX = pytest.mark.skipif(os.name != "posix", reason="signals are a matter of POSIX")
@@ -69,7 +69,7 @@ def start(code: str, folder: Path) -> subprocess.Popen[str]:
 
 IDLE = """
 import sys, time
-from npu_testbed import cli
+from npu_testbed.commands import cli
 from cascader.search.workers import workers
 def run(argv):
     with workers(2) as pool:
@@ -83,7 +83,7 @@ BUSY = IDLE.replace("pool.submit(abs, -1).result() for _ in range(4)", "pool.sub
 COMPILING = """
 import sys
 from cascader.frontends.vela import compiler, direct
-from npu_testbed import cli
+from npu_testbed.commands import cli
 # A compiler that takes long: what counts is the process that we start for it.
 wait = "import time; open('running', 'w').close(); time.sleep(300); runpy.run_module"
 compiler._LAUNCH = compiler._LAUNCH.replace("runpy.run_module", wait)
@@ -131,7 +131,7 @@ def test_a_compilation_ends_with_its_process_and_leaves_no_folder(number: int, c
 
 def test_a_second_request_to_end_does_not_disturb_the_first(tmp_path: Path) -> None:
     code = (
-        "import os, signal, sys, time; from npu_testbed import cli\n"
+        "import os, signal, sys, time; from npu_testbed.commands import cli\n"
         "def run(argv):\n"
         "    try:\n        os.kill(os.getpid(), signal.SIGTERM); time.sleep(60)\n"
         "    finally:\n        os.kill(os.getpid(), signal.SIGTERM); print('cleaned up')\n"
@@ -154,7 +154,7 @@ def test_a_mistake_of_ours_has_a_status_of_its_own_and_its_traceback_in_a_file(m
     def wrong(_path: Path) -> str:
         raise KeyError("\x1b[2Jtensor")
 
-    monkeypatch.setattr("npu_testbed.program_files.inspect", wrong)
+    monkeypatch.setattr("npu_testbed.replays.program_files.inspect", wrong)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     outcome = call("inspect", "x.json")
     assert outcome.status == 70
@@ -167,7 +167,7 @@ def test_a_mistake_of_ours_has_a_status_of_its_own_and_its_traceback_in_a_file(m
 
 
 def test_without_room_for_a_file_the_traceback_of_a_mistake_goes_to_standard_error(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr("npu_testbed.program_files.inspect", lambda _path: 1 // 0)
+    monkeypatch.setattr("npu_testbed.replays.program_files.inspect", lambda _path: 1 // 0)
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "missing"))
     outcome = call("inspect", "x.json")
     assert outcome.status == 70
@@ -179,7 +179,7 @@ def test_memory_that_does_not_suffice_is_one_sentence(monkeypatch: pytest.Monkey
     def large(_path: Path) -> str:
         raise MemoryError
 
-    monkeypatch.setattr("npu_testbed.program_files.inspect", large)
+    monkeypatch.setattr("npu_testbed.replays.program_files.inspect", large)
     assert "more memory" in refusal("inspect", "x.json")
 
 

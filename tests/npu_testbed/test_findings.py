@@ -23,7 +23,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, Layout, Program
 from npu_model.program.check import check_program
 from npu_model.shapes import Shape3D
-from npu_testbed.configs import load_timing_adapter
+from npu_testbed.devices.configs import load_timing_adapter
 from npu_testbed.findings import Finding, find, findings, what_bounds
 from npu_testbed.findings.bricks import bricks
 from npu_testbed.findings.edits import with_transfers, without, without_transfer
@@ -34,10 +34,11 @@ from npu_testbed.findings.moves import moves, only_moves
 from npu_testbed.findings.waits import next_accelerator, on_accelerator
 from npu_testbed.findings.weight_trials import staged
 from npu_testbed.findings.weights import weights
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
+from npu_testbed.replays.layer_names import first_operator
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.reports.findings import nothing_found
-from npu_testbed.reports.tables import first_operator, layers_text
-from npu_testbed.simulation import Simulation
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.reports.tables import layers_text
 from sim import Unit, counted_network, footprint, quick_cycles
 from sim.views.layers import layer_rows
 from sim.views.stalls import stall_report

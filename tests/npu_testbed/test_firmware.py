@@ -15,8 +15,8 @@ from test_json_schemas import require_valid
 from cascader.ethosu.codegen.lowering import lower
 from npu_testbed.firmware import FirmwareRun, load_chip, run_firmware
 from npu_testbed.firmware.chip import parse_chip
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import simulate_schedule
+from npu_testbed.replays.scheduling import read_schedule
+from npu_testbed.replays.simulation import simulate_schedule
 from sim.functional import run
 from sim.functional.regions import numpy_dtype
 

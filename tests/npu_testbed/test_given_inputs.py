@@ -17,8 +17,8 @@ from scheduling import schedule
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.file import to_json
 from npu_model.errors import InputError
-from npu_testbed.given_inputs import inference_inputs
-from npu_testbed.verification import seeded_inputs
+from npu_testbed.proofs.given_inputs import inference_inputs
+from npu_testbed.proofs.verification import seeded_inputs
 from validation.builder import NetworkBuilder
 
 NETWORK = lower(schedule("tiny_conv"))

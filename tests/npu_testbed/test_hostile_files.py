@@ -22,8 +22,8 @@ from cascader.ethosu.schedule.file import MAX_VALUES, digest, from_json, schedul
 from npu_model.documents import plain, typed
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import memory_system
-from npu_testbed.configs import load_memory_system
-from npu_testbed.scheduling import read_schedule
+from npu_testbed.devices.configs import load_memory_system
+from npu_testbed.replays.scheduling import read_schedule
 from validation.reading import MAX_CONFIGURATION_BYTES, read_file
 
 SIMULATE = ("simulate", "vela", "zoo:tiny_conv")
@@ -74,7 +74,7 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: str) -> None:
         raise AssertionError(f"{source} is read")
 
-    for name in ("npu_testbed.asked.request", "npu_testbed.simulation"):
+    for name in ("npu_testbed.asked.request", "npu_testbed.replays.simulation"):
         monkeypatch.setattr(f"{name}.load_model", fail)
 
 

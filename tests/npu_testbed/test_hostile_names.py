@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from npu_model.errors import InputError
 from npu_model.toml_text import parse_toml
-from npu_testbed.csv_file import csv_file
+from npu_testbed.ground.csv_file import csv_file
 from validation.builder import NetworkBuilder
 from validation.fvp.live.json_events import events
 from validation.zoo import build

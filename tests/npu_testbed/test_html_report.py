@@ -28,9 +28,9 @@ from npu_testbed.html.graph import cascades, graph_data
 from npu_testbed.html.headline import headline_data
 from npu_testbed.html.recorder import MAX_EVENTS, TimelineEvents
 from npu_testbed.html.sweep import sweep_page
+from npu_testbed.replays.scheduling import read_schedule
+from npu_testbed.replays.simulation import Simulation, replayed, simulate_schedule
 from npu_testbed.reports.headline import kibibytes, milliseconds
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import Simulation, replayed, simulate_schedule
 from npu_testbed.sweeps import Answer, Result
 from npu_testbed.sweeps.points import macs_of
 from npu_testbed.sweeps.sweep_tables import enough

@@ -14,8 +14,8 @@ from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.input_shapes import MAX_EXTENT, InputShape, ShapedSource
-from npu_testbed.models import load_model
+from npu_testbed.models.input_shapes import MAX_EXTENT, InputShape, ShapedSource
+from npu_testbed.models.sources import load_model
 from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed
 

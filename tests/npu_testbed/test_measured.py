@@ -16,7 +16,7 @@ from cpu_networks import cpu_split_network
 
 from npu_model.program import KernelOperation
 from npu_testbed.measured import Beside, beside_measured, read_measured
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from sim.views.layers import layer_rows
 
 Events = list[tuple[int, int]]

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from npu_model.errors import InputError
 from npu_testbed.measured import Counters, beside_measured, column_map, read_measured
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.verbs import simulate_vela as outcome_of
 from sim.views.layers import layer_rows
 from validation.calibrate import read_measurements

@@ -15,14 +15,14 @@ from msgspec.structs import replace
 from cascader.frontends.vela import compile_network
 from cascader.request import Run
 from npu_model.errors import InputError, SearchedError
-from npu_testbed import other_ways as module
 from npu_testbed.asked.replays import replay_of
 from npu_testbed.asked.request import requested
 from npu_testbed.commands.simulate import SimulateVela
 from npu_testbed.findings.unmet import unmet_limit
-from npu_testbed.other_ways import with_other_ways
-from npu_testbed.progress import silent
-from npu_testbed.termination import TimeIsUp
+from npu_testbed.ground.progress import silent
+from npu_testbed.ground.termination import TimeIsUp
+from npu_testbed.searches import other_ways as module
+from npu_testbed.searches.other_ways import with_other_ways
 from validation.zoo import build
 
 WAYS = re.compile(r"(--(?:home|spill|recompute) [^(,]+?) \(([\d,]+) bytes, ([\d,]+) cycles\)")
@@ -61,7 +61,7 @@ def test_frontier_and_compile_name_the_same_options(command: str, tmp_path: Path
 
 
 def test_frontier_refuses_what_the_application_holds_before_it_searches(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("npu_testbed.frontiers.search", None)
+    monkeypatch.setattr("npu_testbed.searches.frontiers.search", None)
     said = refusal("frontier", "portfolio:mnist", "--arena-cache-size", 700)
     assert "700 is below 784 bytes, which every schedule needs at once for the inputs ('digit')" in said
     assert "or try --home input=ext (784 bytes out of the arena)" in said

@@ -11,9 +11,9 @@ from asked_for import compile_model
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_testbed.compilation.compiler import Compilation
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
-from npu_testbed.memory_use import sram_bytes
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.replays.memory_use import sram_bytes
 from sim import quick_cycles
 from validation.portfolio import NETWORKS
 

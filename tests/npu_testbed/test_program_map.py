@@ -12,7 +12,7 @@ from asked_for import simulate_vela
 from command_line import call
 from cpu_networks import cpu_split_network
 
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.views.arena_map import AreaKind
 from npu_testbed.views.program_map import program_map
 

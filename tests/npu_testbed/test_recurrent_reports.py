@@ -10,8 +10,8 @@ from asked_for import simulate_vela
 from command_line import call
 
 import npu_testbed
-from npu_testbed.reports.recurrent import GATES, STATES, recurrent_layers, with_gates
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.recurrent import GATES, STATES, recurrent_layers, with_gates
+from npu_testbed.replays.simulation import Simulation
 from sim.views.layers import layer_rows
 
 

@@ -16,9 +16,9 @@ from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
 from npu_model.compiled.network import read_compiled
 from npu_model.program import KernelOperation
 from npu_model.tflite.model import read_tflite
-from npu_testbed.divergence import divergence
-from npu_testbed.undefined import counted_outputs, defined_part, entries, other_inputs
-from npu_testbed.verification import LITERT, VELA_STREAM, Verification, compare
+from npu_testbed.models.undefined import counted_outputs, defined_part, entries, other_inputs
+from npu_testbed.proofs.divergence import divergence
+from npu_testbed.proofs.verification import LITERT, VELA_STREAM, Verification, compare
 from validation.litert.judge import litert_installed
 from validation.zoo import build
 

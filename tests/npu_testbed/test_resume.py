@@ -25,13 +25,13 @@ import cascader.ethosu.search.replays
 import cascader.ethosu.search.search
 import npu_testbed.comparisons.beside_vela
 import npu_testbed.comparisons.vela_points
-import npu_testbed.comparisons.vela_runs
-import npu_testbed.resume
+import npu_testbed.replays.vela_runs
+import npu_testbed.searches.resume
 from cascader.draft.draft import Draft
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.judge.judge import Judge
-from npu_testbed.answers import FOLDER, Answers
-from npu_testbed.comparisons.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask
+from npu_testbed.ground.answers import FOLDER, Answers
+from npu_testbed.replays.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask
 
 MODULES = os.pathsep.join(str(Path(__file__).parents[up]) for up in (2, 1))
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
@@ -111,7 +111,7 @@ def test_the_answer_of_every_call_is_kept() -> None:
     search = cascader.ethosu.search
     modules = (search.search, search.replays, search.cycle_targets, npu_testbed.comparisons.vela_points)
     handed = {name for module in modules for name in re.findall(r"\.submit\((\w+)", inspect.getsource(module))}
-    kept = {kind.__name__ for kind in npu_testbed.resume._KINDS}
+    kept = {kind.__name__ for kind in npu_testbed.searches.resume._KINDS}
     # The forms of a network are made anew in each run: what is kept is known by them.
     assert handed == kept | {"rewritten"}
 
@@ -122,13 +122,13 @@ def test_of_runs_that_share_a_process_only_those_that_failed_are_tried_again(mon
     batch = VelaBatch(VelaTask(b"", *names, system_said()), runs)
     failed = VelaFailure(runs[1], "It crashed.")
     found = VelaOutcome(VelaPoint(runs[0], 16, 1), ()), failed, VelaOutcome(VelaPoint(runs[2], 32, 2), ("SOFTMAX",))
-    kind, tried = npu_testbed.resume._KINDS[npu_testbed.comparisons.vela_runs.outcomes], list[tuple[VelaRun, ...]]()
+    kind, tried = npu_testbed.searches.resume._KINDS[npu_testbed.replays.vela_runs.outcomes], list[tuple[VelaRun, ...]]()
 
     def again(batch: VelaBatch) -> tuple[VelaFailure, ...]:
         tried.append(batch.runs)
         return (failed,)
 
-    monkeypatch.setattr(npu_testbed.comparisons.vela_runs, "outcomes", again)
+    monkeypatch.setattr(npu_testbed.replays.vela_runs, "outcomes", again)
     assert kind.value(json.loads(json.dumps(kind.plain(found))), batch) == found
     assert tried == [runs[1:2]]
     assert kind.plain((failed, failed)) is None
@@ -171,7 +171,7 @@ NETWORKS = ("zoo:tiny_conv", "zoo:tiny_residual")
 RUN = """
 import sys
 from pytest import MonkeyPatch
-from npu_testbed import cli
+from npu_testbed.commands import cli
 from quick_comparisons import compare_quickly
 if __name__ == "__main__":
     compare_quickly(MonkeyPatch())
@@ -205,7 +205,7 @@ def tasks(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     counted(Judge, "cycles")
     counted(cascader.ethosu.search.remote_calls, "with_replayed_copies")
     counted(cascader.ethosu.search.remote_calls, "with_replayed_blocks")
-    counted(npu_testbed.comparisons.vela_runs, "compile_at")
+    counted(npu_testbed.replays.vela_runs, "compile_at")
     counted(npu_testbed.comparisons.beside_vela, "validate_vela")
     for name in ("drafts_at", "smallest"):
         counted(Cascader, name)

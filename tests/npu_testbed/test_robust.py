@@ -18,9 +18,9 @@ from npu_testbed.comparisons.comparison import arenas_below
 from npu_testbed.comparisons.comparison_tables import comparison_text
 from npu_testbed.comparisons.robust import _holding, judged, robust_answers, tied
 from npu_testbed.comparisons.summary import summary_table
-from npu_testbed.comparisons.vela_runs import VelaTask
-from npu_testbed.frontiers import FrontierPoint
 from npu_testbed.outcomes.comparison import ComparisonOutcome
+from npu_testbed.replays.vela_runs import VelaTask
+from npu_testbed.searches.frontiers import FrontierPoint
 from validation.fvp.ablation import AblationScore
 from validation.fvp.undecided import EXCLUDED, NAMES, Change, is_undecided, score_of, undecided
 

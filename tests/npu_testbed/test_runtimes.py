@@ -20,12 +20,12 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.memory.timing_adapter import profile
-from npu_testbed.exports import export
 from npu_testbed.firmware import load_chip, run_firmware
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
+from npu_testbed.replays.exports import export
+from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.runtimes.own_share import own_share
 from npu_testbed.runtimes.runtime_use import executorch, of_file, placements, tflm
-from npu_testbed.scheduling import read_schedule
 from sim import quick_cycles
 
 MEASURED = {

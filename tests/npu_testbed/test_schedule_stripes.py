@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import npu_testbed
-from npu_testbed.cli import main
+from npu_testbed.commands.cli import main
 
 
 def test_a_plan_of_stripes_is_a_schedule_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

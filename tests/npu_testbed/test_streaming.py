@@ -23,10 +23,10 @@ from cascader.ethosu.job.schedule import Schedule
 from npu_model.errors import InputError
 from npu_model.program import DmaWait
 from npu_testbed.documents import json_schema
-from npu_testbed.exports import ExportTerms, export
-from npu_testbed.scheduling import write_schedule
-from npu_testbed.simulation import simulate_schedule
-from npu_testbed.streaming import Piece, StreamedInput, _check, cut_for_stream, stream_of, streamed_input
+from npu_testbed.replays.exports import ExportTerms, export
+from npu_testbed.replays.scheduling import write_schedule
+from npu_testbed.replays.simulation import simulate_schedule
+from npu_testbed.replays.streaming import Piece, StreamedInput, _check, cut_for_stream, stream_of, streamed_input
 from sim.functional import run
 from sim.functional.regions import Regions
 

@@ -17,8 +17,8 @@ import npu_testbed
 from cascader.frontends.te.graph import graph_of
 from cascader.frontends.te.graph_file import graph_from_file
 from npu_model.errors import InputError
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.verification import HOST
+from npu_testbed.proofs.verification import HOST
+from npu_testbed.replays.scheduling import read_schedule
 
 GRAPH = """
 import numpy as np

@@ -11,9 +11,9 @@ import pytest
 from command_line import call, refusal
 from quick_comparisons import compare_quickly
 
-from npu_testbed.output import Output
+from npu_testbed.ground.output import Output
+from npu_testbed.ground.terminal import spans
 from npu_testbed.reports.tables import notes
-from npu_testbed.terminal import spans
 from sim.views.layers import LayerRow
 
 ESCAPE = "\x1b"

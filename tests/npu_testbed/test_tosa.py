@@ -20,10 +20,10 @@ from delegates import pte, stream
 from npu_model.compiled.executorch import read_executorch
 from npu_model.errors import InputError
 from npu_model.tflite.identifiers import is_tosa
-from npu_testbed.compilation import in_place_of_vela
+from npu_testbed.commands import in_place_of_vela
 from npu_testbed.compilation.compile_options import Target
-from npu_testbed.file_verification import verify
-from npu_testbed.scheduling import write_schedule
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.replays.scheduling import write_schedule
 
 GOLDEN = Path(__file__).parents[1] / "golden"
 TOSA, PTE = GOLDEN / "two_inputs_executorch.tosa", GOLDEN / "two_inputs_executorch.pte"

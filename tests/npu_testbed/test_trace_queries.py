@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from asked_for import simulate_vela
 
-from npu_testbed.simulation import Simulation
+from npu_testbed.replays.simulation import Simulation
 from npu_testbed.views.arena_map import trace_buffers
 from npu_testbed.views.program_map import program_map
 from sim.views.stalls import stall_report

@@ -16,10 +16,10 @@ from vendor_ini import board_ini
 
 from npu_model.errors import InputError
 from npu_testbed.asked.ask import OneSearch
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import memory_system
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.settings import with_setting
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import memory_system
+from npu_testbed.devices.settings import with_setting
+from npu_testbed.replays.scheduling import read_schedule
 
 GRANTED = 8192
 MODEL = "zoo:tiny_residual"

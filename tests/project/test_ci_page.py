@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from command_line import call
 
-from npu_testbed.cli import build_parser
+from npu_testbed.commands.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
 ACTION = ROOT / ".github" / "actions" / "check" / "action.yml"

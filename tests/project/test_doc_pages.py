@@ -14,7 +14,7 @@ import pytest
 from doc_pages import DOCS, calls, commands, is_shown, pages, true_page
 
 import npu_testbed
-from npu_testbed.cli import build_parser
+from npu_testbed.commands.cli import build_parser
 from sim import Unit
 
 LONG = ("which-chip.md",)

@@ -12,8 +12,8 @@ import pytest
 
 from npu_testbed.asked.commands import COMMANDS
 from npu_testbed.asked.option import declared
-from npu_testbed.cli import build_parser
 from npu_testbed.commands.check import Check
+from npu_testbed.commands.cli import build_parser
 
 ROOT = Path(__file__).parents[2]
 

@@ -87,7 +87,7 @@ def test_the_entry_point_exists_and_is_the_command_line() -> None:
 
 def test_the_command_line_starts_without_loading_the_simulator_or_numpy() -> None:
     code = (
-        "import sys, npu_testbed.cli; npu_testbed.cli.main(['--version']); "
+        "import sys, npu_testbed.commands.cli; npu_testbed.commands.cli.main(['--version']); "
         "print([name for name in ('numpy', 'simpy', 'rich', 'tflite') if name in sys.modules])"
     )
     output = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, check=True).stdout

@@ -11,7 +11,7 @@ import pytest
 from command_line import call
 from readme_blocks import BLOCKS, PICTURE, README, command_lines, main_line, picture, quoted, table_commands
 
-from npu_testbed.cli import build_parser
+from npu_testbed.commands.cli import build_parser
 
 pytestmark = pytest.mark.law
 

@@ -20,7 +20,7 @@ from npu_model.memory.ports import measured_with
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, MapStorage, Program, Rows
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.device_memory import system_of
+from npu_testbed.devices.device_memory import system_of
 from npu_testbed.reports.unseen import unseen_text
 from sim import replay
 from sim.fast.quick import counted_replay, quick_replay

@@ -10,7 +10,7 @@ from command_line import call, refusal
 
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from npu_testbed.portfolio.run import chosen
 from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs

@@ -18,9 +18,9 @@ from asked_for import schedule
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.errors import InputError
 from npu_model.tflite.model import read_tflite
-from npu_testbed.file_verification import verify
-from npu_testbed.models import load_model
-from npu_testbed.scheduling import write_schedule
+from npu_testbed.models.sources import load_model
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.replays.scheduling import write_schedule
 from validation.builder import NetworkBuilder
 from validation.portfolio import NETWORKS, PortfolioNetwork, build, portfolio_network
 from validation.portfolio.chains import CHAINS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from npu_testbed.reports.tables import all_shortened
+from npu_testbed.replays.layer_names import all_shortened
 from validation.layout import grid
 from validation.short_names import short_names, told_apart
 

@@ -5,7 +5,7 @@ from msgspec.structs import replace
 from reference_data import shared_data
 
 from npu_model.errors import InputError
-from npu_testbed.configs import load_memory_system
+from npu_testbed.devices.configs import load_memory_system
 from validation.vela.replays import SramVerdict, VelaScore, passed, render, score_vela, sram_verdict, to_json
 
 SCORE = VelaScore("n", "ethos-u55-128", "Size", 1024, 1024, 1024, 900, SramVerdict.EQUAL, 1000, 1100, 0)

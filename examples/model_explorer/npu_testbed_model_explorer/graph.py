@@ -8,9 +8,9 @@ from npu_model.printable import printable
 from npu_testbed.asked.replays import is_schedule, replay_of
 from npu_testbed.commands.simulate import SimulateVela
 from npu_testbed.html.graph import NAME, graph_data
+from npu_testbed.replays.scheduling import read_schedule
+from npu_testbed.replays.simulation import Simulation, simulate
 from npu_testbed.reports.summary import summary_lines
-from npu_testbed.scheduling import read_schedule
-from npu_testbed.simulation import Simulation, simulate
 from npu_testbed.views.arena_map import ArenaMap, arena_map
 from npu_testbed.views.program_map import program_map
 from sim.views.layers import LayerRow, layer_rows

@@ -23,8 +23,8 @@ from cascader.ethosu.forms.tiles import tiled
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from validation.portfolio import build
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)

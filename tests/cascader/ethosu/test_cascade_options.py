@@ -23,8 +23,8 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.verify.check import check_schedule
 from cascader.plan.plans import PlanOptions
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.footprint import footprint
 
 pytestmark = pytest.mark.law

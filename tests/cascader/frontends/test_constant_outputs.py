@@ -15,9 +15,9 @@ from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_model.program import ConstantOutput, DataType, in_order
 from npu_model.tflite.model import read_tflite
-from npu_testbed.file_verification import verify
-from npu_testbed.program_files import export_files, write_files
-from npu_testbed.scheduling import write_schedule
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.replays.program_files import export_files, write_files
+from npu_testbed.replays.scheduling import write_schedule
 from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed
 

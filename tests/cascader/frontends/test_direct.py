@@ -103,7 +103,7 @@ def test_no_direct_call_is_made_of_another_vela(monkeypatch: pytest.MonkeyPatch)
 STARTED = """
 import sys
 from cascader.frontends.vela import compiler
-from npu_testbed.cli import main
+from npu_testbed.commands.cli import main
 
 def started(*_, **__):
     print([name for name in ("numpy", "tflite", "simpy", "ethosu.vela") if name in sys.modules])

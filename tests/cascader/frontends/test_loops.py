@@ -28,7 +28,7 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.shapes import Shape3D
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from validation.builder import NetworkBuilder
 
 BYTE = DataType(8, signed=True)

@@ -18,8 +18,8 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, Mended, VelaResult, compile_network, import_network, mended_network, named_network
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.program import KernelOperation, Rounding
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.verification import (
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.proofs.verification import (
     LITERT,
     MENDED_STREAM,
     VELA_STREAM,

@@ -12,8 +12,8 @@ from msgspec.structs import replace
 from cascader.frontends.vela import CompilerOptions, compile_network, mended_network
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.file_verification import verify
-from npu_testbed.scheduling import write_schedule
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.replays.scheduling import write_schedule
 from validation.builder import NetworkBuilder
 
 

@@ -21,7 +21,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import CompilerOptions, compile_network, import_network
 from npu_model.compiled.network import CompiledNetwork, CpuOperator, read_compiled
 from npu_model.errors import InputError
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from sim.functional import run
 from validation.builder import NetworkBuilder
 from validation.litert.cpu_kernels import CpuKernels

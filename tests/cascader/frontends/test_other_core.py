@@ -8,7 +8,7 @@ from asked_for import load_task
 from cascader.frontends.vela import legalised
 from cascader.frontends.vela.other_core import may_be_better
 from npu_model.tflite.model import read_tflite
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 
 
 def asked(source: str, *, flat: bool = False) -> bool:

@@ -20,7 +20,7 @@ from npu_model.compiled.network import CpuOperator, read_compiled
 from npu_model.tflite.model import read_tflite
 from npu_model.tflite.records import OperatorRecord
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from sim.functional import NetworkState, run
 from validation.litert.judge import litert_installed
 from validation.portfolio import build

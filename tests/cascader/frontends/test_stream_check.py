@@ -44,9 +44,9 @@ from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation, Program, Tiles
 from npu_testbed.comparisons.vela_points import on_cores, vela_points
-from npu_testbed.comparisons.vela_runs import VelaFailure, VelaRun, VelaTask
-from npu_testbed.exports import export
-from npu_testbed.scheduling import read_schedule
+from npu_testbed.replays.exports import export
+from npu_testbed.replays.scheduling import read_schedule
+from npu_testbed.replays.vela_runs import VelaFailure, VelaRun, VelaTask
 from validation.builder import NetworkBuilder
 from validation.vela.replays import score_vela
 

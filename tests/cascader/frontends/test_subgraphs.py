@@ -27,7 +27,7 @@ from npu_model.tflite.model import read_tflite
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.records import SignatureRecord, SubgraphRecord
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import litert_installed, reference_outputs
 

@@ -16,7 +16,7 @@ from cascader.frontends.vela.compiler_options import CompilerOptions, legalising
 from cascader.frontends.vela.result import VelaResult
 from cascader.frontends.vela.together import compile_together
 from npu_model.errors import UnfinishedError
-from npu_testbed.cli import main
+from npu_testbed.commands.cli import main
 from validation.zoo import build
 
 pytestmark = pytest.mark.usefixtures("every_vela_runs")

@@ -26,13 +26,13 @@ from npu_model.program import PoolKind
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
-from npu_testbed.comparisons.vela_runs import VelaTask
 from npu_testbed.comparisons.verdicts import SLOWEST
-from npu_testbed.file_verification import verify
-from npu_testbed.models import load_model
-from npu_testbed.scheduling import read_schedule, write_schedule
-from npu_testbed.verification import LITERT, functional_outputs, seeded_inputs
-from npu_testbed.versions import legaliser_remark
+from npu_testbed.ground.versions import legaliser_remark
+from npu_testbed.models.sources import load_model
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.proofs.verification import LITERT, functional_outputs, seeded_inputs
+from npu_testbed.replays.scheduling import read_schedule, write_schedule
+from npu_testbed.replays.vela_runs import VelaTask
 from sim import quick_cycles
 from tests.hand_built import SCALE, Graph
 from validation.builder import NetworkBuilder, TensorHandle

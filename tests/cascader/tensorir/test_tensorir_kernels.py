@@ -27,7 +27,7 @@ from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.writer import Writer
 from npu_model.errors import InputError
 from npu_model.program import Activation, ActivationKind, KernelOperation, Rounding, Scale
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from sim.functional.elementwise import leading_zeros as reference_leading_zeros
 from sim.functional.rescale import rescale
 

@@ -20,10 +20,10 @@ from cascader.tensorir.schedule_run import compile_schedule
 from cascader.tensorir.schedule_tir import schedule_module
 from npu_model.errors import InputError
 from npu_model.program import KernelOperation, OperationKind
-from npu_testbed.models import load_model
-from npu_testbed.scheduling import write_schedule
-from npu_testbed.tensorir_proof import litert_judges, prove_schedule
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.models.sources import load_model
+from npu_testbed.proofs.tensorir_proof import litert_judges, prove_schedule
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
+from npu_testbed.replays.scheduling import write_schedule
 from validation.zoo import build, zoo_names
 
 EVERYTHING = os.environ.get("NPU_TESTBED_ALL") == "1"

@@ -14,8 +14,8 @@ from tensorir_proofs import smallest
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.tensorir.c_source import schedule_c
-from npu_testbed.scheduling import write_schedule
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
+from npu_testbed.replays.scheduling import write_schedule
 
 NEEDS_CC = pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler is installed")
 GUARD = 256

@@ -25,7 +25,7 @@ from cascader.tensorir.prove import compile_schedule, prove
 from cascader.tensorir.te_frontend import TeGraph, read_graph
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from validation.zoo import build, zoo_names
 
 DEFAULT = "ethos-u55-128"

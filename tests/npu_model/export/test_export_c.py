@@ -29,7 +29,7 @@ from npu_model.export.model_library import parameter_file
 from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding, DataType, Quantisation, Region, RegionRole
 from npu_model.program.text import to_text
-from npu_testbed.exports import FORMATS, export
+from npu_testbed.replays.exports import FORMATS, export
 
 WARNINGS = ("-Wall", "-Wextra", "-Werror", "-Wpedantic", "-Wconversion")
 MAIN = """\
@@ -334,7 +334,7 @@ DIGEST = """
 import hashlib, sys
 sys.path[:0] = sys.argv[1:]
 from scheduling import schedule
-from npu_testbed.exports import FORMATS, export
+from npu_testbed.replays.exports import FORMATS, export
 files = [export(schedule("tiny_residual"), name) for name in FORMATS]
 print(hashlib.sha256(repr(files).encode()).hexdigest())
 """

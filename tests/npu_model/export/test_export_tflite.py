@@ -23,7 +23,7 @@ from npu_model.tflite.model import read_tflite
 from npu_model.tflite.record_reader import read_records
 from npu_model.tflite.records import ModelRecord, TensorRecord
 from npu_model.tflite.writer import write_tflite
-from npu_testbed.configs import load_memory_system
+from npu_testbed.devices.configs import load_memory_system
 from sim import replay_network
 from sim.functional import run
 from validation.builder import NetworkBuilder

@@ -16,7 +16,7 @@ from npu_model.errors import InputError
 from npu_model.memory.system import AXI0, AXI1, NPU_MAX_READS, NPU_MAX_WRITES, Memory, MemorySystem, Pulse
 from npu_model.memory.timing_adapter import TimingAdapter, TimingProfile, parse_profile, profile, profile_names
 from npu_model.memory.vela_ini import arena_cache_size, config_names, memory_system
-from npu_testbed.configs import load_memory_system, load_timing_adapter, vela_ini_text
+from npu_testbed.devices.configs import load_memory_system, load_timing_adapter, vela_ini_text
 
 INI = """
 [System_Config.Ethos_U55_Custom]

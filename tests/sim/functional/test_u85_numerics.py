@@ -30,8 +30,8 @@ from npu_model.program import (
 )
 from npu_model.weight_stream.kernels import deep_streams, kernel_weights
 from npu_model.weight_stream.weights import weight_shape
-from npu_testbed.file_verification import verify
-from npu_testbed.verification import Verification
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.proofs.verification import Verification
 from sim.functional import run
 from sim.functional.rescale import rescale
 from sim.hazards import network_hazards

@@ -28,8 +28,8 @@ from npu_model.program import KernelOperation, Layout, OperationKind, Upscale
 from npu_model.shapes import Shape3D, ceil_div, round_up
 from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.work import operation_work
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 SOURCES = {"staged": Sources.staged(SYSTEM), "direct": Sources.direct(SYSTEM)}

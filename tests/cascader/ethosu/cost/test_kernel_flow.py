@@ -24,8 +24,8 @@ from npu_model.cost.block_jobs import BlockJob, MacStep, Read
 from npu_model.program import ByteRange, Kernel, KernelOperation
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.work import operation_work
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import replay
 
 pytestmark = pytest.mark.law

@@ -12,8 +12,8 @@ from small_programs import memories
 
 from cascader.ethosu.cost.memory_path import Source, Sources, sustained
 from npu_model.memory.system import AXI0, Memory, Pulse
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 GATE = Pulse(400, 100, 50)

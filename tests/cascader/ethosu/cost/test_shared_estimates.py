@@ -16,8 +16,8 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)
 STAGED = list(product((False, True), repeat=2))

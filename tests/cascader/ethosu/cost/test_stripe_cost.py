@@ -28,8 +28,8 @@ from cascader.plan.jobs import Copy
 from cascader.prefetch.free_space import Room
 from npu_model.accelerator import accelerator
 from npu_model.program import DmaOperation
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles, replay_network
 from sim.replay import OperationReplay
 

@@ -18,8 +18,8 @@ from cascader.ethosu.network.network import Network
 from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from validation.builder import NetworkBuilder
 
 pytestmark = pytest.mark.law

@@ -36,9 +36,9 @@ from npu_model.command_stream import decode_words
 from npu_model.command_stream.encode import encode_operations
 from npu_model.errors import InputError
 from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from sim.footprint import footprint
 from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs

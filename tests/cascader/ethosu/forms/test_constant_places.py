@@ -13,9 +13,9 @@ from cascader.ethosu.forms.constant_places import best_places, with_places
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
-from npu_testbed.file_verification import verify
-from npu_testbed.scheduling import write_schedule
-from npu_testbed.verification import LITERT
+from npu_testbed.proofs.file_verification import verify
+from npu_testbed.proofs.verification import LITERT
+from npu_testbed.replays.scheduling import write_schedule
 from sim import quick_cycles
 from validation.litert.judge import litert_installed
 from validation.portfolio import build

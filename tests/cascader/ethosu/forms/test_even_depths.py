@@ -18,8 +18,8 @@ from cascader.frontends.vela import import_network
 from npu_model.accelerator import accelerator
 from npu_model.memory.system import MemorySystem
 from npu_model.program import KernelOperation, OperationKind
-from npu_testbed.configs import load_memory_system, load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_memory_system, load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
 from validation.builder import NetworkBuilder
 

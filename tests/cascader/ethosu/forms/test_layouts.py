@@ -33,8 +33,8 @@ from cascader.plan.depth_first import DepthFirstScheduler, Group
 from npu_model.accelerator import accelerator
 from npu_model.program import BRICK, DataType, FeatureMap, Layout, Strides, Tiles
 from npu_model.shapes import Shape3D
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
 from validation.builder import NetworkBuilder
 

@@ -27,8 +27,8 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.program import LONGEST_STRIDE, KernelOperation
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
 from validation.builder import NetworkBuilder
 

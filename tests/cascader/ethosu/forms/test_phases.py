@@ -32,8 +32,8 @@ from npu_model.program import Kernel, OperationKind, Padding, Rounding, Scale, U
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import ChannelScale, encode_scales, encode_weights
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
 from sim.functional import run
 from validation.builder import NetworkBuilder

@@ -24,8 +24,8 @@ from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import KernelOperation, OperationKind
 from npu_model.weight_stream.weights import RECORD_BYTES, weights_from_stream
 from npu_model.weight_stream.work import operation_work
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 
 pytestmark = pytest.mark.law
 

@@ -17,7 +17,7 @@ from cascader.ethosu.forms.passes import AGAIN, PASSES
 from cascader.ethosu.forms.table import FORMS
 from cascader.ethosu.options import CascadeOptions
 from cascader.frontends.vela import import_network
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "forms.txt"
 DEVICE = "ethos-u55-128"

@@ -28,8 +28,8 @@ from npu_model.accelerator import accelerator
 from npu_model.program import DataType, FeatureMap, Layout, OperationKind, Strides, Tiles, Upscale
 from npu_model.shapes import Shape3D, ceil_div
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from validation.builder import NetworkBuilder, TensorHandle
 
 pytestmark = pytest.mark.law

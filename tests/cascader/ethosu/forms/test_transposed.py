@@ -31,8 +31,8 @@ from cascader.plan.depth_first import Group
 from npu_model.accelerator import accelerator
 from npu_model.program import FeatureMap
 from npu_model.weight_stream.weights import weights_from_stream
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
 from validation.builder import NetworkBuilder
 

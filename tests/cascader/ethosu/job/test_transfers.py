@@ -31,8 +31,8 @@ from npu_model.errors import InputError
 from npu_model.program import DataType, DmaOperation, DmaWait, FeatureMap, KernelOperation, KernelWait, Layout, Program, Strides, Tiles
 from npu_model.shapes import Shape3D
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles, replay
 from validation.builder import NetworkBuilder
 

@@ -23,7 +23,7 @@ from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.graph.cascader_graph import CascaderGraph, Part, Tensor, TensorKind
 from npu_model.errors import InputError
 from npu_model.program import ElementwiseKind
-from npu_testbed.configs import load_memory_system
+from npu_testbed.devices.configs import load_memory_system
 
 pytestmark = pytest.mark.law
 

@@ -20,7 +20,7 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import DmaOperation, KernelOperation
 from npu_model.shapes import round_up
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 
 ARENA = 1
 

@@ -24,7 +24,7 @@ from npu_model.errors import InputError
 from npu_model.export import export_tflite
 from npu_model.program import DataType, KernelOperation
 from npu_model.tflite.model import read_tflite
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from sim.functional import NetworkState, run
 from validation.litert.cpu_kernels import CpuKernels
 from validation.litert.judge import litert_installed, reference_outputs

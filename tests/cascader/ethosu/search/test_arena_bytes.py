@@ -22,11 +22,11 @@ from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType
 from npu_testbed.comparisons.vela_points import vela_points
-from npu_testbed.comparisons.vela_runs import VelaPoint, VelaRun, VelaTask
-from npu_testbed.frontiers import Frontier, replayed_frontier
-from npu_testbed.memory_use import arena_bytes
+from npu_testbed.replays.memory_use import arena_bytes
+from npu_testbed.replays.simulation import simulate_schedule
+from npu_testbed.replays.vela_runs import VelaPoint, VelaRun, VelaTask
 from npu_testbed.reports.summary import summarise, summary_text
-from npu_testbed.simulation import simulate_schedule
+from npu_testbed.searches.frontiers import Frontier, replayed_frontier
 from sim import footprint, quick_cycles
 from validation.builder import NetworkBuilder
 

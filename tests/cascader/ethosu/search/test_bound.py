@@ -33,8 +33,8 @@ from cascader.search.workers import workers
 from npu_model.documents import plain, typed
 from npu_model.memory.system import MemorySystem
 from npu_model.shapes import round_up
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.models import load_model
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.models.sources import load_model
 from sim import quick_cycles
 
 SYSTEM = system_said()

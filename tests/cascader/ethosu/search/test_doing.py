@@ -13,8 +13,8 @@ from cascader.ethosu.search import remote_calls
 from cascader.ethosu.search.task import Task
 from cascader.request import Run
 from cascader.search.workers import workers
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim import quick_cycles
 
 SYSTEM = load_timing_adapter(DEFAULT_TIMING_ADAPTER)

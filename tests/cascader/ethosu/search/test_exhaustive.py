@@ -26,7 +26,7 @@ from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
 from cascader.request import Run
 from cascader.search.workers import workers
-from npu_testbed.models import load_model
+from npu_testbed.models.sources import load_model
 from sim import quick_cycles
 
 SYSTEM = system_said()

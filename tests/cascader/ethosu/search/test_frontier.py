@@ -43,12 +43,12 @@ from cascader.request import SIZE
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
-from npu_testbed.configs import load_timing_adapter
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from npu_testbed.documents import schema_version
-from npu_testbed.frontiers import Frontier, replayed_frontier
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.reports.frontier import frontier_json, frontier_text
-from npu_testbed.scheduling import read_schedule
+from npu_testbed.searches.frontiers import Frontier, replayed_frontier
 from npu_testbed.views.frontier_plot import frontier_svg
 from sim import quick_cycles, replay_network
 

@@ -37,8 +37,8 @@ from cascader.plan.stripe_trace import StripedGroup, interior, trace
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.configs import load_timing_adapter
-from npu_testbed.memory_options import DEFAULT_TIMING_ADAPTER
+from npu_testbed.devices.configs import load_timing_adapter
+from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER
 from sim.functional import run
 from validation.builder import NetworkBuilder, TensorHandle
 

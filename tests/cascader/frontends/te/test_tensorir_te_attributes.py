@@ -18,7 +18,7 @@ from cascader.frontends.te.graph import graph_of
 from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import import_graph
 from npu_model.errors import InputError
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 
 DEFAULT = "ethos-u55-128"
 TYPES = ("int8", "uint8", "int16", "int32")

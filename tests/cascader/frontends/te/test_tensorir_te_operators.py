@@ -21,7 +21,7 @@ from cascader.tensorir.apply import apply, uncascaded
 from cascader.tensorir.compat import load
 from cascader.tensorir.prove import compile_schedule
 from npu_model.errors import InputError
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 
 DEFAULT = "ethos-u55-128"
 

@@ -26,7 +26,7 @@ from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import FeatureMap, KernelOperation
 from npu_model.weight_stream.weights import weights_from_stream
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 from sim import quick_cycles
 from validation.portfolio import build
 

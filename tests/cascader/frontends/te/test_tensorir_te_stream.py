@@ -28,7 +28,7 @@ from npu_model.memory.timing_adapter import profile
 from npu_model.program import KernelOperation
 from npu_model.program.text import to_text
 from npu_model.shapes import Shape3D
-from npu_testbed.verification import functional_outputs, seeded_inputs
+from npu_testbed.proofs.verification import functional_outputs, seeded_inputs
 
 GOLDEN = Path(__file__).parents[3] / "golden" / "two_convolutions.txt"
 

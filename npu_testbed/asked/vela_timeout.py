@@ -1,0 +1,42 @@
+"""The time that a compilation with Vela may take, for all that runs within a block, in other processes too."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
+from npu_model.errors import InputError
+from npu_model.front import later
+
+if TYPE_CHECKING:
+    from npu_testbed.models.sources import te_models
+else:
+    te_models = later("npu_testbed.models.te_models")  # --help imports no models
+
+
+@contextmanager
+def vela_timeout(ask: object) -> Iterator[None]:
+    """Within, a compilation takes at most the seconds of ``--vela-timeout``, where that was given.
+
+    InputError if what is given is a graph of Tensor Expressions, which Vela does not compile.
+    """
+    seconds: float | None = getattr(ask, "vela_timeout", None)
+    if seconds is None:
+        yield
+        return
+
+    model = getattr(ask, "model", None)
+    if model is not None and te_models.is_te(model):
+        raise InputError(f"--vela-timeout {seconds:g} was given with {model}: Vela compiles no Tensor Expressions; drop the option.")
+    before = os.environ.get(TIMEOUT_VARIABLE)
+    os.environ[TIMEOUT_VARIABLE] = repr(seconds)
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[TIMEOUT_VARIABLE]
+        else:
+            os.environ[TIMEOUT_VARIABLE] = before

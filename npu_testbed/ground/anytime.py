@@ -1,0 +1,88 @@
+"""A search that may be left at any time: the best schedule until then is its answer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING
+
+from msgspec import Struct
+
+from npu_model.errors import InputError
+from npu_model.front import later
+from npu_testbed.ground.endings import INTERRUPTED
+from npu_testbed.ground.progress import Progress
+from npu_testbed.ground.termination import Terminated, TimeIsUp, time_limit
+
+if TYPE_CHECKING:
+    from cascader.ethosu.search.task import Choice, OnPoint
+    from cascader.ethosu.striped.choice import StripedPoint
+    from cascader.ethosu.verify import check
+else:
+    check = later("cascader.ethosu.verify.check")  # imported by the search that was left
+
+
+class Ending(Struct, frozen=True):
+    """A choice, the reason why its search was left early (empty: it was not) and the exit status.
+
+    ``striped`` are the plans of stripes that it executes (None: it does not stand on such).
+    """
+
+    choice: Choice
+    stopped: str = ""
+    status: int = 0
+    striped: StripedPoint | None = None
+
+
+class Watched:
+    """The best schedule so far, told by a search, and said with what the search does now."""
+
+    def __init__(self, show: Progress) -> None:
+        self.best: Choice | None = None
+        self._show = show
+        self._doing = ""
+
+    def seen(self, choice: Choice) -> None:
+        """Keep a better schedule."""
+        self.best = choice
+        self.show(self._doing)
+
+    def show(self, doing: str) -> None:
+        """Say what is being done, and the best so far."""
+        self._doing = doing
+        self._show(doing if self.best is None else f"{doing}; best so far: {in_words(self.best)}")
+
+
+def in_words(choice: Choice) -> str:
+    """Cycles and bytes of a choice, and how far it is from what is proven to be needed.
+
+    >>> from cascader.ethosu.search.task import Choice, Point
+    >>> in_words(Choice(Point(2048, 1500, 1490, None), 1000))
+    '1,500 NPU cycles in 2,048 bytes, at most 50.0% more than any schedule needs'
+    """
+    gap = "" if choice.gap is None else f", at most {choice.gap:.1%} more than any schedule needs"
+    return f"{choice.point.cycles:,} NPU cycles in {choice.point.memory:,} bytes{gap}"
+
+
+def best_in_time(search: Callable[[Progress, OnPoint], Choice], show: Progress, seconds: float | None = None) -> Ending:
+    """Search to the end, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
+
+    A search that ends early answers with its best schedule so far, checked like the answer of a complete search.
+
+    InputError if time was over before anything was found. Other interruptions before that are raised again.
+    """
+    watched = Watched(show)
+    try:
+        with time_limit(seconds):
+            return Ending(search(watched.show, watched.seen))
+    except KeyboardInterrupt as stop:
+        if watched.best is None:
+            if isinstance(stop, TimeIsUp):
+                raise InputError(f"--time-limit {seconds:g} was over before a schedule was found that fits: allow more.") from None
+            raise
+
+        check.check_schedule(watched.best.point.schedule)
+        if isinstance(stop, TimeIsUp):
+            return Ending(watched.best, f"the time limit of {seconds:g} s")
+        if isinstance(stop, Terminated):
+            return Ending(watched.best, "a signal to end", stop.status)
+        return Ending(watched.best, "an interrupt", INTERRUPTED)

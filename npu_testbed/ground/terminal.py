@@ -1,0 +1,73 @@
+"""Colour on a terminal, for the unit or memory that binds each layer and for the savings of findings; plain text elsewhere."""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Iterator
+
+from npu_testbed.ground.output import Output, Span
+
+_COLOURS = (
+    (re.compile(r"MAC array|output unit"), "green"),
+    (re.compile(r"weights|DMA"), "red"),
+    (re.compile(r"input load|write-back"), "yellow"),
+    (re.compile(r"\S"), "magenta"),
+)
+"""Colours of what binds a layer: green it computes, red it waits for constants, yellow for the arena, magenta for an order of work."""
+
+_RULE = re.compile(r"-+(?:  -+)*")
+_COLUMN = "bound"
+_RECORD = re.compile(r"(?<=bound by )[^\s;][^;\n]*")
+_SAVING = re.compile(r"(?:saves|falls by) [\d,]+(?: cycles)? \([\d.]+%\)")
+
+
+def _colour(cell: str) -> str:
+    return next(colour for pattern, colour in _COLOURS if pattern.search(cell))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    """Every line with the place of its first character."""
+    position = 0
+    for line in text.splitlines(keepends=True):
+        yield position, line.rstrip("\n")
+        position += len(line)
+
+
+def _bound_column(text: str) -> Iterator[Span]:
+    """The cells of the column "bound by" of every table in the text; a cell of two lines is of one colour."""
+    heading: list[str] = []
+    column: slice | None = None
+    colour = ""
+    for position, line in _lines(text):
+        if _RULE.fullmatch(line):
+            spans = [slice(*match.span()) for match in re.finditer("-+", line)]
+            column = next((one for one in spans if any(above[one].startswith(_COLUMN) for above in heading)), None)
+        elif not line:
+            heading, column = [], None
+        elif column is None:
+            heading.append(line)
+        elif cell := line[column].strip():
+            goes_on = line[:1] == " " and colour
+            colour = colour if goes_on else _colour(cell)
+            yield position + column.start, position + column.start + len(line[column].rstrip()), colour
+
+
+def spans(text: str) -> list[Span]:
+    r"""Stretches of a report and their colours: what binds each layer, and what each finding saves.
+
+    >>> spans("layer  bound by\n-----  ---------\nconv   MAC array")
+    [(40, 49, 'green')]
+    """
+    found = list(_bound_column(text))
+    found += [(match.start(), match.end(), _colour(match[0])) for match in _RECORD.finditer(text)]
+    return sorted([*found, *((match.start(), match.end(), "bold") for match in _SAVING.finditer(text))])
+
+
+def show(text: str) -> None:
+    """Print a report, in colour where standard output is a terminal that has any and ``NO_COLOR`` is not set."""
+    if isinstance(sys.stdout, Output):
+        sys.stdout.write_coloured(f"{text}\n", spans(text))
+    elif sys.stdout is not None:
+        # It is None where it was closed before the command began.
+        sys.stdout.write(f"{text}\n")

@@ -1,0 +1,65 @@
+"""Input shapes that a user gives a network (``--input-shape``): read from their text, and carried by the model's source."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from math import prod
+
+from msgspec import Struct
+
+from npu_model.errors import InputError
+from npu_model.printable import shown
+
+MAX_EXTENT = 1 << 16
+"""Largest extent: a feature map's registers count 16 bits."""
+
+MAX_ELEMENTS = 1 << 24
+"""Most elements of an input: a picture of 2,300 x 2,300 pixels in three colours."""
+
+_EXTENTS = re.compile(r"[0-9]{1,6}(,[0-9]{1,6})*", re.ASCII)
+
+
+class InputShape(Struct, frozen=True):
+    """The shape of an input: ``name`` is its tensor's or a signature's, "" for the only input."""
+
+    name: str
+    shape: tuple[int, ...]
+
+    @classmethod
+    def of(cls, text: str) -> InputShape:
+        """The shape in a text ``NAME=1,224,224,3`` or, of a network with one input, ``1,224,224,3``; InputError if it is neither.
+
+        >>> InputShape.of("image:0=1,32,32,3")
+        InputShape(name='image:0', shape=(1, 32, 32, 3))
+        """
+        name, _, extents = text.rpartition("=")
+        if not _EXTENTS.fullmatch(extents):
+            raise InputError(f"{shown(text)} is not of the form NAME=EXTENT,EXTENT,..., write it as in image=1,224,224,3.")
+        shape = tuple(map(int, extents.split(",")))
+        if prod(shape) > MAX_ELEMENTS:
+            raise InputError(f"{shown(text)} has {prod(shape)} elements, give {MAX_ELEMENTS} at most.")
+        for extent in shape:
+            if not 1 <= extent <= MAX_EXTENT:
+                raise InputError(f"{shown(text)} has an extent of {extent}, give 1 to {MAX_EXTENT}.")
+        return cls(name, shape)
+
+
+class ShapedSource(str):
+    """A model's source (a path, ``zoo:NAME`` or ``portfolio:NAME``) with the shapes that its inputs are given.
+
+    It goes wherever a source goes, and :func:`npu_testbed.models.sources.load_model` reads the model with these shapes.
+    """
+
+    __slots__ = ("shapes",)
+    shapes: tuple[InputShape, ...]
+
+    def __new__(cls, source: str, shapes: Sequence[InputShape]) -> ShapedSource:  # noqa: PYI034  # Python 3.10 has no Self
+        """The source with these shapes."""
+        made = super().__new__(cls, source)
+        made.shapes = tuple(shapes)
+        return made
+
+    def __reduce__(self) -> tuple[type[ShapedSource], tuple[str, tuple[InputShape, ...]]]:
+        """The source as another process has it."""
+        return ShapedSource, (str(self), self.shapes)

@@ -1,0 +1,86 @@
+"""From a Request to the task of its search: compiled with Vela as legaliser, while the search is imported."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from cascader.ethosu.network.network import CpuPart
+from cascader.frontends.vela import legalised
+from cascader.frontends.vela.result import NOTHING_KNOWN, Known
+from cascader.request import ModelSource, Request
+from npu_model.accelerator import accelerator, require_use
+from npu_model.errors import InputError
+from npu_model.front import later
+from npu_testbed.devices.one_memory import as_scheduled, has_outer_arena, outer_homes, outer_spill
+from npu_testbed.ground.progress import Progress, silent
+from npu_testbed.models.te_models import TeSource
+
+if TYPE_CHECKING:
+    import sim
+    from cascader import tasks
+    from cascader.ethosu.search.task import Task
+    from cascader.frontends.vela import Legalised
+    from npu_testbed.models.sources import te_task as te_tasks
+else:
+    Legalised = object  # the name of a type, for which Vela's front end is not imported
+    sim = later("sim")  # imported while Vela ran
+    tasks = later("cascader.tasks")  # the same
+    te_tasks = later("npu_testbed.models.te_task")  # TVM is for who gives Tensor Expressions
+
+_SEARCH = (
+    "cascader.frontends.vela.lift",
+    "cascader.frontends.vela.stream_check",
+    "cascader.tasks",
+    "cascader.ethosu.search.choice",
+    "cascader.ethosu.search.frontier",
+    "npu_testbed.replays.scheduling",
+    "npu_testbed.replays.simulation",
+)
+"""Modules that whoever loads a task will need."""
+
+
+def import_search() -> None:
+    """Import the search while nothing else is to be done."""
+    for name in _SEARCH:
+        import_module(name)
+
+
+Legaliser = Callable[[bytes, str, tuple[str, ...]], Legalised]
+"""The answer of :func:`cascader.frontends.vela.legalised` to a model for a device, with operators that stay on the CPU."""
+
+
+def load_task(request: Request, progress: Progress = silent, legaliser: Legaliser | None = None, known: Known = NOTHING_KNOWN) -> Task:
+    """The task of scheduling what is requested; ``legaliser`` may know what Vela has said before, and ``known`` has what it compiled.
+
+    Where the memory mode parts a fast scratch from the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and
+    outputs live in the mode's own. InputError if the model or a name is wrong, or a tensor may not live where it should.
+    """
+    require_use(request.device, "schedule")
+    request.check()
+    asked, source = request.memory, request.source
+    spill = outer_spill(asked) if request.spill is None else request.spill
+    request = replace(request, memory=as_scheduled(asked), homes=outer_homes(asked, request.homes), spill=spill)
+    if isinstance(source, TeSource):
+        return te_tasks.te_task(request, source.name, progress)
+    if not isinstance(source, ModelSource):
+        return tasks.task_of(request, sim.quick_cycles)
+    progress(f"Compiling {source.name} with Vela as legaliser")
+    device = accelerator(request.device).name
+    if legaliser is None:
+        found = legalised(source.data, device, request.ignore_ops, meanwhile=import_search, progress=progress, known=known)
+    else:
+        found = legaliser(source.data, device, request.ignore_ops)
+    if found.note:
+        progress(found.note)
+    task = tasks.legalised_task(request, source, found, sim.quick_cycles)
+    on_cpu = next((part.payload for part in task.network.graph.parts if isinstance(part.payload, CpuPart)), None)
+    if on_cpu is not None and has_outer_arena(asked):
+        raise InputError(
+            f"The network runs {on_cpu.code} on the CPU, which finds its tensors in the arena, and {asked.name} keeps that apart from the "
+            "fast scratch of the NPU: choose a memory mode with one memory for both, such as Shared_Sram."
+        )
+    return task

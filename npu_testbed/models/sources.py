@@ -1,0 +1,111 @@
+"""Where models come from: a .tflite file, or ``zoo:NAME`` or ``portfolio:NAME`` for a network that the package builds."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from msgspec.structs import replace
+
+from npu_model.brief import Brief
+from npu_model.errors import InputError, did_you_mean
+from npu_model.front import later
+from npu_model.printable import shown
+from npu_testbed.models.input_shapes import InputShape, ShapedSource
+from npu_testbed.models.te_models import is_te, refuse_te
+from validation.reading import read_file
+
+if TYPE_CHECKING:
+    from npu_testbed.models.sources import shaped_models
+    from validation import portfolio, zoo
+else:
+    shaped_models = later("npu_testbed.models.shaped_models")  # few models are read with another shape
+    zoo = later("validation.zoo")  # numpy's start-up is only for those who need it
+    portfolio = later("validation.portfolio")  # the same
+
+ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
+"""Prefix of the name of a network that the package builds."""
+
+
+class Model(Brief, frozen=True):
+    """A model file: its name without folder (or ``zoo:NAME``, ``portfolio:NAME``) and its bytes."""
+
+    unshown = ("data",)
+
+    name: str
+    data: bytes
+
+    @property
+    def sha256(self) -> str:
+        """Hash of the bytes."""
+        return sha256(self.data).hexdigest()
+
+
+def load_model(source: str) -> Model:
+    """The model that ``source`` names, with the input shapes that a :class:`ShapedSource` carries; InputError if there is none."""
+    model = _load(source)
+    return replace(model, data=_shaped(model.data, source.shapes)) if isinstance(source, ShapedSource) and source.shapes else model
+
+
+@lru_cache(maxsize=4)  # LiteRT works it out in a process of its own, and a command may read a model more than once
+def _shaped(data: bytes, shapes: tuple[InputShape, ...]) -> bytes:
+
+    return shaped_models.shaped(data, shapes)
+
+
+def _load(source: str) -> Model:
+    if source.startswith(ZOO):
+        return Model(source, zoo.build(source.removeprefix(ZOO)))
+    if source.startswith(PORTFOLIO):
+        return Model(source, portfolio.build(source.removeprefix(PORTFOLIO)))
+    if is_te(source):
+        raise refuse_te(source)
+    _require_convertible(source)
+    _require_no_built_name(source)
+    data = read_file(source, "Model")
+    if data.startswith(_TVM_JSON):
+        raise InputError(
+            f"{Path(source).name!r} is a module that TVM has saved as JSON, whose loops are no longer Tensor Expressions: "
+            "give the function that makes them, as GRAPH.py:FUNCTION."
+        )
+    return Model(text_of(Path(source).name), data)
+
+
+def text_of(name: str) -> str:
+    r"""The name of a file as text that can be written: bytes that are not UTF-8 as their escapes.
+
+    >>> text_of("net.tflite"), text_of("a\udcff.tflite")
+    ('net.tflite', 'a\\xff.tflite')
+    """
+    return name.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+
+
+_TVM_JSON = b'{"root_index":'
+"""Beginning of what ``tvm.ir.save_json`` writes (0.26 and 0.27)."""
+
+_CONVERTERS = {
+    ".onnx": "convert it with `onnx2tf -i MODEL.onnx -oiqt`, whose *_full_integer_quant.tflite is what to give",
+    ".h5": "convert it with tf.lite.TFLiteConverter.from_keras_model(keras.models.load_model(MODEL)), quantised to int8",
+    ".pt2": "lower it with ExecuTorch's Arm backend (EthosUPartitioner) and give the .pte, or with litert-torch and give the .tflite",
+}
+_CONVERTERS |= {".keras": _CONVERTERS[".h5"], ".hdf5": _CONVERTERS[".h5"], ".pt": _CONVERTERS[".pt2"], ".pth": _CONVERTERS[".pt2"]}
+"""The converter of a file of another framework, by its ending."""
+
+
+def _require_no_built_name(source: str) -> None:
+    """InputError for a path that is not there but for its prefix, or nearly, names a network that the package builds."""
+    if Path(source).exists():
+        return
+    names = [*(ZOO + name for name in zoo.zoo_names()), *(PORTFOLIO + network.name for network in portfolio.NETWORKS)]
+    near = did_you_mean(ZOO + source, names) or did_you_mean(PORTFOLIO + source, names)
+    if near:
+        raise InputError(f"Model {shown(source)} is not a file{near}: give the path of a readable file, zoo:NAME or portfolio:NAME.")
+
+
+def _require_convertible(source: str) -> None:
+    """InputError with the converter's line for a file of another framework that is there."""
+    how = _CONVERTERS.get(Path(source).suffix.lower())
+    if how is not None and Path(source).is_file():
+        raise InputError(f"{Path(source).name!r} is not a TFLite network: {how}.")

@@ -1,0 +1,75 @@
+"""Compilations that a folder keeps: what each command line wrote and said, under the digest of all that it follows from."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from hashlib import sha256
+from pathlib import Path
+
+from msgspec import Struct
+
+from cascader.request import Request
+from npu_model.documents import plain, typed
+from npu_testbed.compilation.compile_options import Target
+from npu_testbed.documents.document import checked
+from npu_testbed.documents.replay import CompileDocument
+from npu_testbed.ground.answers import Answers, key_of_request
+from npu_testbed.outcomes.outcome import Outcome
+from npu_testbed.reports.deadline import deadline_sentence
+from validation.reading import read_file
+
+
+class StoredCompilation(Outcome, frozen=True):
+    """A compilation that was found in a folder: its document and its text, without the networks and the replay behind them."""
+
+    facts: dict[str, object]
+    words: str
+    cycles: int
+    clock_hz: int
+
+    @property
+    def command(self) -> str:
+        """``compile``."""
+        return "compile"
+
+    def document(self) -> CompileDocument:
+        """The document, as it was."""
+        return checked(CompileDocument, self.facts)
+
+    def text(self) -> str:
+        """The text, as it was."""
+        return self.words
+
+    def deadline_text(self, milliseconds: float) -> str:
+        """Whether the schedule meets a time of one inference."""
+        return deadline_sentence(self.cycles, self.clock_hz, milliseconds)
+
+
+class FilesAndWords(Struct, frozen=True):
+    """A compilation in the store: its outcome, and its files by their paths."""
+
+    outcome: StoredCompilation
+    files: dict[str, bytes]
+
+
+class CompilationStore:
+    """The compilations in a folder; InputError if the folder cannot be made or written to."""
+
+    def __init__(self, folder: Path) -> None:
+        self._answers = Answers(folder)
+
+    @staticmethod
+    def key(request: Request, target: Target, *others: object) -> str:
+        """The key of a compilation of a model; ``others`` are values that JSON can hold and its files or its text follow from."""
+        config = request.names.config
+        read = "" if config is None else sha256(read_file(config, "Configuration file")).hexdigest()
+        return key_of_request("compile", request, plain(target), read, *others)
+
+    def find(self, key: str) -> FilesAndWords | None:
+        """The compilation that is kept; None if there is none, or if it is damaged."""
+        return self._answers.find(key, lambda value: typed(FilesAndWords, value))
+
+    def keep(self, key: str, outcome: Outcome, cycles: int, clock_hz: int, files: Mapping[Path, bytes]) -> None:
+        """Keep a compilation."""
+        found = StoredCompilation(plain(outcome.document()), outcome.text(), cycles, clock_hz)
+        self._answers.keep(key, plain(FilesAndWords(found, {str(path): data for path, data in files.items()})))

@@ -1,0 +1,44 @@
+"""The surroundings of a calibration: the files that its measurements are read from, its tools, and its profile as JSON."""
+
+from __future__ import annotations
+
+import csv
+from importlib import metadata
+from pathlib import Path
+
+from msgspec import to_builtins
+from msgspec.structs import asdict
+
+from npu_testbed.documents.calibration import ProfileEntry
+from npu_testbed.documents.document import checked
+from npu_testbed.ground.versions import Tools, tool_versions
+from validation.calibrate import CalibrationProfile
+from validation.reading import MAX_TABLE_BYTES, read_text
+
+_FILES = ("model", "config", "timing_adapter")
+"""Columns of the measurements that may name a file, relative to the CSV's folder."""
+
+
+def source_files(measurements: Path | None) -> tuple[Path, ...]:
+    """The CSV file of measurements and every file that it names: a profile must overwrite none of them. None: no file."""
+    if measurements is None:
+        return ()
+    rows = csv.DictReader(read_text(measurements, "Measurements", MAX_TABLE_BYTES).splitlines())
+    named = {(row.get(column) or "").strip() for row in rows for column in _FILES}
+    return (measurements, *(measurements.parent / name for name in sorted(named - {""})))
+
+
+def fit_tools() -> Tools:
+    """Versions of what a fit is made with."""
+    try:
+        return tool_versions((("scipy", metadata.version("scipy")),))
+    except metadata.PackageNotFoundError:
+        # The fit itself says what to install.
+        return tool_versions(())
+
+
+def profile_json(profile: CalibrationProfile) -> ProfileEntry:
+    """The profile as a document has it: ratios of whole numbers and rules as text, as in its file."""
+    values = asdict(profile.timing)
+    timing = {name: value if isinstance(value, int) else str(getattr(value, "value", value)) for name, value in values.items()}
+    return checked(ProfileEntry, to_builtins(profile, enc_hook=str) | {"timing": timing, "tools": dict(profile.tools)})

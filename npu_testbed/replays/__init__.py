@@ -1,0 +1,1 @@
+"""A schedule or a compiled network replayed: cycles, bytes, streams, and the files that are exported."""

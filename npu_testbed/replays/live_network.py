@@ -1,0 +1,63 @@
+"""The network of a live comparison: a model, a compiled file, or a schedule file that is exported for the FVP."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cascader.ethosu.job.schedule import Schedule
+from npu_model.accelerator import DEFAULT_ACCELERATOR
+from npu_model.brief import Brief
+from npu_model.compiled.network import CpuOperator
+from npu_model.errors import InputError
+from npu_model.front import later
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+from npu_testbed.models.sources import BUILT, load_model
+
+if TYPE_CHECKING:
+    from cascader.ethosu.codegen import lowering
+    from npu_testbed.replays import exports, scheduling
+else:
+    scheduling = later("npu_testbed.replays.scheduling")  # a compiled network does not need the scheduler
+    lowering = later("cascader.ethosu.codegen.lowering")  # the same
+    exports = later("npu_testbed.replays.exports")  # the same
+
+
+class LiveNetwork(Brief, frozen=True):
+    """A network for the FVP to run, as a .tflite, compiled or not.
+
+    ``accelerator`` and ``timing`` hold where the command line names no other.
+    """
+
+    unshown = ("data",)
+
+    name: str
+    data: bytes
+    accelerator: str = DEFAULT_ACCELERATOR
+    timing: TimingParameters = DEFAULT_TIMING
+
+
+def live_network(source: str) -> LiveNetwork:
+    """The network of ``source``: a .tflite, ``zoo:NAME``, or a schedule file, whose stream is exported with its arena as region 1.
+
+    InputError if it cannot be read, or the schedule has operators on the CPU and its model is a file that only the user knows.
+    """
+    path = Path(source)
+    if source.startswith(BUILT) or path.suffix != ".json":
+        model = load_model(source)
+        return LiveNetwork(model.name, model.data)
+
+    plan = scheduling.read_schedule(path)
+    return LiveNetwork(path.name, _exported(plan, path.name), plan.accelerator, plan.provenance.timing)
+
+
+def _exported(plan: Schedule, name: str) -> bytes:
+
+    network, recorded = lowering.lower(plan), plan.provenance.model
+    original = load_model(recorded).data if recorded.startswith(BUILT) else None
+    if original is None and any(isinstance(step, CpuOperator) for step in network.steps):
+        raise InputError(
+            f"{name} leaves operators of {recorded} to the CPU, whose options no schedule holds: write the compiled file with "
+            "`npu-testbed export --model`, and run that."
+        )
+    return exports.export(plan, name="network", model=original, options=exports.ExportTerms(fast_scratch=False))["network.tflite"]

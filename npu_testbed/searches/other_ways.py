@@ -1,0 +1,64 @@
+"""Other ways: options under which a budget is met that a search could not meet, each tried, with what it then takes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from fractions import Fraction
+
+from msgspec.structs import replace
+
+from cascader.ethosu.search.effort import QUICK
+from cascader.request import PERFORMANCE, Request, Run
+from npu_model.errors import InputError, SearchedError
+from npu_model.program.region_numbers import ARENA
+from npu_testbed.ground.termination import TimeIsUp
+from npu_testbed.models.legalise import load_task
+from npu_testbed.replays.scheduling import choice_of
+
+_RECOMPUTE = 2
+"""Multiple of the multiply-accumulates that is tried; the search allows 1.1 by itself."""
+
+
+def _ways(request: Request) -> Iterator[tuple[str, Request]]:
+    """Options that were not given, and the request with each: work again, tensors in an outer memory, inputs and outputs there."""
+    if request.recompute is None:
+        yield f"--recompute {_RECOMPUTE}", replace(request, recompute=Fraction(_RECOMPUTE))
+    system = request.memory
+    outer = next((memory for port, memory in enumerate(system.ports) if port != system.port_of(ARENA)), None)
+    if outer is None:
+        return
+    if request.spill is None and outer.writable:
+        yield f"--spill {outer.name}", replace(request, spill=outer.name)
+    if not request.homes:
+        sides = ("input", "output") if outer.writable else ("input",)
+        ways = [(side,) for side in sides] + ([sides] if len(sides) > 1 else [])
+        for homes in (tuple(f"{side}={outer.name}" for side in way) for way in ways):
+            yield " ".join(f"--home {home}" for home in homes), replace(request, homes=homes)
+
+
+def other_ways(request: Request, run: Run) -> Iterator[str]:
+    """Options with which a quick search meets the request's budget, each with its bytes and cycles.
+
+    Inputs and outputs leave the arena together only where neither of them helps alone.
+    """
+    helped = False
+    for option, changed in _ways(request):
+        if helped and option.count("--home") > 1:
+            continue
+        run.show(f"Trying {option}")
+        tried = replace(changed, effort=QUICK, optimise=PERFORMANCE)
+        try:
+            point = choice_of(load_task(tried, run.show), tried, Run(run.processes, run.show, bounds=False)).point
+        except InputError:
+            continue
+        helped = helped or option.startswith("--home")
+        yield f"{option} ({point.memory:,} bytes, {point.cycles:,} cycles)"
+
+
+def with_other_ways(error: SearchedError, request: Request, run: Run) -> InputError:
+    """The refusal of a budget with the options that a quick search meets it with; the ``error`` itself if there is none, or no time."""
+    try:
+        found = list(other_ways(request, run))
+    except TimeIsUp:
+        return error
+    return InputError(f"{error} With other options it fits: {', or '.join(found)}.") if found else error

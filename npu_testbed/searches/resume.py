@@ -1,0 +1,166 @@
+"""A search that can be interrupted: the answer of each of its calls is kept, and what was answered is not asked again."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Executor, Future
+from functools import lru_cache, partial
+from pathlib import Path
+from typing import Any, TypeVar
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from cascader.draft.draft import Draft
+from cascader.ethosu.job.schedule import Schedule
+from cascader.ethosu.schedule.drafts import require_draft_of
+from cascader.ethosu.search import remote_calls
+from cascader.ethosu.search.form import Form
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.verify.check import check_schedule
+from npu_model.documents import plain, typed
+from npu_testbed.ground.answers import FOLDER, Answers, key_of
+from npu_testbed.replays import vela_runs
+from npu_testbed.searches.point_files import PointFiles
+
+T = TypeVar("T")
+
+
+def _checked(draft: Draft, form: Form) -> None:
+    """InputError if a draft that was read breaks a rule of schedules."""
+    require_draft_of(draft, form.network)
+    check_schedule(form.schedule(draft))
+
+
+def _drafts_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, ...]:
+    found = typed(tuple[Draft, ...], given)
+    for draft in found:
+        _checked(draft, form)
+    return found
+
+
+def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, int]:
+    draft, cycles = typed(tuple[Draft, int], given)
+    _checked(draft, form)
+    return draft, cycles
+
+
+def _starts_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Draft, int], ...]:
+    found = typed(tuple[tuple[Draft, int], ...], given)
+    for draft, _cycles in found:
+        _checked(draft, form)
+    return found
+
+
+@lru_cache(maxsize=8)
+def _form(form: Form) -> str:
+    """The key of a form: of what its plans follow from."""
+    machine = form.accelerator, plain(form.system), plain(form.provenance.timing)
+    return key_of([plain(replace(form.network, constants=b"")), *machine, repr(form.options)], form.network.constants)
+
+
+def _form_key(form: Form, *wanted: object) -> str:
+    return key_of([_form(form), repr(wanted)])
+
+
+def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
+    return key_of([_form(form), plain(draft), *map(repr, wanted)])
+
+
+def _line_key(_place: remote_calls.LinePlace, draft: Draft, form: Form, *wanted: object) -> str:
+    """As :func:`_draft_key`: no answer depends on which process takes a call."""
+    return _draft_key(draft, form, *wanted)
+
+
+def _change_key(form: Form, draft: Draft, *wanted: object) -> str:
+    return _draft_key(draft, form, *wanted)
+
+
+_COUNT: Any = int | None
+"""An answer that may be none."""
+
+
+class _Kind(Struct, frozen=True):
+    """A kind of call: the key of its arguments, its answer as JSON, and back with its arguments.
+
+    An answer whose JSON form is None is not kept.
+    """
+
+    key: Callable[..., str]
+    plain: Callable[[Any], Any]
+    value: Callable[..., Any]
+
+
+_KINDS: dict[object, _Kind] = {
+    remote_calls.outline: _Kind(_form_key, plain, lambda given, *_: typed(remote_calls.FormLimits, given)),
+    remote_calls.least_of_plans: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.least_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
+    remote_calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
+    remote_calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
+    remote_calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
+    remote_calls.less_room: _Kind(_change_key, plain, _starts_from_plain),
+    remote_calls.change: _Kind(_change_key, plain, _change_from_plain),
+    remote_calls.replay: _Kind(_draft_key, plain, lambda given, *_: typed(int, given)),
+    remote_calls.replay_in_line: _Kind(_line_key, plain, lambda given, *_: typed(int, given)),
+    vela_runs.outcomes: _Kind(vela_runs.outcomes_key, vela_runs.outcomes_json, vela_runs.outcomes_of),
+}
+
+
+class Resumed(Executor):
+    """An executor that keeps what its calls answer, and, with ``points``, the best schedules so far as files."""
+
+    def __init__(self, executor: Executor, answers: Answers, points: PointFiles | None = None) -> None:
+        self._executor, self._answers, self._points = executor, answers, points
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        """The answer that is known, or the one that is asked for now and kept."""
+        kind = _KINDS.get(fn)
+        if kind is None:
+            return self._executor.submit(fn, *args, **kwargs)
+        answer = self._ask(fn.__name__, kind, fn, args)
+        if fn in (remote_calls.replay, remote_calls.replay_in_line) and self._points is not None:
+            draft, form, _ = args[-3:]
+            answer.add_done_callback(partial(_replayed, self._points, draft, form))
+        return answer
+
+    def _ask(self, name: str, kind: _Kind, fn: Callable[..., Any], args: tuple[Any, ...]) -> Future[Any]:
+        key = key_of([name, kind.key(*args)])
+        known = self._answers.find(key, lambda plain: kind.value(plain, *args))
+        if known is not None:
+            answer: Future[Any] = Future()
+            answer.set_result(known)
+            return answer
+
+        def keep(done: Future[Any]) -> None:
+            plain = kind.plain(done.result()) if _succeeded(done) else None
+            if plain is not None:
+                self._answers.keep(key, plain)
+
+        asked = self._executor.submit(fn, *args)
+        asked.add_done_callback(keep)
+        return asked
+
+    def finish(self, schedules: Mapping[int, Schedule]) -> None:
+        """Leave the schedules, by their bytes, and nothing else of ours in their folder."""
+        if self._points is not None:
+            self._points.finish(schedules)
+            if self._answers.folder == self._points.folder / FOLDER:
+                self._answers.remove()
+
+
+def _replayed(points: PointFiles, draft: Draft, form: Form, done: Future[Any]) -> None:
+    if _succeeded(done):
+        points.replayed(form.schedule(draft), done.result())
+
+
+def _succeeded(done: Future[Any]) -> bool:
+    return not done.cancelled() and done.exception() is None
+
+
+def resumed(executor: Executor, task: Task, schedules: Path | None, results: Path | None = None) -> Executor:
+    """The executor, with answers kept in ``results``, or while ``schedules`` are searched in a folder there; as it is without both."""
+    points = None if schedules is None else PointFiles(schedules, task.provenance.model)
+    if results is not None:
+        return Resumed(executor, Answers(results), points)
+    return executor if points is None else Resumed(executor, Answers(points.folder / FOLDER), points)
