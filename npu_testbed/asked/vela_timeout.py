@@ -12,7 +12,7 @@ from npu_model.errors import InputError
 from npu_model.front import later
 
 if TYPE_CHECKING:
-    from npu_testbed.models.sources import te_models
+    from npu_testbed.models import te_models
 else:
     te_models = later("npu_testbed.models.te_models")  # --help imports no models
 

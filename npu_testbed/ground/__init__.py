@@ -1,1 +1,1 @@
-"""What every command stands on: files that are written, progress, failures, and the end of a command."""
+"""The ground of every command: files that are written, progress, failures, and the end of a command."""

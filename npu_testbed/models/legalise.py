@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from cascader import tasks
     from cascader.ethosu.search.task import Task
     from cascader.frontends.vela import Legalised
-    from npu_testbed.models.sources import te_task as te_tasks
+    from npu_testbed.models import te_task as te_tasks
 else:
     Legalised = object  # the name of a type, for which Vela's front end is not imported
     sim = later("sim")  # imported while Vela ran

@@ -18,7 +18,7 @@ from npu_testbed.models.te_models import is_te, refuse_te
 from validation.reading import read_file
 
 if TYPE_CHECKING:
-    from npu_testbed.models.sources import shaped_models
+    from npu_testbed.models import shaped_models
     from validation import portfolio, zoo
 else:
     shaped_models = later("npu_testbed.models.shaped_models")  # few models are read with another shape

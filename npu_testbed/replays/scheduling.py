@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from cascader import verbs
     from cascader.ethosu.schedule import layer_by_layer
     from cascader.ethosu.search.task import Choice, Task
-    from npu_testbed.models.sources import legalise
+    from npu_testbed.models import legalise
 else:
     verbs = later("cascader.verbs")  # a replay alone does not need the scheduler
     layer_by_layer = later("cascader.ethosu.schedule.layer_by_layer")  # the same
