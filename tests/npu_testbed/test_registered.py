@@ -16,7 +16,7 @@ from cascader.ethosu.forms import FormTerms, forms, own_forms
 from cascader.ethosu.options import CascadeOptions
 from npu_model import registered
 from npu_model.errors import InputError
-from npu_testbed.form_test import require_same_outputs
+from npu_testbed.proofs.form_test import require_same_outputs
 
 MODEL = "zoo:tiny_residual"
 MODULE = "another_distribution"

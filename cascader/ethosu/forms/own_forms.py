@@ -20,7 +20,7 @@ class OwnForm(Struct, frozen=True):
 
     - ``run`` returns the network in other kernels, or the network itself if it finds nothing to do. All output bytes stay the same.
     - ``tests`` are sources of networks, such as ``zoo:tiny_residual``, in which it finds something to do. The test of the form,
-      :func:`npu_testbed.form_test.require_same_outputs`, runs each of them.
+      :func:`npu_testbed.proofs.form_test.require_same_outputs`, runs each of them.
     - ``smaller``: the form is there for its bytes, and is searched only if it holds fewer than the others.
     """
 
