@@ -18,10 +18,10 @@ from npu_testbed.compilation.vela_options import add_vela_options, notes
 if TYPE_CHECKING:
     from cascader.request import Request
     from npu_testbed.compilation.compile_options import Target
-    from npu_testbed.outcomes.compilation_store import StoredCompilation
-    from npu_testbed.outcomes.compilation import CompilationOutcome
-    from npu_testbed.outcomes.compilations import CompilationsOutcome
     from npu_testbed.ground.progress import Progress
+    from npu_testbed.outcomes.compilation import CompilationOutcome
+    from npu_testbed.outcomes.compilation_store import StoredCompilation
+    from npu_testbed.outcomes.compilations import CompilationsOutcome
 
     _Made = tuple[dict[Path, bytes], CompilationOutcome | StoredCompilation]
 
@@ -147,7 +147,7 @@ class Compile(CompileOptions, frozen=True):
         """Compile; of each network all files are written or none."""
         if isinstance(self.models, (str, PathLike)) and not Path(self.models).is_dir():
             return self._compiled(str(self.models), show)
-        from npu_testbed.compilation.several import compile_each, models_in
+        from npu_testbed.commands.several_compilations import compile_each, models_in
 
         named = kinds.texts(self.models)
         if len(named) == 1 and not Path(named[0]).is_dir():

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from npu_testbed.outcomes.compilation_store import StoredCompilation
 from npu_testbed.documents.compilations import CompilationsDocument
 from npu_testbed.ground.endings import BAD_INPUT
 from npu_testbed.ground.failures import Failure
 from npu_testbed.outcomes.compilation import CompilationOutcome
+from npu_testbed.outcomes.compilation_store import StoredCompilation
 from npu_testbed.outcomes.outcome import Outcome
 
 

@@ -13,16 +13,16 @@ from npu_testbed.findings import Finding
 from npu_testbed.measured import Beside, measured_json, measured_text
 from npu_testbed.outcomes.records import Records
 from npu_testbed.outcomes.replayed import ReplayedOutcome
+from npu_testbed.replays.recurrent import recurrent_json, recurrent_layers
+from npu_testbed.replays.simulation import Simulation
+from npu_testbed.replays.streaming import StreamedInput
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.findings import findings_json, findings_text
 from npu_testbed.reports.hazards import hazards_json, hazards_text
-from npu_testbed.replays.recurrent import recurrent_json, recurrent_layers
 from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
 from npu_testbed.reports.tables import layers_text, stalls_json, stalls_text
 from npu_testbed.reports.unproven import unproven_json
-from npu_testbed.replays.simulation import Simulation
-from npu_testbed.replays.streaming import StreamedInput
 from npu_testbed.views.arena_map import ArenaMap
 from npu_testbed.views.sram_map import sram_map_svg
 from sim.views.layers import LayerRow, layer_rows

@@ -7,10 +7,10 @@ from pathlib import Path
 
 from npu_model.errors import InputError
 from npu_testbed.compilation.compile_options import source_name
-from npu_testbed.outcomes.compilation_store import StoredCompilation
 from npu_testbed.ground.endings import say
 from npu_testbed.ground.failures import Failure, attempt
 from npu_testbed.outcomes.compilation import CompilationOutcome
+from npu_testbed.outcomes.compilation_store import StoredCompilation
 from npu_testbed.outcomes.compilations import CompilationsOutcome
 
 _ENDINGS = ".tflite", ".tosa"
