@@ -106,6 +106,7 @@ class Request(Struct, frozen=True):
       not exceed (None: any number), which a tolerance alone asks for.
     - ``homes``: where tensors live outside the arena, as pairs WHAT=MEMORY.
     - ``spill``: the memory to which the search may move tensors between layers (None: no tensor moves).
+    - ``keep_inputs``: whether every input keeps its bytes until the run ends.
     - ``ignore_ops``: builtin operators of the model that stay on the CPU.
     - ``timing``: parameters of the NPU; ``names``: those by which Vela knows the memories.
     - ``switches``: the search, each choice a switch (None: all as they are by default).
@@ -128,6 +129,7 @@ class Request(Struct, frozen=True):
     switches: CascadeOptions | None = None
     within: Fraction = Fraction(0)
     most_cycles: int | None = None
+    keep_inputs: bool = False
 
     @property
     def smallest(self) -> bool:

@@ -11,6 +11,7 @@ from cascader.ethosu.forms import is_flat
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Cycles, Replayer, decides
 from cascader.ethosu.network.homes import on_ports, spill_home, with_homes
+from cascader.ethosu.network.lasting_inputs import with_lasting_inputs
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.ethosu.search.effort import by_estimates
@@ -42,7 +43,7 @@ def network_task(request: Request, plain: Network, origin: Callable[[MemorySyste
     """
     system = request.memory
     wanted = tuple(wanted_home(text, system) for text in request.homes)
-    network = with_homes(plain, wanted)
+    network = with_homes(with_lasting_inputs(plain, wanted) if request.keep_inputs else plain, wanted)
     outer = None if request.spill is None else outer_memory(request.spill, system)
     spilled = () if outer is None else (spill_home(network, outer.memory, outer.port),)
     system = on_ports(system, (*network.homes, *spilled))
@@ -82,6 +83,8 @@ def legalised_task(request: Request, source: ModelSource, found: Legalised, cycl
     others = () if one_core else tuple(_others(source, found, plain, measure))
     if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), task.provenance))
+    if request.keep_inputs:
+        others = tuple(replace(other, network=with_lasting_inputs(other.network, task.homes)) for other in others)
     return replace(task, others=others)
 
 

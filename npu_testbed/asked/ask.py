@@ -63,6 +63,7 @@ class Search(OfModels[R_co], frozen=True, kw_only=True):
 
     home: kinds.Homes = ()
     spill: kinds.Spill = None
+    keep: kinds.Keep = None
     recompute: kinds.Recompute = None
     no_recompute: kinds.NoRecompute = False
     ignore_ops: kinds.IgnoreOps = ()

@@ -86,6 +86,10 @@ Spill = Annotated[
         "MEMORY",
     ),
 ]
+Keep = Annotated[
+    Literal["input"] | None,
+    Option("keep every input until a run ends, so that no output lies over it (default: what is read may be written over)"),
+]
 Recompute = Annotated[
     Fraction | float | str | None,
     Option(

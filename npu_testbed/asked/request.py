@@ -131,6 +131,7 @@ def common_request(ask: Search[Any], source: Source) -> Request:
         recompute=recompute_of(ask),
         homes=homes_of(ask),
         spill=ask.spill,
+        keep_inputs=ask.keep is not None,
         ignore_ops=operators_of(ask),
         timing=load_timing(None if timing is None else Path(timing)),
         within=Fraction(getattr(ask, "within", None) or 0),

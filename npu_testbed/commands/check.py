@@ -93,7 +93,7 @@ _NO_BAR = "No bar was given: give --max-cycles, --max-bytes, --deadline or --aga
 
 _COMPILING = (
     *("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "recompute", "no_recompute", "input_shape"),
-    *("home", "spill", "within"),
+    *("home", "spill", "keep", "within"),
 )
 """Options that only a network that is not compiled yet has a use for."""
 

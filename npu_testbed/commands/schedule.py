@@ -203,7 +203,7 @@ def _check_together(ask: Schedule) -> None:
     said = {one.name: (one, value) for one, value in said_by(ask)}
     for switch, others, why in (
         ("no_cascade", ("stripes", "optimise", *_OF_SEARCH), "which leaves no choice"),
-        ("stripes", (*_OF_SEARCH, "home"), "which is not a search of rows"),
+        ("stripes", (*_OF_SEARCH, "home", "keep"), "which is not a search of rows"),
     ):
         for option in others if switch in said else ():
             if option in said:

@@ -62,7 +62,7 @@ class ValidateVelaOptions(OnMemory["ValidateVelaOutcome | BesideVelaOutcome"], f
 
 _COMPARED = (
     *("chip", "timing_adapter", "system_config", "memory_mode", "config", "set", "timing", "jobs", "results"),
-    *("home", "spill", "recompute", "no_recompute", "ignore_ops", "effort", "deadline"),
+    *("home", "spill", "keep", "recompute", "no_recompute", "ignore_ops", "effort", "deadline"),
 )
 """Options that only a comparison reads."""
 

@@ -17,6 +17,7 @@ from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from cascader.request import ModelSource, Request, Run
 from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
+from npu_model.compiled.lost_inputs import lost_inputs
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.front import later
@@ -146,9 +147,11 @@ def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progres
         return InputError("")
     progress(f"Compiling {request.source.name} with Vela")
     try:
-        return vela_peer(_model(request), request, target, ends, progress, known)
+        peer = vela_peer(_model(request), request, target, ends, progress, known)
     except InputError as error:
         return error
+    lost = lost_inputs(peer.simulation.network) if request.keep_inputs else ()
+    return InputError(f"{lost[0].text} Its schedule does not keep inputs, as --keep input asks.") if lost else peer
 
 
 _PLAIN, _ALONE = Target(), Run(None)

@@ -46,7 +46,15 @@ def test_every_option_of_check_is_an_input_or_is_given_by_the_action(site_option
 def test_the_script_gives_every_input_to_its_option_and_none_that_is_empty(site_options: ModuleType) -> None:
     asked = site_options.asked()
     script = f'set --\n{site_options.words()}\nif [ $# -gt 0 ]; then printf "%s\\n" "$@"; fi'
-    values = {"optimise": "Size", "effort": "quick", "home": "input=ext\noutput=ext", "ignore_ops": "SOFTMAX", "input_shape": "1,8,8,4"}
+    values = {
+        "optimise": "Size",
+        "effort": "quick",
+        "keep": "input",
+        "home": "input=ext\noutput=ext",
+        "ignore_ops": "SOFTMAX",
+        "input_shape": "1,8,8,4",
+    }
+    values["keep"] = "input"
     values |= {one.name: "true" for one in asked if one.is_switch}
     given = {f"{site_options.PREFIX}{one.name.upper()}": values.get(one.name, "2") for one in asked}
 

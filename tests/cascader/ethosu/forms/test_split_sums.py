@@ -54,7 +54,7 @@ def addresses(feature_map: FeatureMap) -> Counter[int]:
 
 
 def addends(network: Network, tensor: str) -> Counter[int]:
-    """What the tensor sums, by brute force: every element that any kernel on the way to it adds, as often as it does."""
+    """Count by brute force how often each address is added on the way to the tensor."""
     kernel = next(kernel for kernel in network.kernels.values() if kernel.ofm == tensor)
     if is_sum(kernel.operation):
         return addresses(kernel.operation.ifm)
