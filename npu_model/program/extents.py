@@ -1,4 +1,4 @@
-"""How far operations reach into each region."""
+"""The end of everything that operations access in each region."""
 
 from __future__ import annotations
 

@@ -162,7 +162,7 @@ def test_a_resize_reads_its_extents_from_the_registers_of_the_window() -> None:
 
 
 REFUSED = ("control flow", "division", "replication", "tables from 16 to 32 bits", "double asymmetric rounding")
-"""What no compiler that was seen emits, as docs/exactness.md counts it."""
+"""Things that no compiler that was seen emits, as docs/exactness.md counts it."""
 
 
 def with_first(net: CompiledNetwork, kind: OperationKind, **changes: object) -> CompiledNetwork:
