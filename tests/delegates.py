@@ -11,6 +11,10 @@ import numpy as np
 
 from validation.zoo import build
 
+U85_SYSTEM = ("--config", "Arm/vela.ini", "--system-config", "Ethos_U85_SYS_DRAM_Mid", "--memory-mode")
+U85_DEDICATED = (*U85_SYSTEM, "Dedicated_Sram_384KB")
+"""Vela's options for an Ethos-U85 that keeps feature maps in a fast scratch."""
+
 
 def block(name: str, data: bytes = b"", *, elsewhere: bool = False) -> bytes:
     """A block as ExecuTorch 1.5.1 packs it."""

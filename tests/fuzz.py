@@ -33,7 +33,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 import damage
 from cpu_networks import cpu_split_network
-from delegates import raw_network, stream
+from delegates import U85_DEDICATED, raw_network, stream
 from deployed_forms import SOURCES, compiled_network, source_of
 from plan_files import edited_plan
 from vela_u85 import compiled
@@ -43,6 +43,7 @@ from cascader.frontends.vela_timeout import TIMEOUT_VARIABLE
 from npu_model.export import export_raw
 from npu_testbed.commands.cli import main
 from npu_testbed.devices.configs import vela_ini_text
+from validation.portfolio import build as build_of_portfolio
 from validation.zoo import build
 
 ROOT = Path(__file__).parents[1]
@@ -136,10 +137,29 @@ def _chips() -> tuple[bytes, ...]:
     return tuple(one.partition("]\n")[2].encode() for one in text.split("\n[")[1:])
 
 
-def _delegate() -> bytes:
-    """A vela_bin_stream."""
+def _delegates() -> tuple[bytes, ...]:
+    """A vela_bin_stream of an Ethos-U55, and one of an Ethos-U85 that uses a fast scratch."""
     with tempfile.TemporaryDirectory() as folder:
-        return stream(raw_network(Path(folder)))
+        return stream(raw_network(Path(folder))), stream(raw_network(Path(folder), *U85_DEDICATED, device="ethos-u85-256"))
+
+
+@cache
+def _deep_model() -> bytes:
+    """The network of most of the Ethos-U85's streams."""
+    return build_of_portfolio("conv_resize_nearest_half_conv")
+
+
+def _in_payload(rng: random.Random, data: bytes) -> bytes:
+    """A file with damage in its command streams alone, whose other parts are read then."""
+    copy = bytearray(data)
+    start = data.find(b"COP1")
+    (length,) = struct.unpack_from("<I", data, start - 4) if start >= 4 else (0,)
+    end = start + (length if 0 < length <= len(data) - start else 2048)
+    if start >= 0 and rng.randrange(2):
+        damage.damaged(rng, copy, start, min(end, len(copy)), rng.choice((1, 2, 4)))
+    else:
+        damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
+    return bytes(copy)
 
 
 def _sources() -> tuple[bytes, ...]:
@@ -174,6 +194,10 @@ def _measurements() -> tuple[bytes, ...]:
     )
 
 
+_DEEP = ("conv_resize_nearest_half_conv", 256), ("conv_resize_nearest_half_conv", 512), ("mobilenet_v3", 1024)
+"""Networks of the portfolio and MACs, with chains, resizes and four weight streams."""
+
+
 @cache
 def _seeds() -> dict[str, tuple[bytes, ...]]:
     """Inputs that are damaged, by kind."""
@@ -181,8 +205,8 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
     return {
         "network": (build("tiny_conv"), build("tiny_residual"), cpu_split_network()),
         "compiled": (compile_network(build("tiny_residual")).compiled, compile_network(cpu_split_network()).compiled),
-        "deep": tuple(compiled(name, macs) for name, macs in (("conv_resize_nearest_half_conv", 256), ("mobilenet_v3", 1024))),
-        "executorch": (_delegate(),),
+        "deep": tuple(compiled(name, macs) for name, macs in _DEEP),
+        "executorch": _delegates(),
         "source": (b"const uint8_t n[] = {\n" + b",".join(b"%d" % byte for byte in build("tiny_conv")) + b"\n};\n",),
         "deployed": _sources(),
         "raw": (_raw(),),
@@ -205,7 +229,16 @@ def _seeds() -> dict[str, tuple[bytes, ...]]:
 COMMANDS: dict[str, tuple[str, tuple[tuple[str, ...], ...]]] = {
     "network": ("n.tflite", (("simulate", "vela", "{}"), ("schedule", "{}", "--no-cascade", "-o", "s.json"), ("validate", "vela", "{}"))),
     "compiled": ("n_vela.tflite", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("export", "{}", "-o", "x.tflite"))),
-    "deep": ("n_vela.tflite", (("inspect", "{}"), ("export", "{}", "-o", "x.tflite"), ("simulate", "vela", "{}", "--stalls"))),
+    "deep": (
+        "n_vela.tflite",
+        (
+            ("inspect", "{}"),
+            ("export", "{}", "-o", "x.tflite"),
+            ("simulate", "vela", "{}", "--stalls"),
+            ("check", "{}", "--max-cycles", "1"),
+            ("verify", "{}", "--model", "{deep}", "--inferences", "1"),
+        ),
+    ),
     "executorch": ("n.pte", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"))),
     "source": ("n.cc", (("simulate", "vela", "{}"),)),
     "deployed": ("n.c", (("simulate", "vela", "{}", "--stalls"), ("inspect", "{}"), ("verify", "{}"))),
@@ -253,7 +286,9 @@ def case_of(kind: str, seed: int) -> Case:
     data = rng.choice(_seeds()[kind])
     if kind in ("chip", "board", "cpu", "homes", "toml", "energy", "profile"):
         data = _toml(rng, data)
-    elif kind in ("network", "compiled", "executorch", "raw", "trace", "elf"):
+    elif kind in ("deep", "executorch"):
+        data = _in_payload(rng, data)
+    elif kind in ("network", "compiled", "raw", "trace", "elf"):
         copy = bytearray(data)
         damage.damaged(rng, copy, 0, len(copy), rng.choice((1, 4)))
         data = bytes(copy)
@@ -268,12 +303,14 @@ def _run_command(case: Case, folder: Path) -> int:
     model.write_bytes(_seeds()["compiled"][0])
     (folder / "split.tflite").write_bytes(_seeds()["network"][2])
     (folder / "small.tflite").write_bytes(_seeds()["network"][0])
+    (folder / "deep.tflite").write_bytes(_deep_model())
     (folder / "a.elf").write_bytes(_seeds()["elf"][0])
     table.write_text(f"model,NPU_ACTIVE,timing_adapter\n{model.name},15000,off\n")
     file = folder / case.name
     file.write_bytes(case.data.replace(b"{model}", model.name.encode()))
     places = {"{}": str(file), "{model}": str(model), "{csv}": str(table), "{profile}": str(PROFILE)}
     places |= {"{split}": str(folder / "split.tflite"), "{small}": str(folder / "small.tflite"), "{elf}": str(folder / "a.elf")}
+    places["{deep}"] = str(folder / "deep.tflite")
     argv = [places.get(word, str(folder / word) if word.startswith(("s.", "x.", "f.")) else word) for word in case.argv]
     status = main(argv)
     sys.stderr.flush()

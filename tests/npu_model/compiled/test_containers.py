@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from command_line import call, refusal
-from delegates import block, pte, raw_network, stream
+from delegates import U85_SYSTEM, block, pte, raw_network, stream
 
 from cascader.frontends.vela import CompilerOptions, compile_network
 from npu_model.compiled.c_array import c_arrays
@@ -44,9 +44,6 @@ def test_a_pte_is_replayed_to_the_cycles_of_the_tflite_and_its_arena_drawn(raw: 
     assert found["summary"] == expected["summary"]
     assert picture.read_bytes().startswith(b"<svg")
     assert call("inspect", path).output == call("inspect", path).output != ""
-
-
-U85_SYSTEM = ("--config", "Arm/vela.ini", "--system-config", "Ethos_U85_SYS_DRAM_Mid", "--memory-mode")
 
 
 @pytest.mark.parametrize(("macs", "mode"), [(256, "Sram_Only"), (1024, "Sram_Only"), (256, "Dedicated_Sram_384KB")])
