@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -106,6 +107,18 @@ def _bytes(access: Access) -> NDArray[np.int64]:
     return np.arange(*access, dtype=np.int64) if isinstance(access, tuple) else byte_numbers(access)
 
 
+@lru_cache(maxsize=4)
+def _marks(access: Access) -> tuple[int, NDArray[np.bool_]]:
+    """The first byte of an access, and for each byte from there on whether it is one of the access.
+
+    Tens of thousands of kernels may each be held against the one that makes what they read.
+    """
+    start, end = hull(access)
+    marks = np.zeros(end - start, np.bool_)
+    marks[_bytes(access) - start] = True
+    return start, marks
+
+
 def overlap(one: Access, two: Access) -> bool:
     """Whether two accesses of one tensor share a byte; those of feature maps are as :func:`byte_numbers` has them."""
     (first, last), (begin, end) = hull(one), hull(two)
@@ -115,4 +128,7 @@ def overlap(one: Access, two: Access) -> bool:
         boxes, others = _boxes(one), _boxes(two)
         if boxes and others and len({box.pitches for box in (*boxes, *others)}) == 1:
             return any(box.meets(other) for box in boxes for other in others)
-    return bool(np.isin(_bytes(one), _bytes(two)).any())
+    large, small = (one, two) if last - first >= end - begin else (two, one)
+    start, marks = _marks(large)
+    places = _bytes(small) - start
+    return bool(marks[places[(places >= 0) & (places < len(marks))]].any())

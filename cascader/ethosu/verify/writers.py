@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 
 import numpy as np
+from msgspec import Struct
 from numpy.typing import NDArray
 
 from cascader.ethosu.network.network import CpuPart, EthosuPart, Network, Port
@@ -56,6 +57,23 @@ def _refuse(part: str, tensor: str, found: int, parts: Sequence[Part]) -> InputE
     )
 
 
+class _Meant(Struct, frozen=True):
+    """The writers of the bytes from ``first`` on that a part finds when all parts run whole, in order."""
+
+    first: int
+    writers: _Writers
+
+    @classmethod
+    def of(cls, read: Sequence[Span], writers: _Writers) -> _Meant:
+        """Those of the bytes that the part reads, from the first to the last one: a tensor may have tens of thousands of readers."""
+        first, end = min((span.start for span in read), default=0), max((span.end for span in read), default=0)
+        return cls(first, writers[first:end].copy())
+
+    def at(self, span: Span) -> _Writers:
+        """The writers of the bytes of a span."""
+        return Span(span.start - self.first, span.counts, span.strides, span.width, span.row).of(self.writers)
+
+
 _Steps = Mapping[int, Sequence[tuple[int, Job]]]
 """The jobs of each part, by its number, each with its step."""
 
@@ -63,10 +81,10 @@ _Steps = Mapping[int, Sequence[tuple[int, Job]]]
 def _check_tensor(network: Network, steps: _Steps, tensor: Tensor) -> None:
     parts = network.graph.parts
     users = sorted({*network.graph.writers(tensor.name), *network.graph.readers(tensor.name)})
-    meant: dict[int, _Writers] = {}
+    meant: dict[int, _Meant] = {}
     whole = np.full(tensor.size, -1, np.int32)
     for number in users:
-        meant[number] = whole.copy()
+        meant[number] = _Meant.of([*_read(parts[number], tensor.name, None)], whole)
         for span in _written(parts[number], tensor.name, None):
             span.of(whole)[...] = number
     found = np.full(tensor.size, -1, np.int32)
@@ -74,7 +92,7 @@ def _check_tensor(network: Network, steps: _Steps, tensor: Tensor) -> None:
     for _, number, job in own:
         for span in _read(parts[number], tensor.name, job.rows):
             there = span.of(found)
-            wrong = there != span.of(meant[number])
+            wrong = there != meant[number].at(span)
             if wrong.any():
                 raise _refuse(job.part, tensor.name, int(there[wrong].flat[0]), parts)
         for span in _written(parts[number], tensor.name, job.rows):
