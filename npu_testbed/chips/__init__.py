@@ -47,6 +47,9 @@ def _folder() -> Path:
     return Path(str(resources.files(__name__)))
 
 
+_PACKS = {".pdsc": "a description of a device pack", ".cdef": "a definition of a device", ".pack": "a device pack"}
+"""Files of chips that are refused by what they are, by their ending."""
+
 _REMEDY = "write key = value lines"
 
 
@@ -55,7 +58,7 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def _shipped() -> dict[str, Any]:
-    return _file("chips.toml") | _file("u85.toml")
+    return _file("chips.toml") | _file("u85.toml") | _file("unknown.toml")
 
 
 def chip_names() -> tuple[str, ...]:
@@ -67,7 +70,7 @@ def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
     """The chip of a table; InputError names a key that is missing, unknown or wrong, or what is not known of the chip."""
     if "missing" in values:
         raise InputError(
-            f"Chip {name} has an Ethos-U85, but no source says {printable(str(values['missing']))}: "
+            f"Chip {name} is known by its name, but no source says {printable(str(values['missing']))}: "
             "write what you know into a .toml file, and give that to --chip."
         )
     known = (*_REQUIRED, *_OPTIONS, "sram_bytes")
@@ -109,6 +112,11 @@ def load_chip(name_or_path: str) -> Chip:
     if name_or_path in shipped:
         return _chip(name_or_path, shipped[name_or_path], _folder())
     path = Path(name_or_path)
+    if path.suffix.lower() in _PACKS:
+        raise InputError(
+            f"{printable(path.name)!r} is {_PACKS[path.suffix.lower()]}, which is not read: it need not state the clock of the NPU, nor "
+            "bandwidth and latency of the memories. Write these into a .toml file, and give that to --chip."
+        )
     if path.suffix != ".toml":
         known = [name for name, values in shipped.items() if "missing" not in values]
         near = did_you_mean(name_or_path, known)

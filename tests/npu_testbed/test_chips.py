@@ -68,6 +68,20 @@ def test_a_chip_with_a_u85_is_simulated_and_one_of_unknown_numbers_says_which_th
         assert f"{name}: " in chips_text()
 
 
+@pytest.mark.parametrize("name", ["m55m1", "rz-g3e", "imx93"])
+def test_a_chip_without_a_source_is_refused_by_its_name(name: str) -> None:
+    said = refusal("schedule", MODEL, "--chip", name, "-o", "x.json")
+    assert f"Chip {name} is known by its name, but no source says its MACs, its clock, its SRAM" in said
+    assert f"{name}: " in chips_text()
+
+
+@pytest.mark.parametrize("ending", ["pdsc", "cdef", "PDSC"])
+def test_a_device_pack_is_refused_by_what_it_is(ending: str) -> None:
+    said = refusal("schedule", MODEL, "--chip", f"board.{ending}", "-o", "x.json")
+    assert f"'board.{ending}' is a de" in said
+    assert "Write these into a .toml file" in said
+
+
 def test_a_chip_is_its_options() -> None:
     by_name = npu_testbed.simulate_vela(MODEL, chip="alif-e7-he")
     chip = load_chip("alif-e7-he")
