@@ -158,7 +158,7 @@ def _leaves(kind: Any) -> Iterator[type]:
         yield from _LEAVES[str]
     elif kind in _LEAVES or origin in _LEAVES:
         yield from _LEAVES[kind if kind in _LEAVES else origin]
-    elif isinstance(kind, (str, ForwardRef)):
+    elif kind is Any or isinstance(kind, (str, ForwardRef)):
         yield from _LEAVES[str]
     else:
         for one in get_args(kind)[1:] if origin is Mapping else get_args(kind):

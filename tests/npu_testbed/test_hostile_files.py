@@ -74,7 +74,7 @@ def no_search(monkeypatch: pytest.MonkeyPatch) -> None:
     def fail(source: str) -> None:
         raise AssertionError(f"{source} is read")
 
-    for name in ("npu_testbed.asked.request", "npu_testbed.replays.simulation"):
+    for name in ("npu_testbed.asked.request", "npu_testbed.asked.replays"):
         monkeypatch.setattr(f"{name}.load_model", fail)
 
 
