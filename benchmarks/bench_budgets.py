@@ -21,7 +21,7 @@ from math import prod
 from pathlib import Path
 from typing import Any
 
-from cascader.request import Request, Source
+from cascader.ethosu.search.request import Request, Source
 from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested

@@ -24,7 +24,7 @@ from multiprocessing import get_context
 from msgspec import Struct
 from tabulate import tabulate
 
-from cascader.request import PERFORMANCE, SIZE, Run
+from cascader.ethosu.search.request import PERFORMANCE, SIZE, Run
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
 from npu_testbed.models.legalise import load_task
@@ -77,7 +77,6 @@ TURNS = (
     Turn("cascader.ethosu.search.search", "HOPEFUL", ()),
     Turn("cascader.ethosu.search.search", "HOPEFUL_ANYWHERE", ()),
     Turn("cascader.ethosu.search.search", "_TINY", 0),
-    Turn("cascader.ethosu.search.request", "NEAR", Fraction(1)),
     Turn("cascader.ethosu.search.replays", "CLOSE", 1.0),
     Turn("cascader.ethosu.search.replays", "FEW", 1),
     Turn("cascader.ethosu.search.replays", "REACH", _FAR),

@@ -21,7 +21,7 @@ from typing import Any
 
 from tabulate import tabulate
 
-from cascader.request import Run
+from cascader.ethosu.search.request import Run
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested

@@ -19,8 +19,8 @@ from tabulate import tabulate
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
 from cascader.ethosu.search.replays import close, replayed
-from cascader.ethosu.search.request import EVERYTHING, LimitRequest
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela import import_network

@@ -23,11 +23,11 @@ from typing import Any
 
 from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.search.effort import EFFORTS, STANDARD
+from cascader.ethosu.search.request import Run
 from cascader.frontends.folders import own_folder
 from cascader.frontends.vela import CORES
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
-from cascader.request import Run
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG

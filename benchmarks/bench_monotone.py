@@ -24,8 +24,8 @@ from msgspec.structs import replace
 
 from cascader import ModelSource, Request, schedule
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.search.request import OPTIMISE
 from cascader.ethosu.search.task import Point
-from cascader.request import OPTIMISE
 from npu_model.accelerator import DEFAULT_ACCELERATOR
 from npu_model.errors import InputError
 from npu_model.memory.system import Memory, MemorySystem, Pulse

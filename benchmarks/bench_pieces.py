@@ -14,8 +14,8 @@ import sys
 
 from tabulate import tabulate
 
+from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.replays import replayed
-from cascader.ethosu.search.request import LimitRequest
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import default_processes, workers

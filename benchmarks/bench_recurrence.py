@@ -21,7 +21,7 @@ from collections.abc import Callable
 from tabulate import tabulate
 
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.frontends.vela.compiler import CompilerOptions, compile_network
 from cascader.search.workers import workers

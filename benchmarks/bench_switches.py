@@ -28,8 +28,8 @@ from tabulate import tabulate
 
 from cascader.ethosu.forms.table import FORMS, Recipe
 from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.request import OPTIMISE, Request, Source
 from cascader.ethosu.search.task import Origin, Point, Task
-from cascader.request import OPTIMISE, Request, Source
 from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested

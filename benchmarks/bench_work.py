@@ -23,8 +23,8 @@ from tabulate import tabulate
 
 from cascader.draft.trials import Trials
 from cascader.ethosu.judge.judge import Judge
+from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
 from cascader.ethosu.search.task import Task
-from cascader.request import PERFORMANCE, SIZE, Request, Run
 from cascader.verbs import chosen
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested

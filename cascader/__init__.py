@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from npu_model.front import front
 
 if TYPE_CHECKING:
-    from cascader.request import MemoryNames, ModelSource, NetworkSource, Request, Run
+    from cascader.ethosu.search.request import MemoryNames, ModelSource, NetworkSource, Request, Run
     from cascader.verbs import frontier, schedule
 
 __all__ = ["MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "frontier", "schedule"]
@@ -16,7 +16,7 @@ __all__ = ["MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "fro
 __getattr__ = front(
     __name__,
     {
-        "cascader.request": ("MemoryNames", "ModelSource", "NetworkSource", "Request", "Run"),
+        "cascader.ethosu.search.request": ("MemoryNames", "ModelSource", "NetworkSource", "Request", "Run"),
         "cascader.verbs": ("frontier", "schedule"),
     },
 )

@@ -7,12 +7,12 @@ from msgspec.structs import replace
 from cascader.ethosu.judge.replay import Cycles
 from cascader.ethosu.search.choice import choose
 from cascader.ethosu.search.frontier import FoundFrontier, frontier_of
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
+from cascader.ethosu.search.request import Request, Run
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Choice, Task
-from cascader.request import Request, Run
+from cascader.frontends.tasks import task_of
 from cascader.search.workers import processes_for, workers
-from cascader.tasks import task_of
 
 __all__ = ["chosen", "frontier", "schedule"]
 

@@ -11,8 +11,8 @@ from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search import choice
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES
+from cascader.ethosu.search.request import ModelSource, NetworkSource, Request, Run
 from cascader.ethosu.search.task import Choice, Task
-from cascader.request import ModelSource, NetworkSource, Request, Run
 from npu_model.memory.system import MemorySystem
 from npu_testbed.asked import axes, replays
 from npu_testbed.asked.ask import OneSearch

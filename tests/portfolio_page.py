@@ -14,7 +14,7 @@ from collections import defaultdict
 from pathlib import Path
 from statistics import geometric_mean
 
-from cascader.request import Run
+from cascader.ethosu.search.request import Run
 from npu_testbed.asked.request import requested
 from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.portfolio import examine_all

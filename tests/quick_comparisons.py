@@ -10,7 +10,7 @@ from msgspec.structs import replace
 import npu_testbed.comparisons.beside_vela
 import npu_testbed.comparisons.comparison
 import npu_testbed.portfolio.examination
-from cascader.request import Request, Run
+from cascader.ethosu.search.request import Request, Run
 from npu_testbed.comparisons.comparison import Folders, Sides, compare
 
 

@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 from msgspec.structs import replace
 
 from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
-from cascader.request import Request, Source
+from cascader.ethosu.search.request import Request, Source
 from npu_model.accelerator import accelerator_names, require_use
 from npu_model.errors import InputError
 from npu_testbed.asked.ask import OneSearch, Search

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from msgspec.structs import replace
 
 from cascader.ethosu.schedule.file import from_json
-from cascader.request import PERFORMANCE, CompiledSource, ModelSource, Request, ScheduleSource, Source
+from cascader.ethosu.search.request import PERFORMANCE, CompiledSource, ModelSource, Request, ScheduleSource, Source
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator
 from npu_model.errors import InputError
 from npu_model.front import later

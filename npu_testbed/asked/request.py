@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import STANDARD
-from cascader.request import PERFORMANCE, SIZE, ModelSource, Request, Run, Source
+from cascader.ethosu.search.request import PERFORMANCE, SIZE, ModelSource, Request, Run, Source
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later

@@ -16,7 +16,7 @@ from npu_testbed.commands.list_configs import ListConfigFiles, ListConfigsOf, Su
 from npu_testbed.compilation.vela_options import add_vela_options, notes
 
 if TYPE_CHECKING:
-    from cascader.request import Request
+    from cascader.ethosu.search.request import Request
     from npu_testbed.compilation.compile_options import Target
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.compilation import CompilationOutcome
@@ -194,7 +194,7 @@ class Compile(CompileOptions, frozen=True):
 
     def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":
         """The files and the outcome that the folder of results keeps, or those made now and kept there."""
-        from cascader.request import ModelSource
+        from cascader.ethosu.search.request import ModelSource
         from npu_testbed.outcomes.compilation_store import CompilationStore
 
         if not isinstance(request.source, ModelSource):

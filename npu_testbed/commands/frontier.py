@@ -11,7 +11,7 @@ from npu_testbed.asked.option import Option
 from npu_testbed.asked.readers import positive_count
 
 if TYPE_CHECKING:
-    from cascader.request import Request
+    from cascader.ethosu.search.request import Request
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.frontier import FrontierOutcome
 

@@ -12,8 +12,8 @@ from npu_testbed.asked.option import Option, said_by
 from npu_testbed.asked.readers import seconds
 
 if TYPE_CHECKING:
+    from cascader.ethosu.search.request import Request
     from cascader.ethosu.search.task import Choice, OnPoint, Task
-    from cascader.request import Request
     from npu_testbed.findings import Finding
     from npu_testbed.ground.anytime import Ending
     from npu_testbed.ground.progress import Progress

@@ -15,7 +15,7 @@ from npu_testbed.commands.layers import min_percent
 
 if TYPE_CHECKING:
     from cascader.ethosu.job.schedule import Schedule
-    from cascader.request import Request
+    from cascader.ethosu.search.request import Request
     from npu_testbed.findings import Finding
     from npu_testbed.ground.progress import Progress
     from npu_testbed.measured import Measured
@@ -144,7 +144,7 @@ class SimulateSchedule(SimulateScheduleOptions, frozen=True):
         """Replay a schedule: a file, or one that is at hand."""
         from msgspec.structs import replace
 
-        from cascader.request import ScheduleSource
+        from cascader.ethosu.search.request import ScheduleSource
         from npu_testbed.asked.replays import replay_of_schedule
         from npu_testbed.replays.simulation import simulate
         from npu_testbed.replays.streaming import stream_of, streamed_input

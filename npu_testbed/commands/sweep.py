@@ -13,7 +13,7 @@ from npu_testbed.asked.option import Group, Option
 from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
-    from cascader.request import Request
+    from cascader.ethosu.search.request import Request
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.sweep import SweepOutcome
     from npu_testbed.sweeps.cluster import Cluster

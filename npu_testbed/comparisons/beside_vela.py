@@ -10,7 +10,7 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.request import Request, Run
+from cascader.ethosu.search.request import Request, Run
 from npu_model.documents import plain, typed
 from npu_testbed.comparisons.comparison import Comparison, Folders, compare
 from npu_testbed.comparisons.summary import ComparisonSummary

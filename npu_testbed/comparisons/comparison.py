@@ -8,12 +8,12 @@ from pathlib import Path
 from msgspec import Struct
 from msgspec.structs import replace
 
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
+from cascader.ethosu.search.request import ModelSource, Request, Run
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
-from cascader.request import ModelSource, Request, Run
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT

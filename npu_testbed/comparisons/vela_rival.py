@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from cascader.ethosu.search.request import PERFORMANCE, ModelSource, Request
 from cascader.frontends.vela import CORES
 from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
-from cascader.request import PERFORMANCE, ModelSource, Request
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_testbed.devices.one_memory import has_outer_arena

@@ -6,7 +6,7 @@ from pathlib import PurePath
 
 from msgspec import Struct
 
-from cascader.request import Request
+from cascader.ethosu.search.request import Request
 from npu_model.errors import InputError
 from npu_model.printable import shown
 from npu_model.program.alignment import ALIGNMENT

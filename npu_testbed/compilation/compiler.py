@@ -11,10 +11,10 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import to_json
+from cascader.ethosu.search.request import ModelSource, Request, Run
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela.compiler import VelaFailedError
 from cascader.frontends.vela.result import NOTHING_KNOWN, Known
-from cascader.request import ModelSource, Request, Run
 from npu_model.brief import Brief
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.lost_inputs import lost_inputs

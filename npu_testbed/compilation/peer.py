@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from msgspec import Struct
 
+from cascader.ethosu.search.request import ModelSource, Request
 from cascader.frontends.vela import VelaResult, checked_network, compile_network
 from cascader.frontends.vela.result import NOTHING_KNOWN, Known
-from cascader.request import ModelSource, Request
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.memory.system import MemorySystem

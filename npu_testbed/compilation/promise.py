@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
+from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
-from cascader.request import PERFORMANCE, SIZE, Request, Run
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import BudgetError, InputError, SearchedError
 from npu_model.front import later
@@ -38,7 +38,7 @@ def fits(figures: PeerFigures, bound: int | None) -> bool:
 def shortfall(ours: PeerFigures, vela: PeerFigures, request: Request, aim: str = PROMISE) -> str:
     """The clause that says in what ours breaks the promise; "" if it is kept, or if Vela's does not keep to the arena size.
 
-    >>> from cascader.request import Source
+    >>> from cascader.ethosu.search.request import Source
     >>> from npu_model.memory.timing_adapter import profile
     >>> vela, asked = PeerFigures(16000, 1000), Request(Source("a"), "ethos-u55-128", profile("off").memory_system())
     >>> shortfall(PeerFigures(16000, 1001), vela, asked), shortfall(PeerFigures(16016, 1000), vela, asked)

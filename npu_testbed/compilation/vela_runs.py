@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+from cascader.ethosu.search.request import ModelSource, Request
 from cascader.frontends.vela.compiler_options import CompilerOptions, legalising
 from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from cascader.frontends.vela.together import compile_together
-from cascader.request import ModelSource, Request
 from npu_model.accelerator import accelerator
 from npu_testbed.compilation.compile_options import Target
 

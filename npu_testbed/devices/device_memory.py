@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from msgspec.structs import replace
 
+from cascader.ethosu.search.request import MemoryNames
 from cascader.frontends.vela.compiler_options import require_family
-from cascader.request import MemoryNames
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.memory.ports import DEEP_SYSTEMS, measured_with, through_ports

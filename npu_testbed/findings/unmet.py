@@ -5,7 +5,7 @@ from __future__ import annotations
 from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import QUICK
-from cascader.request import PERFORMANCE, ModelSource, Request, Run
+from cascader.ethosu.search.request import PERFORMANCE, ModelSource, Request, Run
 from npu_model.accelerator import require_use
 from npu_model.errors import InputError, SearchedError
 from npu_testbed.findings.finding import Finding, part

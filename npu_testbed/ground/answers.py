@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 from msgspec.structs import replace
 
-from cascader.request import ModelSource, Request
+from cascader.ethosu.search.request import ModelSource, Request
 from npu_model.documents import plain
 from npu_model.errors import InputError
 from npu_model.front import later

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 from msgspec.structs import replace
 
 from cascader.ethosu.network.network import CpuPart
+from cascader.ethosu.search.request import ModelSource, Request
 from cascader.frontends.vela import legalised
 from cascader.frontends.vela.result import NOTHING_KNOWN, Known
-from cascader.request import ModelSource, Request
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
@@ -21,20 +21,20 @@ from npu_testbed.models.te_models import TeSource
 
 if TYPE_CHECKING:
     import sim
-    from cascader import tasks
     from cascader.ethosu.search.task import Task
+    from cascader.frontends import tasks
     from cascader.frontends.vela import Legalised
     from npu_testbed.models import te_task as te_tasks
 else:
     Legalised = object  # the name of a type, for which Vela's front end is not imported
     sim = later("sim")  # imported while Vela ran
-    tasks = later("cascader.tasks")  # the same
+    tasks = later("cascader.frontends.tasks")  # the same
     te_tasks = later("npu_testbed.models.te_task")  # TVM is for who gives Tensor Expressions
 
 _SEARCH = (
     "cascader.frontends.vela.lift",
     "cascader.frontends.vela.stream_check",
-    "cascader.tasks",
+    "cascader.frontends.tasks",
     "cascader.ethosu.search.choice",
     "cascader.ethosu.search.frontier",
     "npu_testbed.replays.scheduling",

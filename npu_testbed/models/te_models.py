@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cascader.request import Source
+from cascader.ethosu.search.request import Source
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_testbed.models.input_shapes import ShapedSource

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from cascader.ethosu.job.schedule import Provenance
+from cascader.ethosu.search.request import Request
 from cascader.ethosu.search.task import Task
+from cascader.frontends.tasks import network_task
 from cascader.frontends.te.network import import_graph
-from cascader.request import Request
-from cascader.tasks import network_task
 from cascader.tensorir.compat import load
 from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem

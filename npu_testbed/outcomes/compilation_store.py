@@ -8,7 +8,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cascader.request import Request
+from cascader.ethosu.search.request import Request
 from npu_model.documents import plain, typed
 from npu_testbed.compilation.compile_options import Target
 from npu_testbed.documents.document import checked

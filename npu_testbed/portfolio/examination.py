@@ -10,8 +10,8 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import home_bytes
+from cascader.ethosu.search.request import Request, Run
 from cascader.frontends.folders import own_folder
-from cascader.request import Request, Run
 from npu_model.errors import InputError, LimitError
 from npu_testbed.comparisons.comparison import Comparison, Folders, Sides, compare
 from npu_testbed.ground.failures import Failure, attempt

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
-from cascader.request import Request
+from cascader.ethosu.search.request import Request
 from npu_testbed.ground.answers import FOLDER, Answers, key_of_request
 from npu_testbed.models.sources import PORTFOLIO
 from npu_testbed.portfolio.verdict import Examined, from_json

@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 
 from cascader.ethosu.network.wanted_homes import wanted_home
-from cascader.request import Request, Run
+from cascader.ethosu.search.request import Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.errors import InputError, did_you_mean
 from npu_testbed.ground.failures import Failure, attempt

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.schedule.file import from_json, to_json
-from cascader.request import Request, Run
+from cascader.ethosu.search.request import Request, Run
 from npu_model.front import later
 from npu_testbed.ground.files import write_file
 from validation.reading import read_text

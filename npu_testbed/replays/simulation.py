@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.network.homes import on_ports
-from cascader.request import CompiledSource, ModelSource, Request, ScheduleSource
+from cascader.ethosu.search.request import CompiledSource, ModelSource, Request, ScheduleSource
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.brief import Brief
 from npu_model.compiled.network import CompiledNetwork

@@ -8,8 +8,8 @@ from msgspec.structs import replace
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.request import Request
 from cascader.ethosu.search.task import Task
-from cascader.request import Request
 from npu_model.errors import InputError
 from npu_model.program.alignment import ALIGNMENT
 from npu_testbed.ground.endings import say

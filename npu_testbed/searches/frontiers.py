@@ -14,10 +14,10 @@ from cascader.ethosu.network.network import ethosu_part
 from cascader.ethosu.schedule.file import digest
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import LowerBounds, frontier_of
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
+from cascader.ethosu.search.request import Request, Run
 from cascader.ethosu.search.search import SearchResult, explore, search
 from cascader.ethosu.search.task import Point, Task
-from cascader.request import Request, Run
 from cascader.search.workers import processes_for, workers
 from npu_model.brief import Brief
 from npu_model.errors import SearchedError

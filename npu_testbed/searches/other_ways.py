@@ -8,7 +8,7 @@ from fractions import Fraction
 from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import QUICK
-from cascader.request import PERFORMANCE, Request, Run
+from cascader.ethosu.search.request import PERFORMANCE, Request, Run
 from npu_model.errors import InputError, SearchedError
 from npu_model.program.region_numbers import ARENA
 from npu_testbed.ground.termination import TimeIsUp

@@ -7,7 +7,7 @@ from typing import Any
 from msgspec import Struct, to_builtins
 from msgspec.structs import asdict
 
-from cascader.request import ModelSource, Request
+from cascader.ethosu.search.request import ModelSource, Request
 from npu_model.accelerator import accelerator
 from npu_testbed.devices.memory_options import memory_system_json
 from npu_testbed.devices.timing import timing_json

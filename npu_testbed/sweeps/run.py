@@ -14,8 +14,8 @@ from msgspec.structs import replace
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.homes import home_bytes
 from cascader.ethosu.schedule.file import digest
+from cascader.ethosu.search.request import SIZE, Request, Run
 from cascader.frontends.vela import Legalised, legalised
-from cascader.request import SIZE, Request, Run
 from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import accelerator
 from npu_model.documents import typed

@@ -21,8 +21,8 @@ import npu_testbed.comparisons.beside_vela
 import npu_testbed.proofs.peers
 import npu_testbed.proofs.suite
 import validation.fvp.scorecard
+from cascader.ethosu.search.request import Request
 from cascader.frontends.vela import CompilerOptions, VelaResult, compile_network
-from cascader.request import Request
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from msgspec.structs import replace
 from vendor_ini import board_ini
 
-from cascader.request import OPTIMISE, Request, Source
+from cascader.ethosu.search.request import OPTIMISE, Request, Source
 from npu_model.compiled.network import read_compiled
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested

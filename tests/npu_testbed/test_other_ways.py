@@ -12,8 +12,8 @@ from asked_for import simulate_vela
 from command_line import call, refusal
 from msgspec.structs import replace
 
+from cascader.ethosu.search.request import Run
 from cascader.frontends.vela import compile_network
-from cascader.request import Run
 from npu_model.errors import InputError, SearchedError
 from npu_testbed.asked.replays import replay_of
 from npu_testbed.asked.request import requested

@@ -15,7 +15,7 @@ from asked_for import points, schedule
 from command_line import call, refusal
 
 import npu_testbed
-from cascader.request import Request
+from cascader.ethosu.search.request import Request
 from npu_model.errors import InputError
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.axes import axes

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 import npu_testbed.comparisons.comparison
 import npu_testbed.portfolio.examination
 import npu_testbed.portfolio.run
-from cascader.request import Request
+from cascader.ethosu.search.request import Request
 from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
 from npu_testbed.ground.answers import Answers

@@ -11,17 +11,16 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.replayed import Replayed
+from cascader.ethosu.search.request import unseen
 from cascader.ethosu.search.search import nothing_known
 from cascader.ethosu.search.task import Choice, OnPoint, Point, Price, Task
-from cascader.request import unseen
 from npu_model.errors import InputError
 
 
 class Best(Struct):
     """The best of what was replayed, by bytes first with ``smallest``, in at most ``budget`` bytes (None: any number).
 
-    ``seen`` is told of each schedule that is better than those before. If it is :func:`cascader.request.unseen`, no draft is replayed
-    for it.
+    ``seen`` is told of each schedule that is better than those before. If it is ``unseen`` of a request, no draft is replayed for it.
     """
 
     task: Task

@@ -16,6 +16,7 @@ from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
 from cascader.ethosu.search.frontier import frontier_of
+from cascader.ethosu.search.limits import EVERYTHING, LimitRequest
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import (
     QUICK_EFFORT,
@@ -29,16 +30,15 @@ from cascader.ethosu.search.replays import (
     started_otherwise,
     starting_places,
 )
-from cascader.ethosu.search.request import EVERYTHING, LimitRequest
+from cascader.ethosu.search.request import unseen
 from cascader.ethosu.search.search import SearchResult, SearchSpace, explore, new_drafts, proven_bytes, search
 from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task, idle
 from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
-from cascader.request import unseen
 from npu_model.errors import SearchedError
 
 if TYPE_CHECKING:
-    from cascader.request import Request, Run
+    from cascader.ethosu.search.request import Request, Run
 
 EVEN = Fraction(105, 100)
 """Largest multiple of the best draft's cycles (or bytes, if these count) at which another one is changed by replays, too.

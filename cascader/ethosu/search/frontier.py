@@ -13,10 +13,10 @@ from msgspec.structs import replace
 
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.search.cycle_targets import made_up
+from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import FOR_OTHERS, check, check_in_line
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_places, within_reach
-from cascader.ethosu.search.request import LimitRequest
 from cascader.ethosu.search.search import SearchResult, new_drafts
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto

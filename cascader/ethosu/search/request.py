@@ -1,30 +1,187 @@
-"""Requests: the memory limits at which a search looks for schedules."""
+"""Request: what a search is asked for, with every name looked up; and Run: how it is carried out, on which no answer depends."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from fractions import Fraction
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from msgspec import Struct
+from msgspec.structs import replace
+
+from cascader.ethosu.search.effort import STANDARD, THOROUGH, options_of, require_effort
+from npu_model.brief import Brief
+from npu_model.errors import InputError
+from npu_model.front import later
+from npu_model.memory.system import MemorySystem
+from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
+from npu_model.timing import DEFAULT_TIMING, TimingParameters
+
+if TYPE_CHECKING:
+    from cascader.ethosu import options as switches
+    from cascader.ethosu.job.schedule import Provenance, Schedule
+    from cascader.ethosu.network.network import Network
+    from cascader.ethosu.options import CascadeOptions
+    from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
+    from npu_model.compiled.network import CompiledNetwork
+else:
+    switches = later("cascader.ethosu.options")  # a request is made before the search is imported, which happens while Vela runs
+
+__all__ = [
+    "OPTIMISE", "PERFORMANCE", "SIZE", "CompiledSource", "MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "ScheduleSource",
+    "Source", "silent", "unseen",
+]  # fmt: skip
+
+OPTIMISE = PERFORMANCE, SIZE = "Performance", "Size"
+"""Aims of a schedule, as Vela spells them: the fewest cycles within the budget, or the fewest bytes."""
 
 
-class LimitRequest(Struct, frozen=True):
-    """The schedules that a search is asked for.
+class Source(Brief, frozen=True):
+    """Where a network comes from; each kind says how its task is made (:func:`cascader.frontends.tasks.task_of`)."""
 
-    ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. ``budgets`` are arenas in
-    bytes for each of which the best that fits is wanted too, with ``fastest`` only the best of all. Without ``thorough`` a limit is
-    searched to its end only where that promises anything.
+    name: str
+
+
+class ModelSource(Source, frozen=True):
+    """A quantised model: its name, its bytes, and the names and versions of the tools that take part beside Vela."""
+
+    unshown = ("data",)
+
+    data: bytes
+    tools: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def sha256(self) -> str:
+        """The digest of the bytes."""
+        return sha256(self.data).hexdigest()
+
+
+class NetworkSource(Source, frozen=True):
+    """A network that is at hand; ``origin`` is what its schedules say of where it is from (None: nothing)."""
+
+    unshown = ("network",)
+
+    network: Network
+    origin: Provenance | None = None
+
+
+class ScheduleSource(Source, frozen=True):
+    """A schedule, for a replay: there is nothing to search."""
+
+    unshown = ("plan",)
+
+    plan: Schedule
+
+
+class CompiledSource(Source, frozen=True):
+    """A network that is compiled already, for a replay."""
+
+    unshown = ("network",)
+
+    network: CompiledNetwork
+
+
+class MemoryNames(Struct, frozen=True):
+    """Names of the memories in Vela's configuration, for which Vela compiles: a system config, a memory mode, and their file.
+
+    Without a ``config`` both are of the ``vela.ini`` that Vela ships. ``settings`` are what was set to other values.
     """
 
-    frontier: bool = True
-    smallest: bool = False
-    budgets: tuple[int, ...] = ()
-    fastest: bool = False
-    thorough: bool = False
-
-    def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
-        """The limits of a ladder that are asked for."""
-        return tuple(ladder) if self.frontier else ()
+    system_config: str = DEFAULT_SYSTEM_CONFIG
+    memory_mode: str = DEFAULT_MEMORY_MODE
+    config: Path | None = None
+    settings: tuple[tuple[str, str], ...] = ()
 
 
-EVERYTHING = LimitRequest(frontier=True, smallest=True)
-"""The request of a frontier: every limit of the ladder, and the schedule that needs least memory."""
+class Request(Struct, frozen=True):
+    """The question to a search. Sweeps are made of requests, and kept answers are named by them.
+
+    - ``source``: the model or the network; ``device``: the accelerator's name; ``memory``: the memories behind its ports.
+    - ``budget``: the most bytes of the arena (None: any number).
+    - ``optimise``: one of :data:`OPTIMISE`. With ``cascade`` False every layer runs whole, and there is nothing to search.
+    - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`; ``rungs``: memory limits that a frontier tries (None: the
+      search's own); ``recompute``: the bound of multiply-accumulates as a multiple of the network's (None: the search's own).
+    - ``within``: the share of the fastest schedule's cycles that the smallest arena within it may cost; ``most_cycles``: cycles that it may
+      not exceed (None: any number), which a tolerance alone asks for.
+    - ``homes``: where tensors live outside the arena, as pairs WHAT=MEMORY.
+    - ``spill``: the memory to which the search may move tensors between layers (None: no tensor moves).
+    - ``keep_inputs``: whether every input keeps its bytes until the run ends.
+    - ``ignore_ops``: builtin operators of the model that stay on the CPU.
+    - ``timing``: parameters of the NPU; ``names``: those by which Vela knows the memories.
+    - ``switches``: the search, each choice a switch (None: all as they are by default).
+    """
+
+    source: Source
+    device: str
+    memory: MemorySystem
+    budget: int | None = None
+    optimise: str = PERFORMANCE
+    cascade: bool = True
+    effort: str = STANDARD
+    rungs: int | None = None
+    recompute: Fraction | None = None
+    homes: tuple[str, ...] = ()
+    spill: str | None = None
+    ignore_ops: tuple[str, ...] = ()
+    timing: TimingParameters = DEFAULT_TIMING
+    names: MemoryNames = MemoryNames()
+    switches: CascadeOptions | None = None
+    within: Fraction = Fraction(0)
+    most_cycles: int | None = None
+    keep_inputs: bool = False
+
+    @property
+    def smallest(self) -> bool:
+        """Whether the schedule of fewest bytes is wanted, in place of the fastest."""
+        return self.optimise == SIZE
+
+    @property
+    def thorough(self) -> bool:
+        """Whether every limit is searched to its end."""
+        return self.effort == THOROUGH
+
+    @property
+    def search_options(self) -> CascadeOptions:
+        """The switches of the search as the effort leaves them; InputError for an effort that there is not."""
+        plain = switches.CascadeOptions() if self.switches is None else self.switches
+        asked = {"rungs": self.rungs, "recompute": self.recompute}
+        given = {name: value for name, value in asked.items() if value is not None}
+        return options_of(self.effort, replace(plain, **given))
+
+    def check(self) -> None:
+        """Raise InputError for a budget, an aim or an effort that cannot be."""
+        if self.budget is not None and self.budget < 1:
+            raise InputError(f"--arena-cache-size {self.budget} is below 1: give a number of bytes.")
+        if self.optimise not in OPTIMISE:
+            raise InputError(f"--optimise {self.optimise!r} is unknown: choose {' or '.join(OPTIMISE)}.")
+        if self.smallest and self.within:
+            raise InputError(
+                f"--within {float(self.within * 100):g} cannot be combined with --optimise {SIZE}, which takes the smallest arena "
+                "however slow it is: drop one of them."
+            )
+        require_effort(self.effort)
+
+
+def silent(_doing: str) -> None:
+    """Watch nothing."""
+
+
+def unseen(_choice: Choice) -> None:
+    """Wait for nothing before the end."""
+
+
+class Run(Struct, frozen=True):
+    """The way in which a search is carried out.
+
+    - ``processes``: how many share the work (None: as many as suit it).
+    - ``show``: told what is being done; ``seen``: told of each better schedule. Either may raise, which ends the search.
+    - ``price``: the cheapest schedule is chosen in place of the fastest, by a function of its point that this process calls.
+    - ``bounds``: whether lower bounds are worked out, too.
+    """
+
+    processes: int | None = 1
+    show: Progress = silent
+    seen: OnPoint = unseen
+    price: Price | None = None
+    bounds: bool = True

@@ -15,6 +15,7 @@ from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import (
     FormLimits,
     at_limit,
@@ -26,7 +27,6 @@ from cascader.ethosu.search.remote_calls import (
     rewritten,
     smallest,
 )
-from cascader.ethosu.search.request import LimitRequest
 from cascader.ethosu.search.task import Origin, Progress, Task, ignored, silent
 from cascader.search.workers import in_order, prepare
 

@@ -13,7 +13,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance, Schedule
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela import CompilerOptions, compile_network, named_network

@@ -24,7 +24,7 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.bound import Pace, least_cycles
 from cascader.ethosu.search.cuts import CycleBound, Repeated, cycle_bound
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.frontends.vela import import_network

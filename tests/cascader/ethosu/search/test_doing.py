@@ -10,8 +10,8 @@ from scheduling import DEFAULT, network
 
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.search import remote_calls
+from cascader.ethosu.search.request import Run
 from cascader.ethosu.search.task import Task
-from cascader.request import Run
 from cascader.search.workers import workers
 from npu_testbed.devices.configs import load_timing_adapter
 from npu_testbed.devices.memory_options import DEFAULT_TIMING_ADAPTER

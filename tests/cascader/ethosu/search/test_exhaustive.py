@@ -21,10 +21,10 @@ from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.effort import STANDARD, THOROUGH
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, search_whole
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.request import Run
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.verify.check import check_schedule
 from cascader.frontends.vela import import_network
-from cascader.request import Run
 from cascader.search.workers import workers
 from npu_testbed.models.sources import load_model
 from sim import quick_cycles

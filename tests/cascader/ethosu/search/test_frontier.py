@@ -33,13 +33,13 @@ from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search.cycle_targets import FEW, MISSED, ROOM, _Search, made_up, near_misses
 from cascader.ethosu.search.form import Form
 from cascader.ethosu.search.frontier import _worth_changes, below, beside, beyond, closer, lower_bounds
+from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replays import GAIN, REACH, USUAL_REPLAYS, Effort, promising, within_reach
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.search.search import SearchResult, explore, search
 from cascader.ethosu.search.task import Progress, Replay, Task, silent
 from cascader.ethosu.verify.check import check_schedule
-from cascader.request import SIZE
 from cascader.search.workers import workers
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError

@@ -23,8 +23,8 @@ from cascader.ethosu.search.remote_calls import other_starts
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
 from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
+from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.verify.check import check_schedule
-from cascader.request import SIZE
 from sim import quick_cycles
 from validation import portfolio
 from validation.zoo import build

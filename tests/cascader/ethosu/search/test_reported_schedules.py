@@ -20,7 +20,7 @@ from cascader.ethosu.search import best, remote_calls
 from cascader.ethosu.search.form import Form, Place
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
 from cascader.ethosu.search.replayed import Replayed
-from cascader.request import OPTIMISE, Run
+from cascader.ethosu.search.request import OPTIMISE, Run
 from cascader.search.workers import workers
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile

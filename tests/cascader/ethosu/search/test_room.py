@@ -6,9 +6,9 @@ import pytest
 from asked_for import choose, load_task
 from msgspec.structs import replace
 
+from cascader.ethosu.search.request import Run
 from cascader.ethosu.search.search import explore
 from cascader.ethosu.search.task import Task
-from cascader.request import Run
 from cascader.search.workers import workers
 
 MNIST = "portfolio:mnist"

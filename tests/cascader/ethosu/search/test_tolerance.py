@@ -10,7 +10,7 @@ from asked_for import choose, load_task
 
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.search.frontier import frontier_of
-from cascader.ethosu.search.request import EVERYTHING
+from cascader.ethosu.search.limits import EVERYTHING
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Choice
 from cascader.search.workers import workers

@@ -13,13 +13,13 @@ from cascader.ethosu.forms.planned import planned_bytes, planned_limit
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Outer, wanted_home
+from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.search.task import Task
 from cascader.ethosu.spill.choice import Spiller
 from cascader.ethosu.spill.spills import Spills, spilled_forms
+from cascader.frontends.tasks import network_task
 from cascader.frontends.vela import import_network
-from cascader.request import SIZE
 from cascader.search.workers import workers
-from cascader.tasks import network_task
 from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 from npu_model.memory.timing_adapter import profile

@@ -16,12 +16,12 @@ from cascader import schedule
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.network.network import CONSTANTS, Network
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
+from cascader.ethosu.search.request import OPTIMISE
 from cascader.frontends.te.graph import Graph
 from cascader.frontends.te.host import host_outputs
 from cascader.frontends.te.network import import_graph
 from cascader.frontends.vela import import_network
 from cascader.graph.cascader_graph import CascaderGraph
-from cascader.request import OPTIMISE
 from npu_model.accelerator import accelerator
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import FeatureMap, KernelOperation

@@ -16,9 +16,9 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.ethosu.search.effort import by_estimates
 from cascader.ethosu.search.origins import Measure, has_time_for_another, reason
+from cascader.ethosu.search.request import ModelSource, NetworkSource, Request
 from cascader.ethosu.search.task import Origin, Task
 from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, legalised, vela_tools
-from cascader.request import ModelSource, NetworkSource, Request
 from npu_model.accelerator import accelerator
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem

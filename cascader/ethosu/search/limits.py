@@ -1,0 +1,30 @@
+"""Limits: the arenas for which a search looks for schedules."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+
+class LimitRequest(Struct, frozen=True):
+    """The schedules that a search is asked for.
+
+    ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. ``budgets`` are arenas in
+    bytes for each of which the best that fits is wanted too, with ``fastest`` only the best of all. Without ``thorough`` a limit is
+    searched to its end only where that promises anything.
+    """
+
+    frontier: bool = True
+    smallest: bool = False
+    budgets: tuple[int, ...] = ()
+    fastest: bool = False
+    thorough: bool = False
+
+    def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
+        """The limits of a ladder that are asked for."""
+        return tuple(ladder) if self.frontier else ()
+
+
+EVERYTHING = LimitRequest(frontier=True, smallest=True)
+"""The request of a frontier: every limit of the ladder, and the schedule that needs least memory."""
