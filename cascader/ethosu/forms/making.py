@@ -18,6 +18,7 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
 from cascader.ethosu.options import DEFAULT_OPTIONS, CascadeOptions
 from npu_model.accelerator import accelerator as find_accelerator
+from npu_model.errors import InputError
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
@@ -97,6 +98,23 @@ def _terms(network: Network, asked: FormTerms) -> PassTerms:
     return PassTerms(device, *sources, options, fine=fine)
 
 
+MOST_PARTS = 1 << 14
+"""Parts of a network, kernels merged where they can be, up to which it is searched. A search of 32,775 did not end in 500 seconds.
+
+Layer by layer such a network is scheduled in a quarter of a minute.
+"""
+
+
+def _require_few(network: Network) -> None:
+    """InputError if a network has so many parts that a search would hardly end."""
+    count = len(network.graph.parts)
+    if count > MOST_PARTS:
+        raise InputError(
+            f"The network has {count} kernels, and one of at most {MOST_PARTS} is searched: run every layer whole (--no-cascade; compile: "
+            "--disable-cascading)."
+        )
+
+
 def _unwatched(_doing: str) -> None:
     """Nobody watches."""
 
@@ -111,6 +129,7 @@ class FormsInTurn:
         few, options = maker.behind(network, BEGIN), asked.options
         maker.terms = terms = replace(_terms(few, asked), homes=asked.homes)
         self._plain = maker.behind(few, PLAIN)
+        _require_few(self._plain)
         self._facts = FormFacts.of(few, self._plain, terms, copies_turn=few is not maker.behind(network, BEGIN[:1]))
         every = (*FORMS, *own_recipes()) if options.own_forms else FORMS
         self._table = [form for form in every if (form.common or not options.few_forms) and (options.small_forms or not form.smaller)]
