@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 else:
     metadata = later("importlib.metadata")  # its import takes a fortieth of a second, and few register anything
 
-FORMS, COSTS = "npu_testbed.forms", "npu_testbed.searches.costs"
+FORMS, COSTS = "npu_testbed.forms", "npu_testbed.costs"
 """Groups of entry points: forms of a network, and costs of a schedule."""
 
 _HEADING = b"[npu_testbed."

@@ -167,6 +167,6 @@ def test_a_bad_cost_is_one_sentence(point: str, asked: str, sentence: str, insta
 
 def test_without_a_registration_there_is_none(tmp_path: Path) -> None:
     _forget()
-    assert "install a distribution with an entry point in npu_testbed.searches.costs." in refusal(
+    assert "install a distribution with an entry point in npu_testbed.costs." in refusal(
         "schedule", MODEL, "--cost", "held", "-o", tmp_path / "s.json"
     )
