@@ -4,7 +4,6 @@
 import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from os import PathLike
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
@@ -145,13 +144,12 @@ class Compile(CompileOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "CompilationOutcome | StoredCompilation | CompilationsOutcome":
         """Compile; of each network all files are written or none."""
-        if isinstance(self.models, (str, PathLike)) and not Path(self.models).is_dir():
-            return self._compiled(str(self.models), show)
-        from npu_testbed.commands.several_compilations import compile_each, models_in
-
         named = kinds.texts(self.models)
         if len(named) == 1 and not Path(named[0]).is_dir():
             return self._compiled(named[0], show)
+        # One network alone is compiled by Vela while all of this is imported.
+        from npu_testbed.commands.several_compilations import compile_each, models_in
+
         if self.sizes is not None:
             raise InputError(f"--sizes was given with several networks: {self.sizes} holds the size of one, compile them one by one.")
         _target(self)

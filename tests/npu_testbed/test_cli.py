@@ -322,13 +322,15 @@ def test_help_imports_no_library() -> None:
     assert not {"msgspec", "numpy", "tflite", "ethosu", "tvm", "cascader.tensorir"} & set(done.stderr.split())
 
 
-def test_numpy_is_imported_while_vela_runs_not_before(tmp_path: Path) -> None:
+@pytest.mark.parametrize("words", [("schedule", "-o"), ("compile", "--output-dir")])
+def test_numpy_is_imported_while_vela_runs_not_before(words: tuple[str, str], tmp_path: Path) -> None:
     model, plan = tmp_path / "net.tflite", tmp_path / "plan.json"
     model.write_bytes(build("tiny_conv"))
     code = (
-        "import sys; from cascader.frontends.vela import compiler; from npu_testbed.__main__ import main; before = compiler.child\n"
+        "import sys; from cascader.frontends.vela import compiler, together; from npu_testbed.__main__ import main\n"
+        "before = compiler.child\n"
         "def child(*given, **named):\n    print('numpy' in sys.modules, file=sys.stderr)\n    return before(*given, **named)\n"
-        f"compiler.child = child; main(['schedule', {str(model)!r}, '-o', {str(plan)!r}])"
+        f"compiler.child = together.child = child; main([{words[0]!r}, {str(model)!r}, {words[1]!r}, {str(plan)!r}])"
     )
     done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True, cwd=Path(__file__).parents[2])
     assert done.stderr.split()[0] == "False"
