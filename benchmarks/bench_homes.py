@@ -40,7 +40,7 @@ from npu_testbed.proofs.verification import LITERT
 from npu_testbed.replays.scheduling import choice_of, write_schedule
 from npu_testbed.replays.separate_regions import end_ports
 from npu_testbed.replays.vela_runs import VelaBatch, VelaPoint, VelaRun, VelaTask, outcomes
-from npu_testbed.reports.macs import share_again
+from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.views import svg
 from validation.tables import Table
 
@@ -66,7 +66,7 @@ def ours(  # noqa: PLR0913  # a figure follows from all of them
         with own_folder() as folder:
             write_schedule(point.schedule, folder / "plan.json")
             differing = sum(row.differing for row in verify(folder / "plan.json", model).comparisons if row.reference == LITERT)
-    again = share_again(network.macs, network.macs_again)
+    again = recomputed_share(network.macs, network.recomputed_macs)
     return {"bytes": point.memory, "cycles": point.cycles, "outside": home_bytes(network), "again": again, "differing": differing}
 
 

@@ -230,14 +230,14 @@ def _check_cost(ask: Schedule) -> None:
 
 def _write_stopped(ending: "Ending", output: str | None) -> None:
     """Write the best schedule so far and say what it is. A report would take time, so that it is left out."""
-    from npu_testbed.ground.anytime import in_words
+    from npu_testbed.ground.anytime import described
     from npu_testbed.ground.endings import say
     from npu_testbed.replays.scheduling import write_schedule
 
     if output is None:
         return
     write_schedule(ending.choice.point.schedule, output)
-    say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {in_words(ending.choice)}.")
+    say("stopped", f"by {ending.stopped}: {output} has the best schedule so far, {described(ending.choice)}.")
 
 
 def _replayed(

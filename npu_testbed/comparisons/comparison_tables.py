@@ -28,7 +28,7 @@ from npu_testbed.energy.energy_text import caveat
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json
-from npu_testbed.reports.macs import share_again
+from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import FrontierPoint
 from validation.fvp.undecided import NAMES, undecided
 from validation.layout import filled, grid
@@ -57,7 +57,7 @@ def _answer_cells(answer: BestAnswer) -> tuple[str, ...]:
         answer.condition,
         f"{ours.memory:,}",
         f"{ours.cycles:,}",
-        share_again(ours.macs, ours.macs_again),
+        recomputed_share(ours.macs, ours.recomputed_macs),
         _ratio(answer.memory_ratio),
         _ratio(answer.cycles_ratio),
         cycles_verdict(answer.cycles_ratio),
@@ -77,7 +77,7 @@ def _sweep_cells(row: SweepRow) -> tuple[str, ...]:
         "-" if vela is None else f"{vela.cycles:,}",
         "-" if ours is None else f"{ours.memory:,}",
         "-" if ours is None else f"{ours.cycles:,}",
-        "-" if ours is None else share_again(ours.macs, ours.macs_again),
+        "-" if ours is None else recomputed_share(ours.macs, ours.recomputed_macs),
         _ratio(row.cycles_ratio),
         "-" if row.cycles_ratio is None else cycles_verdict(row.cycles_ratio),
     )
@@ -106,7 +106,7 @@ def _answer_sections(comparison: Comparison) -> list[str]:
     if comparison.size is None or comparison.performance is None:
         points = comparison.frontier.points
         rows: list[tuple[str, ...]] = [
-            (f"{point.memory:,}", f"{point.cycles:,}", share_again(point.macs, point.macs_again)) for point in points
+            (f"{point.memory:,}", f"{point.cycles:,}", recomputed_share(point.macs, point.recomputed_macs)) for point in points
         ]
         found.append(_table(("our frontier: bytes", "cycles", "MACs again"), rows, left=0))
     return found
@@ -207,7 +207,7 @@ def _vela(point: VelaPoint) -> VelaPointEntry:
 
 
 def _ours(point: FrontierPoint | None) -> OurPointEntry | None:
-    return None if point is None else OurPointEntry(point.memory, point.cycles, point.macs_again, point.digest)
+    return None if point is None else OurPointEntry(point.memory, point.cycles, point.recomputed_macs, point.digest)
 
 
 def _gap(gap: Shortfall) -> GapEntry:

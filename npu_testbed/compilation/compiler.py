@@ -27,7 +27,7 @@ from npu_model.tflite.tosa import model_of
 from npu_testbed.compilation.compile_options import Target, network_name
 from npu_testbed.compilation.layers_csv import COLUMNS, Row, layer_table
 from npu_testbed.compilation.peer import Peer, PeerFigures, vela_peer
-from npu_testbed.compilation.promise import best_schedule, fits, in_words, shortfall
+from npu_testbed.compilation.promise import best_schedule, described, fits, shortfall
 from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
 from npu_testbed.compilation.verdict import Verdict
@@ -197,7 +197,7 @@ def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, 
 def _verdict(ours: _Ours | InputError, peer: Peer | InputError, request: Request, aim: str, *, separate: bool) -> Verdict:
     """The choice between both, and why; the error that says why neither can be is raised."""
     vela = peer.figures if isinstance(peer, Peer) else None
-    promise = in_words(request, aim, vela)
+    promise = described(request, aim, vela)
     if isinstance(ours, InputError):
         if isinstance(peer, VelaFailedError):
             raise VelaStatusError(str(peer)) from None

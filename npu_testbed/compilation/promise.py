@@ -58,7 +58,7 @@ def shortfall(ours: PeerFigures, vela: PeerFigures, request: Request, aim: str =
     return ""
 
 
-def in_words(request: Request, aim: str, vela: PeerFigures | None) -> str:
+def described(request: Request, aim: str, vela: PeerFigures | None) -> str:
     """The promise of a compilation as a clause."""
     bound = request.budget
     if not request.cascade:

@@ -10,7 +10,7 @@ from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, 
 from npu_testbed.documents.frontier import FrontierEntry
 from npu_testbed.documents.inference import FindingEntry, Inferred
 from npu_testbed.documents.surroundings import NetworkEnds
-from npu_testbed.documents.units import Bytes, Cycles, MacsAgain
+from npu_testbed.documents.units import Bytes, Cycles, RecomputedMacs
 
 _CacheSize = Annotated[int | None, meaning("Bytes of the arena that was asked for; null for Vela's default.")]
 _CyclesRatio = Annotated[float | None, meaning("Our cycles by Vela's.")]
@@ -32,7 +32,7 @@ class OurPointEntry(Entry, frozen=True):
 
     memory_bytes: Bytes
     cycles: Cycles
-    macs_again: MacsAgain
+    recomputed_macs: RecomputedMacs
     schedule_sha256: str
 
 
@@ -139,7 +139,7 @@ class CompareDocument(Document, frozen=True):
     summary: tuple[str, ...]
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["compare"] = "compare"
-    schema: Annotated[Literal[11], STRUCTURE] = 11
+    schema: Annotated[Literal[12], STRUCTURE] = 12
     version: ProductVersion = VERSION
 
 
@@ -191,5 +191,5 @@ class ValidateVelaDocument(Document, frozen=True):
     comparisons: tuple[ComparisonSummaryEntry, ...] | UnsetType = UNSET
     failures: tuple[FailureEntry, ...] | UnsetType = UNSET
     command: Literal["validate vela"] = "validate vela"
-    schema: Annotated[Literal[5], STRUCTURE] = 5
+    schema: Annotated[Literal[6], STRUCTURE] = 6
     version: ProductVersion = VERSION

@@ -15,5 +15,5 @@ class CompilationsDocument(Document, frozen=True):
     compilations: Annotated[tuple[CompileDocument, ...], meaning("The document of each network that was compiled, in their order.")]
     failures: tuple[FailureEntry, ...]
     command: Literal["compile MODEL MODEL"] = "compile MODEL MODEL"
-    schema: Annotated[Literal[1], STRUCTURE] = 1
+    schema: Annotated[Literal[2], STRUCTURE] = 2
     version: ProductVersion = VERSION

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
 from npu_testbed.documents.surroundings import MemorySystemEntry, NetworkEnds
-from npu_testbed.documents.units import Bytes, Cycles, Macs, MacsAgain, Timing, Tools
+from npu_testbed.documents.units import Bytes, Cycles, Macs, RecomputedMacs, Timing, Tools
 
 
 class LowerBoundsEntry(Entry, frozen=True):
@@ -27,7 +27,7 @@ class FrontierPointEntry(Entry, frozen=True):
     groups: int
     staged_bytes: Bytes
     macs: Macs
-    macs_again: MacsAgain
+    recomputed_macs: RecomputedMacs
     schedule_sha256: str
 
 
@@ -51,5 +51,5 @@ class FrontierDocument(FrontierEntry, Document, frozen=True):
 
     ends: NetworkEnds
     command: Literal["frontier"] = "frontier"
-    schema: Annotated[Literal[4], STRUCTURE] = 4
+    schema: Annotated[Literal[5], STRUCTURE] = 5
     version: ProductVersion = VERSION

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
-from npu_testbed.documents.units import Cycles, Homes, MacsAgain, OutsideBytes
+from npu_testbed.documents.units import Cycles, Homes, OutsideBytes, RecomputedMacs
 
 
 class BytesAndCyclesEntry(Entry, frozen=True):
@@ -23,7 +23,7 @@ class OursEntry(Entry, frozen=True):
     in_size_bytes: BytesAndCyclesEntry | None
     in_performance_bytes: BytesAndCyclesEntry | None
     outside_bytes: OutsideBytes
-    macs_again: MacsAgain
+    recomputed_macs: RecomputedMacs
 
 
 class VelaFiguresEntry(Entry, frozen=True):
@@ -60,7 +60,7 @@ class ValidatePortfolioDocument(Document, frozen=True):
     missed: tuple[str, ...]
     networks: tuple[ExaminedEntry, ...]
     command: Literal["validate portfolio"] = "validate portfolio"
-    schema: Annotated[Literal[3], STRUCTURE] = 3
+    schema: Annotated[Literal[4], STRUCTURE] = 4
     version: ProductVersion = VERSION
 
 

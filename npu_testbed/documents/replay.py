@@ -12,7 +12,7 @@ from npu_testbed.documents.measured import Measured
 from npu_testbed.documents.runtimes import Runtimes
 from npu_testbed.documents.stream import Stream
 from npu_testbed.documents.surroundings import Hazards, MemorySystemEntry, NetworkEnds
-from npu_testbed.documents.units import Bytes, CarriedBytes, Cycles, Files, Macs, MacsAgain, Timing, Tools
+from npu_testbed.documents.units import Bytes, CarriedBytes, Cycles, Files, Macs, RecomputedMacs, Timing, Tools
 
 _Beats = Annotated[int, meaning("Data beats of the port's width.")]
 _Utilisation = Annotated[float, meaning("Part of the accelerator's multiply-accumulates that the mathematics needs, 0 to 1.")]
@@ -161,9 +161,9 @@ class CompileDocument(ReplayDocument, frozen=True):
 
     promise: Annotated[PromiseEntry, _PROMISE]
     runtimes: Runtimes
-    macs_again: MacsAgain
+    recomputed_macs: RecomputedMacs
     files: Files
     cpu_operations: CpuOperations | UnsetType = UNSET
     command: Literal["compile"] = "compile"
-    schema: Annotated[Literal[9], STRUCTURE] = 9
+    schema: Annotated[Literal[10], STRUCTURE] = 10
     version: ProductVersion = VERSION

@@ -11,7 +11,7 @@ from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferre
 from npu_testbed.documents.runtimes import Runtimes
 from npu_testbed.documents.stripes import StagingGroupEntry
 from npu_testbed.documents.surroundings import NetworkEnds
-from npu_testbed.documents.units import ArenaBytes, CarriedBytes, Cycles, Macs, MacsAgain, Timing, Tools
+from npu_testbed.documents.units import ArenaBytes, CarriedBytes, Cycles, Macs, RecomputedMacs, Timing, Tools
 
 
 class ProofEntry(Entry, frozen=True):
@@ -60,7 +60,7 @@ class ScheduleDocument(Document, frozen=True):
     inference: Inferred
     runtimes: Runtimes
     macs: Macs
-    macs_again: MacsAgain
+    recomputed_macs: RecomputedMacs
     groups: tuple[StagingGroupEntry, ...] | UnsetType = UNSET
     least_cycles_of_search: (
         Annotated[int, meaning("Least NPU cycles, proven, of the schedules that the search can make at this effort.")] | UnsetType
@@ -77,5 +77,5 @@ class ScheduleDocument(Document, frozen=True):
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["schedule"] = "schedule"
-    schema: Annotated[Literal[17], STRUCTURE] = 17
+    schema: Annotated[Literal[18], STRUCTURE] = 18
     version: ProductVersion = VERSION

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.surroundings import MemorySystemEntry
-from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, MacsAgain, OutsideBytes, Timing
+from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, OutsideBytes, RecomputedMacs, Timing
 
 
 class SweepPointEntry(Entry, frozen=True):
@@ -36,7 +36,7 @@ class SweepPointEntry(Entry, frozen=True):
     refused: str
     outside_bytes: OutsideBytes
     macs: Macs
-    macs_again: MacsAgain
+    recomputed_macs: RecomputedMacs
     milliseconds: Annotated[float | None, meaning("Time at the memory system's clock.")]
 
 
@@ -45,5 +45,5 @@ class SweepDocument(Document, frozen=True):
 
     points: tuple[SweepPointEntry, ...]
     command: Literal["sweep"] = "sweep"
-    schema: Annotated[Literal[3], STRUCTURE] = 3
+    schema: Annotated[Literal[4], STRUCTURE] = 4
     version: ProductVersion = VERSION

@@ -49,14 +49,14 @@ class Watched:
     def show(self, doing: str) -> None:
         """Say what is being done, and the best so far."""
         self._doing = doing
-        self._show(doing if self.best is None else f"{doing}; best so far: {in_words(self.best)}")
+        self._show(doing if self.best is None else f"{doing}; best so far: {described(self.best)}")
 
 
-def in_words(choice: Choice) -> str:
+def described(choice: Choice) -> str:
     """Cycles and bytes of a choice, and how far it is from what is proven to be needed.
 
     >>> from cascader.ethosu.search.task import Choice, Point
-    >>> in_words(Choice(Point(2048, 1500, 1490, None), 1000))
+    >>> described(Choice(Point(2048, 1500, 1490, None), 1000))
     '1,500 NPU cycles in 2,048 bytes, at most 50.0% more than any schedule needs'
     """
     gap = "" if choice.gap is None else f", at most {choice.gap:.1%} more than any schedule needs"

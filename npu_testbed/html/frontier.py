@@ -8,7 +8,7 @@ from typing import Any
 from npu_model.printable import printable
 from npu_testbed.html.graph import NAME
 from npu_testbed.replays.vela_runs import VelaPoint
-from npu_testbed.reports.macs import share_again
+from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier
 from npu_testbed.views.frontier_plot import KINDS, kind_of
 
@@ -26,7 +26,7 @@ def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[st
                 "groups": point.groups,
                 "staged": point.staged_bytes,
                 "kind": kind_of(point),
-                "again": share_again(point.macs, point.macs_again),
+                "again": recomputed_share(point.macs, point.recomputed_macs),
                 "homes": [printable(name, NAME) for name in point.homes],
             }
             for point in frontier.points

@@ -60,7 +60,7 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
             replay_json(simulation),
             runtimes=runtimes_json(self.runtimes),
             promise=verdict_json(self.compilation.verdict),
-            macs_again=0 if self.compilation.schedule is None else self.compilation.schedule.network.macs_again,
+            recomputed_macs=0 if self.compilation.schedule is None else self.compilation.schedule.network.recomputed_macs,
             files=dict(self.files),
             cpu_operations=cpu_operators_json(simulation.network) if self.cpu_operations else UNSET,
         )
@@ -71,7 +71,7 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         lines = vela_summary_text(reports.summary, reports.layers, cycles=self.layers, operators=self.cpu_operations)
         sections = [filled(self.headline), verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
         plan = self.compilation.schedule
-        sections += [] if plan is None else [macs_text(simulation.network, plan.network.macs_again)]
+        sections += [] if plan is None else [macs_text(simulation.network, plan.network.recomputed_macs)]
         warning = homes_warning(self.runtimes[0], self.cycles)
         sections += [*([filled(warning)] if warning else []), runtimes_text(self.runtimes)]
         if self.layers:

@@ -120,7 +120,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             inference=inference_json(self.simulation.inference),
             runtimes=runtimes_json(self.runtimes),
             macs=macs_of(self.simulation.network),
-            macs_again=plan.network.macs_again,
+            recomputed_macs=plan.network.recomputed_macs,
             groups=UNSET if self.striped is None else stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans),
             least_cycles_of_search=given(self.choice.least_cycles),
             least_bytes_of_search=given(self.choice.least_bytes),
@@ -157,7 +157,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             said.append(remark)
         if error := unseen_text(plan.accelerator, self.simulation.system, self.simulation.timing):
             said.append(f"Its cycles may be off by {error}.")
-        said.append(macs_text(self.simulation.network, plan.network.macs_again))
+        said.append(macs_text(self.simulation.network, plan.network.recomputed_macs))
         if (inference := self.simulation.inference).operators:
             said.append(inference_sentence(inference))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []

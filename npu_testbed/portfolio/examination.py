@@ -72,7 +72,7 @@ def _ours(found: Comparison, vela: VelaFigures | None) -> Ours:
         in_size_bytes=None if vela is None else _best(frontier.within(vela.size.memory)),
         in_performance_bytes=None if vela is None else _best(frontier.within(vela.performance.memory)),
         outside_bytes=home_bytes(frontier.points[0].schedule.network),
-        macs_again=frontier.points[0].macs_again,
+        recomputed_macs=frontier.points[0].recomputed_macs,
     )
 
 

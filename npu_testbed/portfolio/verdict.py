@@ -50,7 +50,7 @@ class Ours(Struct, frozen=True):
     in_size_bytes: BytesAndCycles | None
     in_performance_bytes: BytesAndCycles | None
     outside_bytes: int = 0
-    macs_again: int = 0
+    recomputed_macs: int = 0
 
 
 class Examined(Struct, frozen=True):

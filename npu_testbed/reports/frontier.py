@@ -9,7 +9,7 @@ from npu_testbed.documents.surroundings import MemorySystemEntry
 from npu_testbed.ground.versions import legaliser_remark
 from npu_testbed.reports.deadline import cycles_in, deadline_sentence
 from npu_testbed.reports.headline import kibibytes, milliseconds
-from npu_testbed.reports.macs import share_again
+from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from validation.layout import filled, grid
 
@@ -24,7 +24,7 @@ def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
         f"{point.jobs:,}",
         f"{point.groups:,}",
         f"{point.staged_bytes:,}",
-        share_again(point.macs, point.macs_again),
+        recomputed_share(point.macs, point.recomputed_macs),
         f"{point.estimate_error:+.1%}",
     )
 
@@ -70,7 +70,7 @@ def point_entry(point: FrontierPoint) -> FrontierPointEntry:
         groups=point.groups,
         staged_bytes=point.staged_bytes,
         macs=point.macs,
-        macs_again=point.macs_again,
+        recomputed_macs=point.recomputed_macs,
         schedule_sha256=point.digest,
     )
 

@@ -8,10 +8,10 @@ if TYPE_CHECKING:
     from npu_model.compiled.network import CompiledNetwork
 
 
-def share_again(macs: int, again: int) -> str:
+def recomputed_share(macs: int, again: int) -> str:
     """The share of recomputed multiply-accumulates in the network's own.
 
-    >>> share_again(1008, 8), share_again(1000, 0)
+    >>> recomputed_share(1008, 8), recomputed_share(1000, 0)
     ('+0.8%', '0')
     """
     return f"{again / max(macs - again, 1):+.1%}" if again else "0"
@@ -22,7 +22,7 @@ def macs_text(compiled: CompiledNetwork, again: int) -> str:
     macs = macs_of(compiled)
     if not again:
         return f"It does {macs:,} multiply-accumulates, none of them twice."
-    return f"It does {macs:,} multiply-accumulates, {again:,} of them again ({share_again(macs, again)})."
+    return f"It does {macs:,} multiply-accumulates, {again:,} of them again ({recomputed_share(macs, again)})."
 
 
 def macs_of(compiled: CompiledNetwork) -> int:

@@ -76,9 +76,9 @@ class FrontierPoint(Brief, frozen=True, dict=True):
         return self.schedule.network.macs
 
     @property
-    def macs_again(self) -> int:
+    def recomputed_macs(self) -> int:
         """Recomputed multiply-accumulates, from tiles and recomputed skips."""
-        return self.schedule.network.macs_again
+        return self.schedule.network.recomputed_macs
 
     @property
     def homes(self) -> tuple[str, ...]:

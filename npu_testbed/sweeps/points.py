@@ -47,7 +47,8 @@ def key_of_point(request: Request) -> str:
 class Answer(Struct, frozen=True):
     """Result of a point: the figures of its schedule in replay, or zeros and in ``refused`` the reason without a schedule.
 
-    ``outside_bytes`` are those of tensors that live outside the arena, ``macs_again`` those of its ``macs`` that are done a second time.
+    ``outside_bytes`` are those of tensors that live outside the arena, ``recomputed_macs`` the recomputed ones
+    of its ``macs``.
     """
 
     arena_bytes: int = 0
@@ -58,7 +59,7 @@ class Answer(Struct, frozen=True):
     refused: str = ""
     outside_bytes: int = 0
     macs: int = 0
-    macs_again: int = 0
+    recomputed_macs: int = 0
 
     def plain(self) -> dict[str, Any]:
         """The answer as values that JSON can hold."""

@@ -63,7 +63,7 @@ def answer_of(point: Request) -> Answer:
         arena_bytes=plan.arena_size,
         outside_bytes=home_bytes(plan.network),
         macs=plan.network.macs,
-        macs_again=plan.network.macs_again,
+        recomputed_macs=plan.network.recomputed_macs,
         cycles=replay.cycles,
         axi0_bytes=(beats.axi0_read + beats.axi0_write) * width,
         axi1_bytes=(beats.axi1_read + beats.axi1_write) * width,

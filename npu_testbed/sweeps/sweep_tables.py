@@ -8,7 +8,7 @@ from msgspec import convert
 
 from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
 from npu_testbed.ground.csv_file import csv_file
-from npu_testbed.reports.macs import share_again
+from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.sweeps.points import macs_of, point_json
 from npu_testbed.sweeps.run import Result
 from validation.tables import Table
@@ -34,7 +34,7 @@ def _cells(result: Result) -> tuple[str, ...]:
     if answer.refused:
         return (*named, "-", "-", "-", "-", "-")
     outside = f"{answer.arena_bytes + answer.outside_bytes:,}" if answer.outside_bytes else ""
-    again = share_again(answer.macs, answer.macs_again)
+    again = recomputed_share(answer.macs, answer.recomputed_macs)
     return (*named, f"{answer.arena_bytes:,}", outside, again, f"{answer.cycles:,}", f"{result.milliseconds:.3f}")
 
 
@@ -115,7 +115,7 @@ def sweep_json(results: Sequence[Result]) -> SweepDocument:
     return SweepDocument(convert(points, tuple[SweepPointEntry, ...]))
 
 
-_FIGURES = ("arena_bytes", "outside_bytes", "macs", "macs_again", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes")
+_FIGURES = ("arena_bytes", "outside_bytes", "macs", "recomputed_macs", "cycles", "milliseconds", "axi0_bytes", "axi1_bytes")
 
 
 def sweep_csv(results: Sequence[Result]) -> bytes:
@@ -129,7 +129,15 @@ def sweep_csv(results: Sequence[Result]) -> bytes:
         point, answer, settings = one.point, one.answer, dict(one.point.names.settings)
         named = [point.source.name, point.device, point.memory.name, point.memory.clock_hz]
         bytes_ = [answer.arena_bytes, answer.outside_bytes]
-        figures = [*bytes_, answer.macs, answer.macs_again, answer.cycles, f"{one.milliseconds:.6f}", answer.axi0_bytes, answer.axi1_bytes]
+        figures = [
+            *bytes_,
+            answer.macs,
+            answer.recomputed_macs,
+            answer.cycles,
+            f"{one.milliseconds:.6f}",
+            answer.axi0_bytes,
+            answer.axi1_bytes,
+        ]
         row = [*named, *(settings.get(key, "") for key in keys), "" if point.budget is None else point.budget]
         row += [" ".join(point.homes), "" if point.recompute is None else float(point.recompute)]
         rows.append([*row, *([""] * len(figures) if answer.refused else figures), answer.schedule_sha256, answer.refused])

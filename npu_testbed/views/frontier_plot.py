@@ -7,7 +7,7 @@ from math import sqrt
 
 from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.replays.vela_runs import VelaPoint
-from npu_testbed.reports.macs import share_again
+from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
 
@@ -35,7 +35,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 def kind_of(point: FrontierPoint) -> int:
     """The place of a point in :data:`KINDS`: by recomputed MACs, and by tensors outside the arena."""
-    return (1 if point.macs_again else 0) + (2 if point.homes else 0)
+    return (1 if point.recomputed_macs else 0) + (2 if point.homes else 0)
 
 
 def _dot(kind: int, cx: float, cy: float, words: str = "") -> str:
@@ -45,7 +45,7 @@ def _dot(kind: int, cx: float, cy: float, words: str = "") -> str:
 
 
 def _words(point: FrontierPoint) -> str:
-    again = f", {share_again(point.macs, point.macs_again)} MACs again" if point.macs_again else ""
+    again = f", {recomputed_share(point.macs, point.recomputed_macs)} MACs again" if point.recomputed_macs else ""
     return (
         f"{point.memory:,} bytes, {point.cycles:,} cycles{again}{', outside the arena: ' + ', '.join(point.homes) if point.homes else ''}"
     )

@@ -224,4 +224,4 @@ def test_the_promise_is_about_the_memory_mode_that_is_asked_for() -> None:
     )
     assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)
     assert verdict.written == "ours" or verdict.reason
-    assert promise.in_words(requested("zoo:tiny_residual", ask=memory), "promise", verdict.vela) == verdict.promise
+    assert promise.described(requested("zoo:tiny_residual", ask=memory), "promise", verdict.vela) == verdict.promise

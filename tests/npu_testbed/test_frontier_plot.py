@@ -22,7 +22,7 @@ def plain() -> Frontier:
 def changed(found: Frontier, again: int, homes: tuple[Home, ...]) -> Frontier:
     """The frontier whose first point does so many MACs again and has such homes."""
     point = found.points[0]
-    network = replace(point.schedule.network, macs_again=again, homes=homes)
+    network = replace(point.schedule.network, recomputed_macs=again, homes=homes)
     return replace(found, points=(replace(point, schedule=replace(point.schedule, network=network)), *found.points[1:]))
 
 

@@ -81,7 +81,7 @@ def test_a_sweep_answers_as_schedule_does(tmp_path: Path) -> None:
     alone = document("schedule", NAME, *options, "-o", tmp_path / "plan.json", "--no-advice", "--jobs", "1")
     assert (point["arena_bytes"], point["cycles"]) == (alone["arena_bytes"], alone["cycles"])
     assert point["outside_bytes"] == alone["ends"]["outside_bytes"] > 0
-    assert (point["macs"], point["macs_again"]) == (alone["macs"], 0)
+    assert (point["macs"], point["recomputed_macs"]) == (alone["macs"], 0)
     assert (point["homes"], point["recompute"]) == (["input=ext", "output=ext"], 1.0)
     # Another home is another question, which what was kept does not answer.
     (other,) = document("sweep", NAME, *options[:-5], "--results", tmp_path / "kept", "--jobs", "1")["points"]
@@ -124,7 +124,7 @@ def test_the_portfolio_takes_a_networks_own_homes_and_verifies_what_it_finds() -
     assert finding.ours is not None
     # The pose stays in the arena.
     assert finding.ours.outside_bytes == 72 * 96 * 3
-    assert finding.ours.macs_again == 0
+    assert finding.ours.recomputed_macs == 0
     assert finding.check.value == "exact", finding.remark
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
+from msgspec import Struct, field
 from msgspec.structs import replace
 
 from cascader.ethosu.network.axis import Axis
@@ -156,7 +156,7 @@ class Network(Brief, frozen=True):
     ``variables`` are the states: arrays in VARIABLE tensors that are read before they are written. ``others`` counts the
     subgraphs of the model beside this one, which stay on the CPU. ``constant_outputs`` are outputs that no part writes. ``homes`` are
     those of the tensors that do not live in the arena.
-    ``macs_again`` counts the multiply-accumulates that its kernels do a second time, as tiles and skips made again do.
+    ``recomputed_macs`` counts the multiply-accumulates that its kernels do a second time, as tiles and recomputed skips do.
     """
 
     unshown = ("constants",)
@@ -172,7 +172,8 @@ class Network(Brief, frozen=True):
     constant_outputs: tuple[ConstantOutput, ...] = ()
     homes: tuple[Home, ...] = ()
     resources: tuple[ResourceVariable, ...] = ()
-    macs_again: int = 0
+    # The key of the files that are out there.
+    recomputed_macs: int = field(default=0, name="macs_again")
 
     @property
     def macs(self) -> int:
@@ -223,7 +224,7 @@ class Network(Brief, frozen=True):
 
     def repeating(self, before: Network) -> Network:
         """The network, which makes parts of the one ``before`` again: what it multiplies and adds more than that is done again."""
-        return replace(self, macs_again=before.macs_again + self.macs - before.macs)
+        return replace(self, recomputed_macs=before.recomputed_macs + self.macs - before.macs)
 
     def accesses(self) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]:
         """The kernels that use each tensor, with the feature maps by which they do."""

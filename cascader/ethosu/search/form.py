@@ -97,7 +97,7 @@ class Form:
         return schedule_of(draft, self.network, self.accelerator, self.provenance)
 
     @property
-    def in_words(self) -> str:
+    def description(self) -> str:
         """Its name and its size, for those who watch."""
         return f"form {self.name or self.place.number} of {len(self.network.graph.parts)} parts"
 

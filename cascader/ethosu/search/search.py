@@ -151,7 +151,7 @@ def explore(
     always = [form for form, origin in zip(forms, origins, strict=True) if not origin.smaller]
     asked, others = _asked(executor, always, bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
     held = [executor.submit(least_of_plans, form) for form in others]
-    outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.in_words for form in always]))
+    outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.description for form in always]))
     smaller = _smaller(others, held, outlines, bounds, executor, show)
     if room is None or _lacks_room(always, outlines, room, executor, show):
         more = [_form(task, Place(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
@@ -238,7 +238,7 @@ def search(
     places = explored.open(places, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
     asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
-    words = [form.in_words for form in explored.forms] if request.smallest else []
+    words = [form.description for form in explored.forms] if request.smallest else []
     words += [_in_words(*place) for place in places]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show, words)
     drafts = []
@@ -283,7 +283,7 @@ def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], 
 
 
 def _in_words(form: Form, limit: int) -> str:
-    return f"{form.in_words} in {limit:,} bytes"
+    return f"{form.description} in {limit:,} bytes"
 
 
 def answers(asked: Sequence[Future[T]], doing: str, show: Progress, words: Sequence[str] = ()) -> Iterator[T]:

@@ -64,7 +64,7 @@ class Spills(Struct, frozen=True):
 
 def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> Iterator[tuple[int, int, Spiller]]:
     """Those forms that do nothing twice and hold few bytes: the least bytes with spills, those without, and who makes the spills."""
-    once = [(planned_bytes(form, homes), form) for form in forms if not form.macs_again]
+    once = [(planned_bytes(form, homes), form) for form in forms if not form.recomputed_macs]
     fewest = min(size for size, _ in once)
     for size, form in once:
         if size <= fewest * _FEW:

@@ -59,7 +59,7 @@ def test_parts_and_multiply_accumulates_are_as_many_as_the_blocks_say(stripes: S
     assert len(found) == 2
     assert len(made.graph.parts) == len(network.graph.parts) + sum(block.count(stripes) - 3 for block in found)
     assert made.macs == network.macs + sum(block.macs(stripes) for block in found)
-    assert made.macs_again == made.macs - network.macs > 0
+    assert made.recomputed_macs == made.macs - network.macs > 0
 
 
 def test_no_stripe_holds_the_expanded_tensor() -> None:
