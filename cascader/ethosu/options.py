@@ -48,13 +48,13 @@ class CascadeOptions(Struct, frozen=True):
     quick_means: bool = True
     """Sum a few rows at a time for a mean over a whole map, where that takes fewer cycles."""
     recompute: Fraction = Fraction(11, 10)
-    """Multiply-accumulates that tiles and skips made again may come to, as a multiple of the network's (1: nothing is done twice)."""
+    """Limit of multiply-accumulates, recomputed ones included, as a multiple of the network's (1: nothing is recomputed)."""
     slices: bool = True
-    """Cut layers with very many weights into pieces along their output channels."""
+    """Cut layers with very many weights into channel slices."""
     fine_slices: bool = True
-    """Search smaller pieces, too."""
+    """Search smaller slices, too."""
     quick_layouts: bool = True
-    """Keep tensors between small pieces in bricks where that takes fewer cycles; off: such tensors are dense."""
+    """Keep tensors between small slices in bricks where that takes fewer cycles; off: such tensors are dense."""
     constant_places: bool = True
     """Try where in a burst the constants of a network that is one row high begin."""
     columns: bool = True

@@ -34,7 +34,7 @@ def dense_layouts(network: Network, largest_depth: int) -> Network:
     """``network`` with every intermediate tensor of at most ``largest_depth`` channels, not a multiple of 16, as NHWC.
 
     Bricks round 8 channels up to 16 and so double the memory; dense pixels cost part-beats instead. A tensor stays in
-    bricks if it is read or written in pieces, or in another shape.
+    bricks if it is read or written in slices, or in another shape.
     """
     return in_forms(network, _dense_forms(network, largest_depth))
 

@@ -33,7 +33,7 @@ from npu_model.accelerator import Accelerator
 class PassTerms(Struct, frozen=True):
     """Terms that passes know beside the network: the device, its constants read in the arena or at home, and where tensors live.
 
-    ``fine`` are the sizes of pieces (bytes of weights) that are finer than those of the largest layers.
+    ``fine`` are sizes of channel slices (bytes of weights), each finer than the slices of the largest layers.
     """
 
     device: Accelerator
@@ -55,8 +55,8 @@ class Pass(Struct, frozen=True):
         return self.run(network, terms) if all(getattr(terms.options, name) for name in self.switches) else network
 
 
-_FLAT_PIECE, _FLAT_PIECES = LARGEST // 4, 16
-"""Bytes of weights of a piece, and pieces of a layer at most, in networks that are cut along the columns."""
+_FLAT_SLICE, _FLAT_SLICES = LARGEST // 4, 16
+"""Bytes of weights of a channel slice, and slices of a layer at most, in networks that are cut along the columns."""
 
 
 def _recoded(network: Network, terms: PassTerms) -> Network:
@@ -108,7 +108,7 @@ PASSES: dict[str, Pass] = {
     "dense columns": Pass(lambda network, terms: column_stripes(network, terms.options.dense), ("columns",)),
     "coarse slices": Pass(lambda network, terms: sliced(network, terms.device, LARGEST, early=True), ("slices",)),
     "half slices": Pass(lambda network, terms: sliced(network, terms.device, LARGEST // 2), ("slices",)),
-    "small slices": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_PIECE, _FLAT_PIECES), ("slices", "fine_slices")),
+    "small slices": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_SLICE, _FLAT_SLICES), ("slices", "fine_slices")),
     "half slices of windows": Pass(
         lambda network, terms: sliced(network, terms.device, LARGEST // 2, pointwise=False), ("slices", "fine_slices")
     ),

@@ -1,4 +1,4 @@
-"""Sizes of networks: what decides which forms there is time for, and how large their pieces are."""
+"""Sizes of networks: what decides which forms there is time for, and how large their channel slices are."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ from cascader.ethosu.forms.slices import LARGEST
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 
-_PIECES = (12, 24, 40, 100)
-"""Pieces of equal size into which all weights of a network are thought to be cut to find finer sizes of slices."""
+_SLICES = (12, 24, 40, 100)
+"""Numbers of equal slices of all weights of a network: each gives a finer size of slices to try."""
 _FINER = Fraction(3, 4)
 """Largest part of the next larger size that a size may have: closer sizes hardly differ."""
-_SMALLEST_PIECE = 2 * 1024
+_SMALLEST_SLICE = 2 * 1024
 _LARGE = 30_000
 """Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
 _SMALL = 12_000
 """Parts times rows of all parts up to which a network is small."""
-_PIECES_OF_LARGE = (40, 100)
-"""As ``_PIECES``, for a large network: the first of these that gives pieces that are finer."""
+_SLICES_OF_LARGE = (40, 100)
+"""As ``_SLICES``, for a large network: the first of these that gives finer slices."""
 
 
 def _rows(network: Network) -> list[int]:
@@ -59,11 +59,11 @@ def waits_for_weights(network: Network, direct: Sources, accelerator: Accelerato
 
 
 def fine_sizes(network: Network) -> tuple[int, ...]:
-    """Bytes of weights above which layers are cut into finer pieces than of :data:`LARGEST` bytes, in descending order."""
+    """Bytes of weights above which layers are cut into finer slices than of :data:`LARGEST` bytes, in descending order."""
     total = sum(span.length for kernel in network.kernels.values() for span in kernel.operation.weights)
     large = is_large(network)
     sizes = [LARGEST]
-    for pieces in _PIECES_OF_LARGE if large else _PIECES:
-        size = max(_SMALLEST_PIECE, total // pieces)
+    for slices in _SLICES_OF_LARGE if large else _SLICES:
+        size = max(_SMALLEST_SLICE, total // slices)
         sizes += [size] if size <= sizes[-1] * _FINER else []
     return tuple(sizes[1:2] if large else sizes[1:])

@@ -1,7 +1,7 @@
-"""Slices: convolutions with many weights cut along their output channels, so that the pieces can be staged one by one.
+"""Slices: convolutions with many weights cut along their output channels, so that the channel slices can be staged one by one.
 
 A copy of all of a layer's weights needs room for all of them at once, and nothing runs on them until the last byte is
-there. Pieces need less room, and the first can be used while the next is on its way.
+there. Slices need less room, and the first can be used while the next is on its way.
 """
 
 from __future__ import annotations
@@ -20,21 +20,21 @@ from npu_model.weight_stream.streams import has_streams
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 LARGEST = 96 * 1024
-"""Bytes of weights that a piece has at most, about: pieces are multiples of 16 channels."""
+"""Bytes of weights that a channel slice has at most, about; its channels are a multiple of 16."""
 
 ANY = 1 << 30
-"""No bound on the number of pieces."""
+"""No bound on the number of slices."""
 
 
 def _count(operation: KernelOperation, largest: int) -> int:
-    """Pieces that the weights need, at most one for every 16 channels."""
+    """Slices that the weights need, at most one for every 16 channels."""
     return min(ceil_div(sum(span.length for span in operation.weights), largest), ceil_div(operation.ofm.shape.depth, BRICK))
 
 
 def _cuts(operation: KernelOperation, largest: int, lead: int = 0) -> list[tuple[int, int]]:
-    """Channel ranges of the pieces: as many as the weights need, of equal multiples of 16 channels but for the last.
+    """Channel ranges of the slices. All but the last have the same multiple of 16 channels.
 
-    The first ``lead`` channels are a piece of their own.
+    The first ``lead`` channels are a slice of their own.
     """
     depth = operation.ofm.shape.depth
     step = round_up(ceil_div(depth, _count(operation, largest)), BRICK)
@@ -52,7 +52,7 @@ def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
     return operation.kind is OperationKind.CONV_2D and has_streams(operation) and whole and weights > largest
 
 
-def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
+def _slice(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
     """The operation for some output channels, its weights and scales still the whole layer's; None if its block does not fit."""
     ofm = channels(operation.ofm, first, last)
     depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
@@ -60,33 +60,33 @@ def _piece(operation: KernelOperation, first: int, last: int, accelerator: Accel
     return fitted(replace(operation, ofm=ofm, block=block), accelerator)
 
 
-def _pieces(operation: KernelOperation, bench: Workbench, largest: int, lead: int) -> Iterator[KernelOperation]:
-    """The operation cut along its channels, with weights and scales of its own for each piece."""
+def _slices(operation: KernelOperation, bench: Workbench, largest: int, lead: int) -> Iterator[KernelOperation]:
+    """The operation cut along its channels, with weights and scales of its own for each slice."""
     weights, scales = bench.weights(operation), bench.records(operation)
     for first, last in _cuts(operation, largest, lead):
-        piece = _piece(operation, first, last, bench.accelerator)
-        if piece is None:
+        one = _slice(operation, first, last, bench.accelerator)
+        if one is None:
             return
-        piece = bench.with_records(piece, scales[first * RECORD_BYTES : last * RECORD_BYTES])
-        yield bench.with_weights(piece, weights[first:last])
+        one = bench.with_records(one, scales[first * RECORD_BYTES : last * RECORD_BYTES])
+        yield bench.with_weights(one, weights[first:last])
 
 
 def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[EthosuPart]:
-    """The pieces of a kernel; none if it cannot be cut."""
+    """The channel slices of a kernel; none if it cannot be cut."""
     operation, depth = kernel.operation, kernel.operation.ofm.shape.depth
     if not _may_be_cut(operation, 0 if lead else largest):
         return []
-    pieces = tuple(_pieces(operation, bench, largest, lead if lead < depth else 0))
-    whole = sum(piece.ofm.shape.depth for piece in pieces) == depth and len(pieces) > 1
-    return [replace(kernel, operation=piece) for piece in pieces] if whole else []
+    slices = tuple(_slices(operation, bench, largest, lead if lead < depth else 0))
+    whole = sum(one.ofm.shape.depth for one in slices) == depth and len(slices) > 1
+    return [replace(kernel, operation=one) for one in slices] if whole else []
 
 
 def sliced(
     network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True, early: bool = False
 ) -> Network:
-    """``network`` with every convolution of more than ``largest`` bytes of weights cut into pieces.
+    """``network`` with every convolution of more than ``largest`` bytes of weights cut into channel slices.
 
-    Layers that would be more than ``most`` pieces stay whole, with ``pointwise`` off those without a window too. The pieces are
+    Layers that would be more than ``most`` slices stay whole. So do layers without a window where ``pointwise`` is off. Slices are
     parts of their own that write the same tensor; each reads the whole input. ``early`` makes the first 16 channels of each NPU job's first
     part a slice of their own. Nothing runs while its weights are copied, so a small slice is better.
     """
@@ -97,4 +97,4 @@ def sliced(
         for name, kernel in network.kernels.items()
         if _count(kernel.operation, largest) <= most and (pointwise or not is_pointwise(kernel.operation))
     }
-    return bench.replaced({name: pieces for name, pieces in cut.items() if pieces})
+    return bench.replaced({name: slices for name, slices in cut.items() if slices})

@@ -109,7 +109,7 @@ def assert_valid(schedule: Schedule, name: str) -> None:
 def smallest_of(name: str, run: int) -> tuple[Schedule, ...]:
     """The smallest schedule of each variant, then those of twice its arena; pieces of weights may be small, for these networks are."""
     found: list[Schedule] = []
-    with patch.object(sizes, "_SMALLEST_PIECE", 1024):
+    with patch.object(sizes, "_SMALLEST_SLICE", 1024):
         for form in variants(network(name), DEFAULT, SYSTEM, options(run)):
             variant = Cascader(form, DEFAULT, SYSTEM, options(run))
             smallest = variant.smallest()
