@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
 
+from msgspec import UNSET
 from msgspec.structs import replace
 
 from cascader.ethosu.forms import is_flat
@@ -20,6 +21,7 @@ from cascader.ethosu.search.request import ModelSource, NetworkSource, Request
 from cascader.ethosu.search.task import Origin, Task
 from cascader.frontends.vela import MANY_SPARED, Legalised, alternative, legalised, vela_tools
 from npu_model.accelerator import accelerator
+from npu_model.compiled.layouts import layouts_of
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import TimingParameters
@@ -33,7 +35,7 @@ else:
 def _provenance(source: ModelSource, found: Legalised, note: str, system: MemorySystem, timing: TimingParameters) -> Provenance:
     """The origin of schedules of a legalised network; ``note`` says why it is not that of Vela's default core."""
     tools = dict(source.tools) | dict(vela_tools(found.result.version, found.core, note))
-    return Provenance(source.name, source.sha256, tuple(sorted(tools.items())), system, timing)
+    return Provenance(source.name, source.sha256, tuple(sorted(tools.items())), system, timing, layouts_of(source.data) or UNSET)
 
 
 def network_task(request: Request, plain: Network, origin: Callable[[MemorySystem], Provenance], cycles: Cycles) -> Task:

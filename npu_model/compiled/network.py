@@ -13,6 +13,7 @@ from npu_model.brief import Noted
 from npu_model.command_stream import decode_words, parse_payload
 from npu_model.compiled.cpu_reason import CpuReason
 from npu_model.compiled.handed_on import check_handed_on
+from npu_model.compiled.layouts import read_layouts
 from npu_model.compiled.resource_variable import COPIES_OF_STATE, ResourceVariable
 from npu_model.compiled.resources import HANDLE, ONCE, resource_variables, uses_resources
 from npu_model.errors import InputError, LimitError
@@ -96,7 +97,8 @@ class CompiledNetwork(Struct, frozen=True):
     that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
     they hold before the first. ``others`` counts the model's subgraphs beside this one: the CPU runs them, and only the model has them.
     ``constant_outputs`` are those that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside
-    the arena: steps on the CPU copy them into it and out of it.
+    the arena: steps on the CPU copy them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC where the model that
+    the user gave has NCHW.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -107,6 +109,7 @@ class CompiledNetwork(Struct, frozen=True):
     others: int = 0
     constant_outputs: tuple[ConstantOutput, ...] = ()
     resources: tuple[ResourceVariable, ...] = ()
+    nhwc: tuple[str, ...] = ()
 
     @property
     def programs(self) -> tuple[Program, ...]:
@@ -371,4 +374,5 @@ def read_compiled(data: bytes) -> CompiledNetwork:
     _require_values(model, offsets)
     inputs, outputs = (_bindings(model, indices, places) for indices in (needed, model.outputs))
     variables, kept = _variables(model, steps, places), tuple(dict.fromkeys(resources.values()))
-    return CompiledNetwork(steps, arena, inputs, outputs, variables, len(model.others), constant_outputs(model), kept)
+    nhwc = read_layouts(model.metadata)
+    return CompiledNetwork(steps, arena, inputs, outputs, variables, len(model.others), constant_outputs(model), kept, nhwc)

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 
 from msgspec import Struct
 
+from npu_model.compiled.layouts import layout_sentences
 from npu_model.compiled.lost_inputs import lost_inputs
 from npu_model.compiled.network import CompiledNetwork, initial_byte
 from npu_model.errors import InputError
@@ -42,7 +43,7 @@ _HEADER = """\
 {free_told} *     }}
  *
  * Write inputs to arena + offset before, read outputs from arena + offset after.
-{lost_told}{homes_told} */
+{layouts_told}{lost_told}{homes_told} */
 #ifndef {upper}_H
 #define {upper}_H
 
@@ -172,6 +173,11 @@ def _lost_text(network: CompiledNetwork) -> str:
         over = f"output {' and '.join(map(str, one.outputs))} lies over it" if one.outputs else "another tensor lies there"
         lines.append(f" * Input {one.number} is gone after a run, as {over}: write it before each run.\n")
     return "".join(lines)
+
+
+def _layouts_text(network: CompiledNetwork) -> str:
+    """The lines of a header on inputs and outputs whose order is not the model's; "" if all have the model's."""
+    return "".join(f" * {sentence}\n" for sentence in layout_sentences(network.nhwc, network.inputs, network.outputs))
 
 
 def _row_texts(name: str, ring: int) -> dict[str, str]:
@@ -305,6 +311,7 @@ def export_c(network: CompiledNetwork, name: str, rows: StreamedRows | None = No
     homes = _home_texts(name.upper(), sizes) | (_NO_ROWS if rows is None else _row_texts(name, rows.ring))
     header = _HEADER.format(
         **homes,
+        layouts_told=_layouts_text(network),
         lost_told=_lost_text(network),
         reset=declared,
         name=name,

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from npu_model.compiled.cpu_operators import OperatorFinder
 from npu_model.compiled.folded import constants
+from npu_model.compiled.layouts import LAYOUTS
 from npu_model.compiled.network import DATA_TYPES, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator, require_programs_in_first
 from npu_model.compiled.resources import HANDLE, ONCE, handles
 from npu_model.errors import InputError
@@ -15,8 +16,8 @@ from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.records import OperatorRecord, SignatureRecord, SubgraphRecord, TensorRecord
 from npu_model.tflite.schema import tflite
 
-_COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version")
-"""Metadata that speaks of one compilation (Vela 5.2.0), not of the network."""
+_COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version", LAYOUTS)
+"""Metadata of one compilation (Vela 5.2.0), and the layouts, which the exported network knows itself."""
 
 _NAME = "main"
 """Name of the subgraph if there is no model to take it from."""

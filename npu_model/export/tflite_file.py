@@ -13,6 +13,7 @@ from msgspec.structs import replace
 from npu_model.accelerator import accelerator
 from npu_model.command_stream import COP_FORMATS, build_payload, build_second, encode_operations
 from npu_model.compiled.cpu_operators import are_placed
+from npu_model.compiled.layouts import LAYOUTS, layouts_data
 from npu_model.compiled.network import CUSTOM_CODE, OFFLINE_ALLOCATION, CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.export.original import NoOriginal, Original
@@ -208,6 +209,7 @@ def export_tflite(network: CompiledNetwork, model: bytes | None = None, cop_form
     constants = [(one.name, layout.add(original.constant(one))) for one in network.constant_outputs]
     outputs = in_order(written, network.constant_outputs, constants)
     metadata, others = original.metadata(), original.others(network)
+    metadata += ((LAYOUTS, layouts_data(network.nhwc)),) if network.nhwc else ()
     return write_tflite(
         ModelRecord(
             name=original.name,

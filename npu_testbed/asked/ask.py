@@ -53,6 +53,7 @@ class OfModels(Ask[R_co], frozen=True, kw_only=True):
     """An Ask about models that are read."""
 
     input_shape: kinds.InputShapes = ()
+    layout: kinds.Layouts = ()
     vela_timeout: kinds.VelaTimeout = None
 
 

@@ -37,7 +37,7 @@ class PointAsk(OneSearch[None], frozen=True, kw_only=True):
 
 _LISTED = ("accelerator_config", "arena_cache_size", "chip", "timing_adapter", "system_config", "memory_mode", "config", "set")
 """Fields of a point that options of their own list, in place of ``--set``."""
-_ONE_FOR_ALL = ("json", "progress", "jobs", "deadline", "vela_timeout", "input_shape")
+_ONE_FOR_ALL = ("json", "progress", "jobs", "deadline", "vela_timeout", "input_shape", "layout")
 """Fields on which no answer of a point depends, or that belong to the models."""
 
 

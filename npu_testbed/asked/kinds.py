@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, Literal, Protocol
 
 from npu_testbed.asked.option import Group, Option
-from npu_testbed.asked.readers import byte_count, input_shape, milliseconds, per_cent, percentage, positive_count, seconds, times
+from npu_testbed.asked.readers import byte_count, input_shape, layout, milliseconds, per_cent, percentage, positive_count, seconds, times
 
 if TYPE_CHECKING:
     from typing import TypeAlias
@@ -119,6 +119,16 @@ InputShapes = Annotated[
         "shape of an input, in place of the model's; may be repeated, and needs the extra numerics (default: the model's own)",
         "[NAME=]1,224,224,3",
         input_shape,
+        many=True,
+    ),
+]
+Layouts = Annotated[
+    str | Sequence[str] | Mapping[str, str],
+    Option(
+        "take an input, or give an output, as NHWC where the model has NCHW, without its TRANSPOSE (repeatable; default: as the model has "
+        "it). input=NHWC stands for all inputs, output=NHWC for all outputs",
+        "NAME=NHWC",
+        layout,
         many=True,
     ),
 ]

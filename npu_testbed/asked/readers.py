@@ -9,6 +9,7 @@ from typing import Any
 
 from npu_model.errors import InputError
 from npu_testbed.models.input_shapes import InputShape
+from npu_testbed.models.layouts import ChannelsLast
 
 MOST_TIMES = 8
 """Largest multiple of a network's multiply-accumulates that a user may allow: no form is known that gains bytes by more."""
@@ -104,6 +105,14 @@ def input_shape(text: str) -> Any:
     """An ``--input-shape``."""
     try:
         return InputShape.of(text)
+    except InputError as error:
+        raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
+
+
+def layout(text: str) -> Any:
+    """A ``--layout``."""
+    try:
+        return ChannelsLast.of(text)
     except InputError as error:
         raise argparse.ArgumentTypeError(str(error).rstrip(".")) from None
 

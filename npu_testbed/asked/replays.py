@@ -66,7 +66,7 @@ def replay_of(ask: SaysReplay, text: str, progress: Progress = silent) -> Reques
     if not is_schedule(text):
         return replay_of_model(ask, text, progress)
     if isinstance(text, ShapedSource):
-        raise InputError(f"{_name(text)} is scheduled already, so that --input-shape cannot change it: leave it out.")
+        raise InputError(f"{_name(text)} is scheduled already, so that {text.option} cannot change it: leave it out.")
     _refuse(ask, _name(text), "scheduled")
     return replay_of_schedule(ask, text, progress, name=_name(text))
 

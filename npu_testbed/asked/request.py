@@ -46,7 +46,7 @@ __all__ = [
     "request_of",
     "requested", "requests_of",
     "run_of",
-    "shaped",
+    "shaped", "shaped_model",
     "system_of",
 ]  # fmt: skip
 
@@ -64,6 +64,18 @@ class SaysHomes(Protocol):
     @property
     def home(self) -> Any:
         """``--home``."""
+
+
+class ChangesModels(Protocol):
+    """An Ask with changes of the models that it reads."""
+
+    @property
+    def input_shape(self) -> Any:
+        """``--input-shape``."""
+
+    @property
+    def layout(self) -> Any:
+        """``--layout``."""
 
 
 def npu_said(ask: Any) -> tuple[str | None, str | None]:
@@ -103,10 +115,20 @@ def recompute_of(ask: Search[Any]) -> Fraction | None:
     return Fraction(1) if ask.no_recompute else None if ask.recompute is None else Fraction(ask.recompute)
 
 
-def shaped(source: Any, shapes: Any) -> str:
-    """The text of a model's source with the shapes of its inputs."""
-    given = tuple(shapes)
-    return ShapedSource(source, given) if given else str(source)
+def shaped(source: Any, ask: ChangesModels) -> str:
+    """The text of a model's source with the shapes and the layouts that are asked for."""
+    shapes, layouts = tuple(ask.input_shape), tuple(ask.layout)
+    return ShapedSource(source, shapes, layouts) if shapes or layouts else str(source)
+
+
+def shaped_model(ask: ChangesModels, model: Any) -> str | None:
+    """The same of a model that may be left out (None); InputError if a change is asked for without one."""
+    if model is not None:
+        return shaped(model, ask)
+    for option, values in (("--input-shape", ask.input_shape), ("--layout", ask.layout)):
+        if values:
+            raise InputError(f"{option} was given without a model that is read: give the model, or leave it out.")
+    return None
 
 
 def read_source(text: str, *, graphs: bool = False) -> Source:
@@ -152,7 +174,7 @@ def request_of(ask: OneSearch[Any], text: str, progress: Progress = silent, *, g
         mode = compiled_for(device, ask)[1]
         say("note", f"arena_cache_size of memory mode {mode} bounds the arena to {budget:,} bytes; --arena-cache-size overrides it.")
     progress(f"Reading {text}")
-    return on_device(common_request(ask, read_source(shaped(text, ask.input_shape), graphs=graphs)), device, ask, budget)
+    return on_device(common_request(ask, read_source(shaped(text, ask), graphs=graphs)), device, ask, budget)
 
 
 def on_device(common: Request, device: str, ask: SaysMemory, budget: int | None) -> Request:

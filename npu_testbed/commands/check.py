@@ -92,7 +92,8 @@ class Check(CheckOptions, frozen=True):
 _NO_BAR = "No bar was given: give --max-cycles, --max-bytes, --deadline or --against, or --json for a baseline to hold others to."
 
 _COMPILING = (
-    *("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "recompute", "no_recompute", "input_shape"),
+    *("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "recompute", "no_recompute"),
+    *("input_shape", "layout"),
     *("home", "spill", "keep", "within"),
 )
 """Options that only a network that is not compiled yet has a use for."""
@@ -101,7 +102,7 @@ _COMPILING = (
 def _source(ask: Check) -> str:
     from npu_testbed.asked.request import shaped
 
-    return shaped(ask.file, ask.input_shape)
+    return shaped(ask.file, ask)
 
 
 def _bound(ask: Check) -> "int | None":

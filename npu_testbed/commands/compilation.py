@@ -271,7 +271,7 @@ def _as_vela() -> Iterator[None]:
 
 def _request(ask: Compile, model: str, show: "Progress") -> "Request":
     """The request; what Vela would end with status 1 for is a VelaStatusError."""
-    from npu_testbed.asked.request import device_of, read_source, request_of, shaped
+    from npu_testbed.asked.request import device_of, read_source, request_of
     from npu_testbed.devices.device_memory import system_of
     from npu_testbed.devices.memory_options import from_vela, without_chip
     from npu_testbed.models.sources import BUILT
@@ -280,8 +280,8 @@ def _request(ask: Compile, model: str, show: "Progress") -> "Request":
     with _as_vela():
         if from_vela(memory):
             system_of(device_of(ask), memory)
-        if not model.startswith(BUILT) and not ask.input_shape:
-            read_source(shaped(model, ()))
+        if not model.startswith(BUILT) and not ask.input_shape and not ask.layout:
+            read_source(str(model))
     return request_of(ask, model, show)
 
 

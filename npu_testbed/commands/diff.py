@@ -103,7 +103,7 @@ def sides(ask: Diff) -> "tuple[SimulateVela, SimulateVela]":
 
     values = {name: pair(f"--{name.replace('_', '-')}", getattr(ask, name)) for name in _PAIRS}
     first, second = (
-        _side(source, ask.input_shape, {name: value[number] for name, value in values.items()})
+        _side(source, ask, {name: value[number] for name, value in values.items()})
         for number, source in enumerate((ask.before, ask.before if ask.after is None else ask.after))
     )
     if first == second:
@@ -111,11 +111,11 @@ def sides(ask: Diff) -> "tuple[SimulateVela, SimulateVela]":
     return first, second
 
 
-def _side(source: kinds.Source, shapes: kinds.InputShapes, said: "dict[str, Any]") -> "SimulateVela":
+def _side(source: kinds.Source, ask: Diff, said: "dict[str, Any]") -> "SimulateVela":
     from npu_testbed.commands.simulate import SimulateVela
 
     size = _size(said["arena_cache_size"])
-    return SimulateVela(model=source, input_shape=shapes, **{**said, "arena_cache_size": size})
+    return SimulateVela(model=source, input_shape=ask.input_shape, layout=ask.layout, **{**said, "arena_cache_size": size})
 
 
 def _replayed(side: "SimulateVela", show: "Progress") -> "Simulation":
@@ -128,7 +128,7 @@ def _replayed(side: "SimulateVela", show: "Progress") -> "Simulation":
     from npu_testbed.replays.simulation import simulate
 
     is_plain = side.timing == _MODELS_OWN
-    request = replay_of(replace(side, timing=None) if is_plain else side, shaped(side.model, side.input_shape), show)
+    request = replay_of(replace(side, timing=None) if is_plain else side, shaped(side.model, side), show)
     return simulate(replace(request, timing=DEFAULT_TIMING) if is_plain else request, progress=show)
 
 

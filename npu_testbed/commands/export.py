@@ -23,6 +23,7 @@ class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
         Option("the network that it was made from; needed for operators on the CPU, and keeps its metadata (tflite)", "MODEL"),
     ] = None
     input_shape: kinds.InputShapes = ()
+    layout: kinds.Layouts = ()
     sizes: kinds.Sizes = None
     cop_format: Annotated[
         Literal["COP1", "COP2"],
@@ -69,8 +70,9 @@ class Export(ExportOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "ExportOutcome":
         """Write the files."""
+        from npu_model.compiled.layouts import layout_sentences
         from npu_model.compiled.lost_inputs import lost_inputs
-        from npu_testbed.asked.request import shaped
+        from npu_testbed.asked.request import shaped_model
         from npu_testbed.ground.endings import say
         from npu_testbed.ground.files import require_writable
         from npu_testbed.outcomes.export import ExportOutcome
@@ -82,9 +84,7 @@ class Export(ExportOptions, frozen=True):
 
         if self.fast_scratch and self.no_fast_scratch:
             raise InputError("--fast-scratch cannot be combined with --no-fast-scratch: choose one.")
-        if self.input_shape and self.model is None:
-            raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
-        file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)
+        file, model = str(self.file), shaped_model(self, self.model)
         output, sources = str(self.output), (file,) if model is None else (file, model)
         require_writable(output, *sources)
         if self.sizes is not None:
@@ -106,4 +106,5 @@ class Export(ExportOptions, frozen=True):
         if self.sizes is not None:
             files[Path(self.sizes)] = sizes_file(runtimes, self.sizes, Path(output).stem)
         write_files(files, *sources)
-        return ExportOutcome(file, self.format, files, runtimes, lost_inputs(read.network))
+        layouts = layout_sentences(read.network.nhwc, read.network.inputs, read.network.outputs)
+        return ExportOutcome(file, self.format, files, runtimes, lost_inputs(read.network), layouts)

@@ -175,6 +175,7 @@ class SimulateVelaOptions(Replay, frozen=True, kw_only=True):
     optimise: kinds.Optimise = None
     arena_cache_size: kinds.Budget = None
     input_shape: kinds.InputShapes = ()
+    layout: kinds.Layouts = ()
     vela_timeout: kinds.VelaTimeout = None
     separate_io_regions: Annotated[bool, Option("compile with regions of their own for inputs and outputs, outside the arena")] = False
     home: kinds.Homes = ()
@@ -208,7 +209,7 @@ class SimulateVela(SimulateVelaOptions, frozen=True):
         from npu_testbed.replays.simulation import simulate
         from npu_testbed.views.program_map import program_map
 
-        text = shaped(self.model, self.input_shape)
+        text = shaped(self.model, self)
         requests: list[Request] = []
 
         def replay(listeners: "Sequence[Listener]") -> "tuple[Simulation, Callable[[], ArenaMap]]":

@@ -186,5 +186,5 @@ def _points(ask: Sweep, show: "Progress") -> "tuple[Request, ...]":
     sources = []
     for text in dict.fromkeys(kinds.texts(ask.models)):
         show(f"Reading {text}")
-        sources.append(read_source(shaped(text, ask.input_shape)))
+        sources.append(read_source(shaped(text, ask)))
     return points_of(ask, sources)

@@ -29,5 +29,5 @@ class ValidateAll(OfModels["SuiteOutcome"], frozen=True):
         from npu_testbed.outcomes.validation import SuiteOutcome
         from npu_testbed.proofs.suite import validate_all
 
-        named = model_sources(self.models, self.input_shape) if self.models else ()
+        named = model_sources(self.models, self) if self.models else ()
         return SuiteOutcome(validate_all(named, show))

@@ -181,7 +181,7 @@ def _live(ask: "ValidateFvp", show: "Progress") -> "FvpLiveOutcome":
 
     if ask.model is None:
         raise InputError("--live runs 1 network on the FVP and 0 were named: give a schedule file, a .tflite or zoo:NAME.")
-    source = shaped(ask.model, ask.input_shape)
+    source = shaped(ask.model, ask)
     show(f"Reading {source}")
     model = live_network(source)
     timing = model.timing if ask.timing is None else load_timing(str(ask.timing))

@@ -11,6 +11,7 @@ from npu_testbed.asked.ask import OfModels, OnMemory
 from npu_testbed.asked.option import Option, given
 
 if TYPE_CHECKING:
+    from npu_testbed.asked.request import ChangesModels
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.validation import BesideVelaOutcome, LitertOutcome, ValidateVelaOutcome
 
@@ -24,12 +25,12 @@ Devices = Annotated[
 Strategies = Annotated[Literal["Performance", "Size", "both"], Option("Vela's strategy (default: both)")]
 
 
-def model_sources(models: object, shapes: object) -> tuple[str, ...]:
+def model_sources(models: object, ask: "ChangesModels") -> tuple[str, ...]:
     """The models that were named, else those of the zoo."""
     from npu_testbed.asked.request import shaped
     from npu_testbed.proofs.peers import zoo_models
 
-    return tuple(shaped(one, shapes) for one in kinds.texts(models)) or zoo_models()
+    return tuple(shaped(one, ask) for one in kinds.texts(models)) or zoo_models()
 
 
 def devices(names: object) -> tuple[str, ...]:
@@ -48,7 +49,7 @@ def _choices(ask: "ValidateVela | ValidateLitert") -> tuple[tuple[str, ...], tup
 
     strategy = ask.optimise
     strategies = OPTIMISE if strategy == BOTH else (strategy,)
-    return model_sources(ask.models, ask.input_shape), devices(ask.accelerator_config), strategies
+    return model_sources(ask.models, ask), devices(ask.accelerator_config), strategies
 
 
 class ValidateVelaOptions(OnMemory["ValidateVelaOutcome | BesideVelaOutcome"], frozen=True, kw_only=True):

@@ -87,16 +87,14 @@ class Verify(VerifyOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "VerifyOutcome":
         """Compare; status 1 for a hazard, or for outputs that differ from LiteRT's or, without it, from those of Vela's stream."""
-        from npu_testbed.asked.request import shaped
+        from npu_testbed.asked.request import shaped_model
         from npu_testbed.outcomes.verify import VerifyOutcome
         from npu_testbed.proofs.file_verification import prove, verify
 
         if self.input and self.tensorir:
             raise InputError("--input was given together with --tensorir, whose proof runs on random inputs: leave one of them out.")
         settings: dict[str, Any] = {"inferences": self.inferences, "seed": self.seed, "progress": show}
-        file, model = str(self.file), None if self.model is None else shaped(self.model, self.input_shape)
-        if self.input_shape and model is None:
-            raise InputError("--input-shape was given without a model that is read: give the model, or leave it out.")
+        file, model = str(self.file), shaped_model(self, self.model)
         # The proof comes first: it refuses what it cannot do before anything takes long.
         proof = prove(file, model, **settings) if self.tensorir else None
         result = verify(file, model, files=kinds.texts(self.input), **settings)

@@ -1,4 +1,4 @@
-"""Input shapes that a user gives a network (``--input-shape``): read from their text, and carried by the model's source."""
+"""Input shapes that a user gives a network (``--input-shape``), read from their text, and the source that carries what is changed."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from msgspec import Struct
 
 from npu_model.errors import InputError
 from npu_model.printable import shown
+from npu_testbed.models.layouts import ChannelsLast
 
 MAX_EXTENT = 1 << 16
 """Largest extent: a feature map's registers count 16 bits."""
@@ -46,20 +47,28 @@ class InputShape(Struct, frozen=True):
 
 
 class ShapedSource(str):
-    """A model's source (a path, ``zoo:NAME`` or ``portfolio:NAME``) with the shapes that its inputs are given.
+    """A model's source (a path, ``zoo:NAME`` or ``portfolio:NAME``) with the shapes of its inputs, and the tensors that are NHWC.
 
-    It goes wherever a source goes, and :func:`npu_testbed.models.sources.load_model` reads the model with these shapes.
+    It goes wherever a source goes, and :func:`npu_testbed.models.sources.load_model` reads the model with these changes.
     """
 
-    __slots__ = ("shapes",)
+    __slots__ = ("layouts", "shapes")
     shapes: tuple[InputShape, ...]
+    layouts: tuple[ChannelsLast, ...]
 
-    def __new__(cls, source: str, shapes: Sequence[InputShape]) -> ShapedSource:  # noqa: PYI034  # Python 3.10 has no Self
-        """The source with these shapes."""
+    def __new__(  # noqa: PYI034  # Python 3.10 has no Self
+        cls, source: str, shapes: Sequence[InputShape] = (), layouts: Sequence[ChannelsLast] = ()
+    ) -> ShapedSource:
+        """The source with these shapes and layouts."""
         made = super().__new__(cls, source)
-        made.shapes = tuple(shapes)
+        made.shapes, made.layouts = tuple(shapes), tuple(layouts)
         return made
 
-    def __reduce__(self) -> tuple[type[ShapedSource], tuple[str, tuple[InputShape, ...]]]:
+    def __reduce__(self) -> tuple[type[ShapedSource], tuple[str, tuple[InputShape, ...], tuple[ChannelsLast, ...]]]:
         """The source as another process has it."""
-        return ShapedSource, (str(self), self.shapes)
+        return ShapedSource, (str(self), self.shapes, self.layouts)
+
+    @property
+    def option(self) -> str:
+        """The option that the user gave, or the first of two."""
+        return "--input-shape" if self.shapes else "--layout"

@@ -14,13 +14,15 @@ from npu_model.errors import InputError, did_you_mean
 from npu_model.front import later
 from npu_model.printable import shown
 from npu_testbed.models.input_shapes import InputShape, ShapedSource
+from npu_testbed.models.layouts import ChannelsLast
 from npu_testbed.models.te_models import is_te, refuse_te
 from validation.reading import read_file
 
 if TYPE_CHECKING:
-    from npu_testbed.models import shaped_models
+    from npu_testbed.models import channels_last, shaped_models
     from validation import portfolio, zoo
 else:
+    channels_last = later("npu_testbed.models.channels_last")  # few models are read with another order of axes
     shaped_models = later("npu_testbed.models.shaped_models")  # few models are read with another shape
     zoo = later("validation.zoo")  # numpy's start-up is only for those who need it
     portfolio = later("validation.portfolio")  # the same
@@ -44,15 +46,15 @@ class Model(Brief, frozen=True):
 
 
 def load_model(source: str) -> Model:
-    """The model that ``source`` names, with the input shapes that a :class:`ShapedSource` carries; InputError if there is none."""
+    """The model that ``source`` names, with the changes that a :class:`ShapedSource` carries; InputError if there is none."""
     model = _load(source)
-    return replace(model, data=_shaped(model.data, source.shapes)) if isinstance(source, ShapedSource) and source.shapes else model
+    return replace(model, data=_changed(model.data, source.shapes, source.layouts)) if isinstance(source, ShapedSource) else model
 
 
 @lru_cache(maxsize=4)  # LiteRT works it out in a process of its own, and a command may read a model more than once
-def _shaped(data: bytes, shapes: tuple[InputShape, ...]) -> bytes:
-
-    return shaped_models.shaped(data, shapes)
+def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[ChannelsLast, ...]) -> bytes:
+    data = shaped_models.shaped(data, shapes) if shapes else data
+    return channels_last.channels_last(data, layouts) if layouts else data
 
 
 def _load(source: str) -> Model:

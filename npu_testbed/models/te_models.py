@@ -75,8 +75,8 @@ def is_te(source: str) -> bool:
 
 def load_graph(source: str) -> tuple[str, Graph]:
     """The graph of a source, and its name without folder."""
-    if isinstance(source, ShapedSource) and source.shapes:
-        raise InputError(f"--input-shape was given with {source!s}: the shapes of Tensor Expressions are those of their placeholders.")
+    if isinstance(source, ShapedSource):
+        raise InputError(f"{source.option} was given with {source!s}: the shapes of Tensor Expressions are those of their placeholders.")
     if source in _GRAPHS:
         return _AT_HAND.rstrip(":"), _GRAPHS[source]
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from msgspec import UNSET
 
+from npu_model.compiled.layouts import layout_sentences
 from npu_model.printable import printable
 from npu_testbed.compilation.compiler import Compilation
 from npu_testbed.compilation.vela_summary import vela_summary_text
@@ -72,6 +73,8 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         sections = [filled(self.headline), verdict_text(self.compilation.verdict), lines, summary_text(simulation)]
         plan = self.compilation.schedule
         sections += [] if plan is None else [macs_text(simulation.network, plan.network.recomputed_macs)]
+        network = simulation.network
+        sections += ["\n".join(said)] if (said := layout_sentences(network.nhwc, network.inputs, network.outputs)) else []
         warning = homes_warning(self.runtimes[0], self.cycles)
         sections += [*([filled(warning)] if warning else []), runtimes_text(self.runtimes)]
         if self.layers:

@@ -27,6 +27,8 @@ class ExportOutcome(Outcome, frozen=True):
     """The bytes that each runtime sets aside for the network."""
     lost: tuple[LostInput, ...] = ()
     """The inputs that a run writes over."""
+    layouts: tuple[str, ...] = ()
+    """Sentences on the inputs and outputs that have another order than in the model."""
 
     @property
     def command(self) -> str:
@@ -44,4 +46,4 @@ class ExportOutcome(Outcome, frozen=True):
         files = [f"{printable(str(path))}: {len(data):,} bytes" for path, data in self.files.items()]
         runtime = _RUNTIMES.get(self.form, BARE)
         said = [sentence for one in self.runtimes if one.runtime == runtime for sentence in notes(one)]
-        return "\n".join([*files, *map(filled, [*said, *(printable(one.text, 1000) for one in self.lost)])])
+        return "\n".join([*files, *map(filled, [*said, *self.layouts, *(printable(one.text, 1000) for one in self.lost)])])

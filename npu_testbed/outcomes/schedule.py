@@ -12,6 +12,7 @@ from msgspec import UNSET
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from cascader.ethosu.striped.choice import StripedPoint
+from npu_model.compiled.layouts import layout_sentences
 from npu_model.front import later
 from npu_model.printable import printable
 from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
@@ -151,6 +152,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         if plan.network.homes:
             said.append(f"{ends_text(self.simulation.network, self.simulation.system, plan.arena_size)}.")
             said += [text] if (text := homes_warning(self.runtimes[0], self.cycles)) else []
+        said += layout_sentences(self.simulation.network.nhwc, self.simulation.network.inputs, self.simulation.network.outputs)
         if text := carried_text(self.simulation.network):
             said.append(f"{text}.")
         if remark := legaliser_remark(plan.provenance.tools):

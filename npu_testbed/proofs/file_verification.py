@@ -279,5 +279,5 @@ def _require_recorded(plan: Schedule, name: str, model: str, sha256: str) -> Non
     if plan.provenance.model_sha256 not in ("", sha256):
         raise InputError(
             f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {model} has "
-            f"{sha256[:12]}: give the model that it was made from, with the --input-shape that it was made with."
+            f"{sha256[:12]}: give the model that it was made from, with the --input-shape and the --layout that it was made with."
         )

@@ -102,7 +102,7 @@ def test_a_schedule_of_another_shape_is_exported_and_verified_with_it(source: Pa
     assert call("export", plan, "--model", source, *shape, "-o", tmp_path / "e.tflite").status == 0
     exported = read_tflite((tmp_path / "e.tflite").read_bytes())
     assert [exported.tensors[index].shape for index in exported.inputs] == [(1, 40, 20, 4)]
-    assert "with the --input-shape that it was made with" in refusal("verify", plan, "--model", source)
+    assert "with the --input-shape and the --layout that it was made with" in refusal("verify", plan, "--model", source)
 
 
 @needs_litert

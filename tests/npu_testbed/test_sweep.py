@@ -61,7 +61,7 @@ def test_an_answer_is_that_of_schedule() -> None:
 def test_set_takes_every_option_that_changes_an_answer_and_is_not_listed_by_an_option_of_its_own() -> None:
     fields = {one.name for one in declared(OneSearch) if not one.is_switch}
     listed = {"accelerator_config", "arena_cache_size", "chip", "timing_adapter", "system_config", "memory_mode", "config", "set"}
-    of_no_answer = {"progress", "jobs", "deadline", "vela_timeout", "input_shape"}
+    of_no_answer = {"progress", "jobs", "deadline", "vela_timeout", "input_shape", "layout"}
     assert set(axes()) == (fields | {"optimise"}) - listed - of_no_answer
 
 

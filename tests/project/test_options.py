@@ -53,6 +53,7 @@ def test_the_script_gives_every_input_to_its_option_and_none_that_is_empty(site_
         "home": "input=ext\noutput=ext",
         "ignore_ops": "SOFTMAX",
         "input_shape": "1,8,8,4",
+        "layout": "input=NHWC",
     }
     values["keep"] = "input"
     values |= {one.name: "true" for one in asked if one.is_switch}

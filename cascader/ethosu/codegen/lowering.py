@@ -213,5 +213,13 @@ def _lowered(schedule: Schedule, rings: Mapping[str, BufferPlace], *, early_tabl
     ends = (_ringed(network.inputs, rings), network.outputs, network.variables)
     inputs, outputs, variables = (_bindings(ports, lowering.places, lowering.regions) for ports in ends)
     return CompiledNetwork(
-        tuple(steps), schedule.arena_size, inputs, outputs, variables, network.others, network.constant_outputs, network.resources
+        tuple(steps),
+        schedule.arena_size,
+        inputs,
+        outputs,
+        variables,
+        network.others,
+        network.constant_outputs,
+        network.resources,
+        schedule.provenance.nhwc or (),
     )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 from cascader.ethosu.network.network import Network
 from cascader.plan.jobs import Buffer, Copy, Job
@@ -13,13 +13,17 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
 class Provenance(Struct, frozen=True):
-    """Origin of a schedule: the model's file name without folder and its SHA-256, versions of the tools, memory system and timing."""
+    """Origin of a schedule: the model's file name without folder and its SHA-256, versions of the tools, memory system and timing.
+
+    ``nhwc`` names the inputs and outputs that are NHWC where the model has NCHW (UNSET: none).
+    """
 
     model: str = ""
     model_sha256: str = ""
     tools: tuple[tuple[str, str], ...] = ()
     memory_system: MemorySystem | None = None
     timing: TimingParameters = DEFAULT_TIMING
+    nhwc: tuple[str, ...] | UnsetType = UNSET
 
 
 UNKNOWN = Provenance()

@@ -1,0 +1,51 @@
+"""Layouts: the inputs and outputs that a network takes as NHWC where its model has NCHW, as a .tflite file's metadata name them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+
+from npu_model.program import Binding
+from npu_model.tflite.model import read_tflite
+
+NHWC = "NHWC"
+"""The order of an array with the channels last, which the NPU reads and writes."""
+
+LAYOUTS = "npu_testbed.layouts"
+"""Name of the metadata: a JSON object with the order of each tensor that has another one than in the model."""
+
+
+def layouts_data(names: Sequence[str]) -> bytes:
+    """The content of the metadata for tensors of these names.
+
+    >>> layouts_data(["image"])
+    b'{"image":"NHWC"}'
+    """
+    return msgspec.json.encode(dict.fromkeys(names, NHWC))
+
+
+def read_layouts(metadata: Mapping[str, bytes]) -> tuple[str, ...]:
+    """The names of the tensors that metadata say to be NHWC; none if the entry is missing or damaged.
+
+    >>> read_layouts({LAYOUTS: b'{"image":"NHWC"}'}), read_layouts({LAYOUTS: b"["})
+    (('image',), ())
+    """
+    try:
+        found = msgspec.json.decode(metadata.get(LAYOUTS, b"{}"), type=dict[str, str])
+    except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
+        return ()
+    return tuple(name for name, order in found.items() if order == NHWC)
+
+
+def layouts_of(model: bytes) -> tuple[str, ...]:
+    """The same of a model's file, which is parsed only if it may have the entry."""
+    return read_layouts(read_tflite(model).metadata) if LAYOUTS.encode() in model else ()
+
+
+def layout_sentences(names: Sequence[str], inputs: Sequence[Binding], outputs: Sequence[Binding]) -> tuple[str, ...]:
+    """A sentence for each input and output whose order is not the model's, by its number."""
+    ends = [(f"Input {number}", one) for number, one in enumerate(inputs)] + [
+        (f"Output {number}", one) for number, one in enumerate(outputs)
+    ]
+    return tuple(f"{end} is {NHWC} ({'x'.join(map(str, one.shape))}), and NCHW in the model." for end, one in ends if one.name in names)
