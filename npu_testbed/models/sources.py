@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import sha256
 from pathlib import Path
@@ -47,7 +48,7 @@ class Model(Brief, frozen=True):
 
 def load_model(source: str) -> Model:
     """The model that ``source`` names, with the changes that a :class:`ShapedSource` carries; InputError if there is none."""
-    model = _load(source)
+    model = _load(str(source))
     return replace(model, data=_changed(model.data, source.shapes, source.layouts)) if isinstance(source, ShapedSource) else model
 
 
@@ -55,6 +56,13 @@ def load_model(source: str) -> Model:
 def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[ChannelsLast, ...]) -> bytes:
     data = shaped_models.shaped(data, shapes) if shapes else data
     return channels_last.channels_last(data, layouts) if layouts else data
+
+
+def recorded_source(model: str, nhwc: Sequence[str]) -> str | None:
+    """The source of the network that a schedule records, with its recorded layouts; None if the package does not build the network."""
+    if not model.startswith(BUILT):
+        return None
+    return ShapedSource(model, layouts=[ChannelsLast(name) for name in nhwc]) if nhwc else model
 
 
 def _load(source: str) -> Model:

@@ -28,7 +28,7 @@ from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import read_tflite
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.deployed_names import named_alike
-from npu_testbed.models.sources import BUILT, Model, load_model
+from npu_testbed.models.sources import Model, load_model, recorded_source
 from npu_testbed.models.te_models import TeModel, host_runs, is_te, load_te
 from npu_testbed.models.undefined import counted_outputs, entries, other_inputs
 from npu_testbed.proofs.first_difference import Runs, differing_reference, first_difference
@@ -264,8 +264,8 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
     """The model that a file was made from; InputError if it is not known or not the recorded one."""
     source = model
-    if source is None and plan is not None and plan.provenance.model.startswith(BUILT):
-        source = plan.provenance.model
+    if source is None and plan is not None:
+        source = recorded_source(plan.provenance.model, plan.provenance.nhwc or ())
     if source is None:
         raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")
     original = load_model(source)

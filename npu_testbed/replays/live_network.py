@@ -12,7 +12,8 @@ from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.models.sources import BUILT, load_model
+from npu_testbed.models.input_shapes import ShapedSource
+from npu_testbed.models.sources import BUILT, load_model, recorded_source
 
 if TYPE_CHECKING:
     from cascader.ethosu.codegen import lowering
@@ -47,6 +48,8 @@ def live_network(source: str) -> LiveNetwork:
         model = load_model(source)
         return LiveNetwork(model.name, model.data)
 
+    if isinstance(source, ShapedSource):
+        raise InputError(f"{path.name} is scheduled already, so that {source.option} cannot change it: leave it out.")
     plan = scheduling.read_schedule(path)
     return LiveNetwork(path.name, _exported(plan, path.name), plan.accelerator, plan.provenance.timing)
 
@@ -54,7 +57,8 @@ def live_network(source: str) -> LiveNetwork:
 def _exported(plan: Schedule, name: str) -> bytes:
 
     network, recorded = lowering.lower(plan), plan.provenance.model
-    original = load_model(recorded).data if recorded.startswith(BUILT) else None
+    source = recorded_source(recorded, plan.provenance.nhwc or ())
+    original = None if source is None else load_model(source).data
     if original is None and any(isinstance(step, CpuOperator) for step in network.steps):
         raise InputError(
             f"{name} leaves operators of {recorded} to the CPU, whose options no schedule holds: write the compiled file with "

@@ -22,6 +22,7 @@ from npu_testbed.models.channels_last import channels_last
 from npu_testbed.models.input_shapes import InputShape, ShapedSource
 from npu_testbed.models.layouts import ChannelsLast
 from npu_testbed.models.sources import load_model
+from npu_testbed.replays.live_network import live_network
 from sim.functional import run
 from validation.builder import NetworkBuilder
 from validation.litert.judge import litert_installed, reference_outputs
@@ -218,3 +219,12 @@ def test_damaged_metadata_name_no_tensor(content: bytes) -> None:
 def test_a_shape_is_that_of_the_model_and_the_layout_follows(source: Path) -> None:
     made = load_model(ShapedSource(str(source), [InputShape("image", (1, 3, 20, 10))], [ChannelsLast("image")]))
     assert shapes(made.data) == [(1, 20, 10, 3), (1, 16, 10, 5)]
+
+
+def test_verify_knows_the_layouts_of_a_network_that_the_package_builds(tmp_path: Path) -> None:
+    plan = tmp_path / "s.json"
+    assert call("schedule", "portfolio:pytorch_nchw", *BOTH[:2], "--effort", "quick", "--no-advice", "-o", plan).status == 0
+    assert call("verify", plan).status == 0
+    assert len(read_compiled(live_network(str(plan)).data).nhwc) == 1
+    with pytest.raises(InputError, match="so that --layout cannot change it"):
+        live_network(ShapedSource(str(plan), layouts=[ChannelsLast("image")]))
