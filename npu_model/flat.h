@@ -61,6 +61,14 @@ static inline int flat_has(const Flat *flat, Py_ssize_t least)
     return 0;
 }
 
+/* Whether `count` integers, each `stride` behind the one before, are from `low` on and below `high`. */
+static inline int are_within(const i64 *at, i64 count, i64 stride, i64 low, i64 high)
+{
+    int fits = 1;
+    for (i64 i = 0; i < count; i++, at += stride) fits &= (*at >= low) & (*at < high);
+    return fits;
+}
+
 /* A growing array of integers; `failed` once memory ran out, which is looked at in the end. */
 typedef struct {
     i64 *at;
@@ -99,7 +107,7 @@ static inline i64 least(i64 a, i64 b) { return a < b ? a : b; }
 static inline i64 most(i64 a, i64 b) { return a > b ? a : b; }
 
 /* Version of the compiled cores, which npu_model/native.py expects: raise both with every change of what Python and C hand to each other. */
-#define CORE_VERSION 42
+#define CORE_VERSION 43
 
 /* The module of a compiled core, which says its version. */
 static inline PyObject *core_module(PyModuleDef *definition)

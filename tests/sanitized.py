@@ -1,7 +1,7 @@
-"""The compiled cores under the compiler's sanitisers: the tests of each core, and damaged streams, in a copy of the checkout.
+"""The compiled cores under the compiler's sanitisers, in a copy of the checkout: their tests, damaged streams, and changed calls.
 
-``tox -e sanitize``, or ``python tests/sanitized.py CHECKOUT FOLDER [--cases N] [TEST ...]``. The first access to a byte that is not
-theirs, and the first arithmetic that C leaves undefined, ends the run with a report.
+``tox -e sanitize``, or ``python tests/sanitized.py CHECKOUT FOLDER [--cases N] [--calls N] [TEST ...]``. The first
+access to a byte that is not theirs, and the first arithmetic that C leaves undefined, ends the run with a report.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ ALONE = "import os, sys; del os.environ['LD_PRELOAD'];"
 """Programs that are started from here, such as Vela, have bounds of its address space, in which a sanitiser finds no room."""
 
 DAMAGED = f"{ALONE} import damage; print([damage.outcome(damage.damaged_stream, seed) for seed in range(int(sys.argv[1]))])"
+CALLS = f"{ALONE} import core_calls; raise SystemExit(core_calls.run())"
 PYTEST = f"{ALONE} import pytest; raise SystemExit(pytest.main(sys.argv[1:]))"
 LEFT_OUT = shutil.ignore_patterns(".git", ".tox", ".venv", "build", "*.egg-info", "*.so", "__pycache__", ".*_cache", "fuzz_found")
 
@@ -52,11 +53,12 @@ def build(checkout: Path, folder: Path) -> Path:
 
 
 def main() -> int:
-    """Build, and run the tests and the streams; the exit status."""
+    """Build, and run the tests, the streams and the calls; the exit status."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("checkout", type=Path)
     parser.add_argument("folder", type=Path, help="where the copy is made")
     parser.add_argument("--cases", type=int, default=100, help="damaged streams (default: 100)")
+    parser.add_argument("--calls", type=int, default=2200, help="recorded calls with one value changed (default: 2200)")
     parser.add_argument("tests", nargs="*", help="what pytest runs (default: the tests of each core)")
     arguments = parser.parse_intermixed_args()
     copy = build(arguments.checkout.resolve(), arguments.folder.resolve())
@@ -72,6 +74,7 @@ def main() -> int:
         [sys.executable, "-c", loaded, str(copy)],
         [sys.executable, "-c", PYTEST, "-q", "-p", "no:cacheprovider", *(arguments.tests or TESTS)],
         [sys.executable, "-c", DAMAGED, str(arguments.cases)],
+        [sys.executable, "-c", CALLS, "--calls", str(arguments.calls)],
     )
     for command in commands:
         status = subprocess.run(command, cwd=copy, env=environment, check=False).returncode

@@ -258,7 +258,8 @@ PyObject *native_buffers(PyObject *module, PyObject *const *arguments, Py_ssize_
     Growing out = {0};
     if (count != 4) return PyErr_Format(PyExc_TypeError, "buffers(graph, jobs, crossing, [in_place])");
     if (flat_all(arguments, flats, 4, 4) < 0) return NULL;
-    if (graph_get(&flats[0], &graph) < 0 || !jobs_fit(&graph, &flats[1]) || !flat_has(&flats[3], 1)) {
+    if (graph_get(&flats[0], &graph) < 0 || !jobs_fit(&graph, &flats[1]) ||
+        !flat_has(&flats[2], (Py_ssize_t)tensor_count(&graph)) || !flat_has(&flats[3], 1)) {
         flat_release(flats, 4);
         return NULL;
     }

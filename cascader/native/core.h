@@ -39,7 +39,7 @@ static inline int extents_get(const Flat *flats, Extents *e)
     int fits = flats[1].length == found.count && flats[2].length == found.count;
     *e = found;
     for (i64 i = 0; i < found.count && fits; i++) {
-        fits = found.starts[i] > -FAR && found.ends[i] >= found.starts[i] && found.ends[i] < FAR;
+        fits = found.starts[i] >= 0 && found.ends[i] >= found.starts[i] && found.ends[i] < FAR;
         i64 steps = fits ? found.ends[i] - found.starts[i] : 0;
         fits = fits && steps <= flats[3].length / 2 && found.offsets[i] >= 0 && found.offsets[i] <= flats[3].length - 2 * steps;
     }
@@ -85,12 +85,18 @@ static inline Extents extents_of(const Growing *buffers)
 /* The peak and the addresses that `moves` find, none of them those of a greedy search; -1 without memory. */
 i64 find_addresses(const Extents *extents, i64 alignment, i64 moves, uint64_t seed, i64 *addresses);
 
+/* The cycles of a kind of jobs. */
+enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_COPIER, TIME_FIELDS };
+
 /* Jobs and constants to be copied, as cascader.prefetch.copies has them, and an arena of `budget` bytes in at most so many units. */
 typedef struct {
     i64 steps, parts, count, budget, alignment, most_units, *pair_costs;
     const i64 *job_parts, *job_kinds, *kinds, *pairs, *copies;
     PyObject *shared;
 } Copying;
+
+/* Whether the jobs, of kinds and pairs of which there are so many, and the constants fit each other; else an exception is set. */
+int copying_fits(const Copying *copying, i64 kinds, i64 pairs);
 
 /* The fewest cycles with any of some sets of copies, each a mark for every copy; -1 on failure. */
 i64 fewest_cycles(const Copying *copying, const Extents *extents, const i64 *addresses, const i64 *sets, i64 count);

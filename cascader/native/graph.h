@@ -16,6 +16,45 @@ typedef struct {
 
 #define SECTIONS 13
 
+/* Whether the lists of a section, each from one of `begins` to the next one, are those of `length` items. */
+static inline int lists_fit(const i64 *begins, i64 lists, i64 length)
+{
+    int fits = begins[0] == 0 && begins[lists] == length;
+    for (i64 i = 0; i < lists; i++) fits &= begins[i] <= begins[i + 1];
+    return fits;
+}
+
+/* Whether every number of a part or tensor is one that the graph has, and no divisor is 0. The sections are as long as they should be. */
+static inline int items_fit(const Flat *flat, const Graph *g)
+{
+    const i64 parts = g->sizes[0], tensors = g->sizes[1], far = (i64)1 << 40;
+    const i64 inputs = (flat->at[4] - flat->at[3]) / IN_FIELDS, outputs = (flat->at[6] - flat->at[5]) / OUT_FIELDS;
+    const i64 readers = (flat->at[10] - flat->at[9]) / 2, writers = (flat->at[12] - flat->at[11]) / 2, after = flat->at[8] - flat->at[7];
+    int fits = lists_fit(g->inputs_of, parts, inputs) && lists_fit(g->outputs_of, parts, outputs) && lists_fit(g->after_of, parts, after) &&
+               lists_fit(g->readers_of, tensors, readers) && lists_fit(g->writers_of, tensors, writers);
+    if (!fits) return 0;
+    fits &= are_within(g->parts + PART_ROWS, parts, PART_FIELDS, 0, far) & are_within(g->parts + PART_ALIGN, parts, PART_FIELDS, 1, far);
+    fits &= are_within(g->parts + PART_IN_PLACE, parts, PART_FIELDS, -1, tensors);
+    fits &= are_within(g->parts + PART_NEEDED, parts, PART_FIELDS, 0, far);
+    fits &= are_within(g->inputs + IN_TENSOR, inputs, IN_FIELDS, 0, tensors) & are_within(g->outputs + OUT_TENSOR, outputs, OUT_FIELDS, 0, tensors);
+    fits &= are_within(g->inputs + IN_UPSCALE, inputs, IN_FIELDS, 1, far);
+    fits &= are_within(g->inputs + IN_UNIT, inputs, IN_FIELDS, 1, far) & are_within(g->outputs + OUT_UNIT, outputs, OUT_FIELDS, 1, far);
+    fits &= are_within(g->readers, readers, 2, 0, parts) & are_within(g->readers + 1, readers, 2, 0, inputs);
+    fits &= are_within(g->writers, writers, 2, 0, parts) & are_within(g->writers + 1, writers, 2, 0, outputs);
+    fits &= are_within(g->tensors + TENSOR_ROLL, tensors, TENSOR_FIELDS, 1, far) & are_within(g->tensors + TENSOR_ROWS, tensors, TENSOR_FIELDS, 0, far);
+    for (i64 part = 0; part < parts; part++) {
+        i64 begin = g->after_of[part], in_place = g->parts[part * PART_FIELDS + PART_IN_PLACE];
+        /* What comes before a part has a lower number: no part waits for itself. */
+        fits &= are_within(g->after + begin, g->after_of[part + 1] - begin, 1, 0, part);
+        if (in_place < 0) continue;
+        /* The result is stored over one of the part's own operands. */
+        int is_read = 0;
+        for (i64 i = g->inputs_of[part]; i < g->inputs_of[part + 1]; i++) is_read |= g->inputs[i * IN_FIELDS + IN_TENSOR] == in_place;
+        fits &= is_read && g->outputs_of[part] < g->outputs_of[part + 1];
+    }
+    return fits;
+}
+
 static inline int graph_get(const Flat *flat, Graph *graph)
 {
     const i64 **sections = (const i64 **)graph;
@@ -27,13 +66,13 @@ static inline int graph_get(const Flat *flat, Graph *graph)
     }
     is_ours = is_ours && flat->at[1] - flat->at[0] == 2;
     for (int i = 0; i < 2 && is_ours; i++) is_ours = graph->sizes[i] >= 0 && graph->sizes[i] <= flat->length;
-    /* Sections are as long as the numbers of parts and tensors say; the items of the others are the Python form's. */
+    /* Sections are as long as the numbers of parts and tensors say; their items are of the parts and tensors that there are. */
     is_ours = is_ours && flat->at[2] - flat->at[1] == graph->sizes[0] * PART_FIELDS && flat->length - flat->at[12] == graph->sizes[1] * TENSOR_FIELDS;
     for (int i = 2; i < 12 && is_ours; i += 2) {
         i64 count = flat->at[i + 1] - flat->at[i];
         is_ours = count == 1 + graph->sizes[i < 8 ? 0 : 1];
     }
-    if (is_ours) return 0;
+    if (is_ours && items_fit(flat, graph)) return 0;
     PyErr_SetString(PyExc_ValueError, "this is no flat graph: it has 13 sections, those of the parts and of the tensors as long as there are of them");
     return -1;
 }

@@ -257,6 +257,18 @@ static int add_first(const Planning *p, Ending *endings, i64 *made, i64 first, c
     return failed;
 }
 
+/* Whether there is a cost for every height of each part; else an exception is set. */
+static int costs_fit(const Graph *graph, const i64 *begins, i64 costs)
+{
+    int fits = 1;
+    for (i64 part = 0; part < part_count(graph); part++) {
+        const i64 *facts = part_at(graph, part);
+        fits &= begins[part] >= 0 && begins[part] < costs && most(facts[PART_ROWS], facts[PART_NEEDED]) < costs - begins[part];
+    }
+    if (!fits) PyErr_SetString(PyExc_ValueError, "costs are of every height of each part");
+    return fits;
+}
+
 /* plans(graph, parts, costs, staging, rows, inner, [last, first, rows of the last part alone, in_place], ask) -> a line for each plan.
    `parts` has where the costs of each begin, bytes and copies' cycles, each for all parts. */
 PyObject *native_plans(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -268,7 +280,7 @@ PyObject *native_plans(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     if (count != 8) return PyErr_Format(PyExc_TypeError, "plans(graph, parts, costs, staging, rows, inner, how, ask)");
     if (flat_all(arguments, f, 7, 7) < 0) return NULL;
     if (graph_get(&f[0], &graph) < 0 || !flat_has(&f[1], (Py_ssize_t)(3 * part_count(&graph))) || !flat_has(&f[6], 4) ||
-        !parts_fit(&graph, f[6].at[1], f[6].at[0])) {
+        !parts_fit(&graph, f[6].at[1], f[6].at[0]) || !costs_fit(&graph, f[1].at, f[2].length / COST_FIELDS)) {
         flat_release(f, 7);
         return NULL;
     }

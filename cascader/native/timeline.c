@@ -3,7 +3,6 @@
 
 #define NOT_READY INT64_MIN
 
-enum { TIME_STAGED, TIME_DIRECT, TIME_LEAD, TIME_TAIL, TIME_CONTENDED, TIME_HOME, TIME_STAGED_LEAD, TIME_STAGED_TAIL, TIME_COPIER, TIME_FIELDS };
 enum { COPY_PART, COPY_SIZE, COPY_TRANSFER, COPY_FIRST, COPY_LAST, COPY_EARLIEST, COPY_FIELDS };
 
 typedef struct {
@@ -459,7 +458,7 @@ static int run_make(Run *run, const Copying *asked)
     run->copies = asked->copies;
     run->count = asked->count;
     run->shared = asked->shared;
-    run->unit = div_up(div_up(asked->budget, asked->most_units), asked->alignment) * asked->alignment;
+    run->unit = most(1, div_up(div_up(asked->budget, asked->most_units), asked->alignment)) * asked->alignment;
     run->units = asked->budget / run->unit;
     size_t count = (size_t)run->count + 1;
     run->windows = calloc(count, sizeof(Pieces));
@@ -577,22 +576,35 @@ i64 fewest_cycles(const Copying *copying, const Extents *extents, const i64 *add
     return run.failed ? -1 : best.cycles;
 }
 
+int copying_fits(const Copying *c, i64 kinds, i64 pairs)
+{
+    int fits = are_within(c->job_parts, c->steps, 1, 0, c->parts) && are_within(c->job_kinds, c->steps, 1, 0, kinds) &&
+               (c->steps < 1 || are_within(c->pairs + 1, c->steps - 1, 1, 0, pairs)) &&
+               are_within(c->copies + COPY_PART, c->count, COPY_FIELDS, 0, c->parts) &&
+               are_within(c->copies + COPY_SIZE, c->count, COPY_FIELDS, 1, FAR) &&
+               are_within(c->copies + COPY_FIRST, c->count, COPY_FIELDS, 0, c->steps) &&
+               are_within(c->copies + COPY_LAST, c->count, COPY_FIELDS, 0, c->steps);
+    for (i64 kind = 0; kind < kinds && fits; kind++) {
+        const i64 *cycles = c->kinds + kind * TIME_FIELDS;
+        fits = !cycles[TIME_HOME] || (cycles[TIME_DIRECT] > 0 && cycles[TIME_CONTENDED] > 0);
+    }
+    if (!fits) PyErr_SetString(PyExc_ValueError, "copies are of parts that have jobs, whose kinds and pairs have times");
+    return fits;
+}
+
 /* Whether the arrays of `copies` fit each other; else an exception is set. */
 static int copies_fit(const Flat *f, const Extents *extents)
 {
     if (!flat_has(&f[11], 6) || !flat_has(&f[9], (Py_ssize_t)extents->count)) return 0;
-    const i64 *how = f[11].at, steps = f[0].length / 2, copies = f[4].length / COPY_FIELDS, kinds = f[1].length / TIME_FIELDS;
+    const i64 *how = f[11].at, steps = f[0].length / 2, copies = f[4].length / COPY_FIELDS;
     int fits = how[0] >= 0 && how[0] < FAR && how[1] > 0 && how[1] < FAR && how[2] > 0 && how[2] < FAR && how[3] > 0 && how[3] < FAR;
     if (!fits) {
         PyErr_SetString(PyExc_ValueError, "copies need a budget, an alignment and units above 0");
         return 0;
     }
-    fits = f[0].length == 2 * steps && f[4].length == copies * COPY_FIELDS && f[10].length >= copies && f[2].length >= steps;
-    for (i64 i = 0; i < steps && fits; i++)
-        fits = f[0].at[i] >= 0 && f[0].at[i] < how[0] && f[0].at[steps + i] >= 0 && f[0].at[steps + i] < kinds &&
-               (!i || (f[2].at[i] >= 0 && f[2].at[i] < f[3].length / 4));
-    for (i64 i = 0; i < copies && fits; i++) fits = f[4].at[i * COPY_FIELDS] >= 0 && f[4].at[i * COPY_FIELDS] < how[0];
-    if (!fits) PyErr_SetString(PyExc_ValueError, "copies are of parts that have jobs, whose kinds and pairs have times");
+    fits = f[0].length == 2 * steps && f[4].length == copies * COPY_FIELDS && f[10].length >= copies && f[2].length >= steps &&
+           are_within(f[9].at, extents->count, 1, 0, FAR);
+    if (!fits) PyErr_SetString(PyExc_ValueError, "copies need marks, pairs of their jobs, and addresses of their extents");
     return fits;
 }
 
@@ -616,6 +628,10 @@ PyObject *native_copies(PyObject *module, PyObject *const *arguments, Py_ssize_t
     const i64 *how = f[11].at, steps = f[0].length / 2, copies = f[4].length / COPY_FIELDS;
     Copying asked = {steps,   how[0],          copies,  how[1],  how[2],  how[3],       f[3].at,
                      f[0].at, f[0].at + steps, f[1].at, f[2].at, f[4].at, arguments[12]};
+    if (!copying_fits(&asked, f[1].length / TIME_FIELDS, f[3].length / 4)) {
+        flat_release(f, 12);
+        return NULL;
+    }
     Best best = {INT64_MAX, 0, NULL, NULL}, other = best;
     size_t room = (size_t)(copies + 1);
     i64 *marks = calloc(3 * room, sizeof(i64));

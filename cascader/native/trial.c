@@ -84,6 +84,21 @@ static i64 placed_and_copied(const Copying *copying, const Growing *buffers, con
 /* The arrays of a trial, in their order. */
 enum { GRAPH, BORDERS, SEGMENTS, MARKED, KINDS, HOW, PAIR_COSTS, ARRAYS };
 
+/* Whether the arrays of a trial fit its graph and its groups; else an exception is set. */
+static int trial_fits(const Graph *graph, const Groups *groups, const Flat *f)
+{
+    if (!flat_has(&f[MARKED], (Py_ssize_t)part_count(graph)) || !flat_has(&f[HOW], HOW_IN_PLACE + 1)) return 0;
+    const i64 *how = f[HOW].at;
+    int fits = are_within(how + HOW_ALIGNMENT, 2, 1, 1, FAR) && are_within(how + HOW_BUDGET, 1, 1, -FAR, INT64_MAX);
+    for (Py_ssize_t g = 0; g < groups->count && fits; g++) {
+        const i64 *head = groups->at[g].at;
+        fits = are_within(column_of(&groups->at[g], GROUP_PARTS), head[GROUP_JOBS], 1, 0, part_count(graph));
+        if (fits && !parts_fit(graph, head[GROUP_FIRST], head[GROUP_LAST])) return 0;
+    }
+    if (!fits) PyErr_SetString(PyExc_ValueError, "a trial is of jobs of the graph, with an alignment and units above 0");
+    return fits;
+}
+
 static i64 tried(const Graph *graph, const Groups *groups, const Flat *f, PyObject *shared)
 {
     const i64 *how = f[HOW].at;
@@ -110,7 +125,8 @@ static i64 tried(const Graph *graph, const Groups *groups, const Flat *f, PyObje
             .copies = room.lines,
             .shared = shared,
         };
-        cycles = buffers.at[LIVE] > how[HOW_BUDGET] ? NO_LIMIT : placed_and_copied(&copying, &buffers, f[MARKED].at);
+        if (copying_fits(&copying, f[KINDS].length / TIME_FIELDS, f[PAIR_COSTS].length / 4))
+            cycles = buffers.at[LIVE] > how[HOW_BUDGET] ? NO_LIMIT : placed_and_copied(&copying, &buffers, f[MARKED].at);
     }
     free(buffers.at);
     free(room.jobs);
@@ -129,7 +145,8 @@ PyObject *native_trial(PyObject *module, PyObject *const *arguments, Py_ssize_t 
     i64 cycles = -1;
     if (count != ARRAYS + 2) return PyErr_Format(PyExc_TypeError, "trial takes 9 arguments");
     if (flat_all(arguments + 1, f, ARRAYS, PAIR_COSTS) < 0) return NULL;
-    if (groups_get(arguments[0], &groups) == 0 && are_beside(&groups, &f[BORDERS], &f[SEGMENTS]) && graph_get(&f[GRAPH], &graph) == 0) {
+    if (groups_get(arguments[0], &groups) == 0 && are_beside(&groups, &f[BORDERS], &f[SEGMENTS]) && graph_get(&f[GRAPH], &graph) == 0 &&
+        trial_fits(&graph, &groups, f)) {
         cycles = tried(&graph, &groups, f, arguments[ARRAYS + 1]);
         if (cycles == -1 && !PyErr_Occurred()) PyErr_NoMemory();
     }

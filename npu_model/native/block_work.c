@@ -4,7 +4,9 @@
 
 #include "block_work.h"
 
-enum { CHANNEL_BRICK = 16, SCALE_RECORD = 10, PHASES = 32 };
+enum { CHANNEL_BRICK = 16, SCALE_RECORD = 10, PHASES = 32, LARGEST = 1 << 20 };
+
+#define MOST_STEPS ((i64)1 << 40)
 
 typedef enum { DEEP, OWN_DEPTH, ELEMENTWISE } Kind;
 typedef enum { PACE_NONE, PACE_POOL, PACE_DEPTHWISE, PACE_PART_KERNEL, PACE_DEPTH_FIRST } PaceKind;
@@ -324,8 +326,13 @@ static int make_depths(Blocks *b)
     const Header *h = &b->op.head;
     i64 channel_steps = h->kind == DEEP ? pieces(b->op.ifm.depth, h->channel_step) : 1, steps = channel_steps * b->part_count;
     b->depth_count = pieces(h->depth, h->block_depth);
+    i64 most_pieces = b->depth_count * div_up(h->block_depth, h->ublock_depth);
+    if (steps > MOST_STEPS / most_pieces) {
+        PyErr_SetString(PyExc_ValueError, "a flat operation has fewer steps");
+        return -1;
+    }
     b->depths = malloc(sizeof(Depth) * (size_t)b->depth_count);
-    b->steps = malloc(sizeof(Step) * (size_t)(b->depth_count * steps * div_up(h->block_depth, h->ublock_depth)));
+    b->steps = malloc(sizeof(Step) * (size_t)(steps * most_pieces));
     if (!b->depths || !b->steps) return -1;
     if (h->is_known && b->op.work_steps < b->depth_count * steps) {
         PyErr_SetString(PyExc_ValueError, "the decoder's work has fewer steps than the operation");
@@ -549,6 +556,8 @@ static int read_operation(Operation *op, const Flat *flat, const Flat *work)
     if (h->word < 1 || h->height < 1 || h->width < 1 || h->depth < 1 || h->block_height < 1 || h->block_width < 1 || h->block_depth < 1 ||
         h->part_height < 1 || h->part_width < 1 || h->channel_step < 1 || h->rate_divisor < 1 || h->size < 1 || h->ublock_height < 1 ||
         h->ublock_width < 1 || h->ublock_depth < 1 || h->at_once < 0 || h->cores < 1 || h->ublock_depth < h->cores)
+        goto wrong;
+    if (!are_within(&h->height, 6, 1, 1, LARGEST) || !are_within(&h->kernel_height, 2, 1, 1, LARGEST >> 4) || op->ifm.depth < 1 || op->ifm.depth >= LARGEST)
         goto wrong;
     return 0;
 wrong:

@@ -90,6 +90,15 @@ static int put_stream(Writer *w, const int16_t *values, i64 count)
     return failed || w->failed ? -1 : 0;
 }
 
+/* Whether all weights have 9 bits; else an exception is set. */
+static int are_weights(const int16_t *values, i64 count)
+{
+    int fits = 1;
+    for (i64 i = 0; i < count; i++) fits &= (values[i] >= -ZERO) & (values[i] < VALUES - ZERO);
+    if (!fits) PyErr_SetString(PyExc_ValueError, "weights have 9 bits");
+    return fits;
+}
+
 /* The stream of some weights (OHWI, 16 bits each) in the order of a format; other threads go on meanwhile. */
 PyObject *encode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -107,7 +116,7 @@ PyObject *encode_weights(PyObject *module, PyObject *const *arguments, Py_ssize_
     Order order;
     Writer w = {0};
     PyObject *result = NULL;
-    if (order_get(&terms, &order, bytes.view.len) == 0) {
+    if (order_get(&terms, &order, bytes.view.len) == 0 && are_weights((const int16_t *)bytes.view.buf, bytes.view.len / 2)) {
         int failed;
         Py_BEGIN_ALLOW_THREADS
         i64 all = ordered_count(&order);

@@ -2,6 +2,8 @@
 
 #include "order.h"
 
+#define LARGEST ((i64)1 << 31)
+
 typedef struct {
     int16_t *plain, *ordered;
     i64 count;
@@ -68,7 +70,10 @@ int order_get(const Flat *terms, Order *order, i64 bytes)
     if (!is_wrong) {
         memcpy(order, terms->at, sizeof *order);
         for (int i = 0; i < 11; i++) is_wrong |= terms->at[i] < 1;
-        is_wrong |= bytes >= 0 && order->depth * order->height * order->width * order->channels * 2 != bytes;
+        i64 weights = 1;
+        for (int i = 0; i < 11; i++) is_wrong |= terms->at[i] >= LARGEST;
+        for (int i = 0; i < 4 && !is_wrong; i++) is_wrong = (weights *= terms->at[i]) >= LARGEST;
+        is_wrong = is_wrong || (bytes >= 0 && order->depth * order->height * order->width * order->channels * 2 != bytes);
     }
     if (is_wrong) PyErr_SetString(PyExc_ValueError, "the weights are not those that their order says");
     return is_wrong ? -1 : 0;

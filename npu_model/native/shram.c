@@ -56,7 +56,9 @@ static int is_there(const Growing *found, const i64 *one)
 int fitting_blocks(const Flat *flat, const i64 *blocks, i64 count, const i64 *how, Growing *found)
 {
     const Query *query = (const Query *)flat->view.buf;
-    if (flat->length != (Py_ssize_t)(sizeof(Query) / 8)) return -1;
+    if (flat->length != (Py_ssize_t)(sizeof(Query) / 8) || !are_within(&query->ublock_height, 3, 1, 1, INT64_MAX) ||
+        query->ifm_granule < 1 || query->accumulator_granule < 1)
+        return -1;
     for (i64 b = 0; b < count && (i64)found->length < 4 * how[0] && !found->failed; b++) {
         i64 one[3];
         partition(query, blocks + 3 * b, one);

@@ -2,6 +2,8 @@
 
 #include "units.h"
 
+#include "work.h"
+
 static int read_kernels(Machine *m, const Operation *operations, PyObject *works, Flat *flats, i64 *beats)
 {
     i64 number = 0;
@@ -13,6 +15,10 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
         Kernel *kernel = &m->kernels[number++];
         m->kernel_count = number;
         const i64 *work = flats[number - 1].at;
+        if (!is_work(&flats[number - 1], m->regions)) {
+            PyErr_SetString(PyExc_ValueError, "a kernel's work is none, or it reads through no port");
+            return -1;
+        }
         *kernel = (Kernel){.index = i, .blockdep = op->first, .repartitions = op->second, .port = op->third, .work = work};
         kernel->depths = work[1];
         kernel->blocks = work[0] * work[1];
@@ -38,11 +44,6 @@ static int read_kernels(Machine *m, const Operation *operations, PyObject *works
                 if (!at) continue;
                 const i64 *read = work + at;
                 for (i64 left = *read++; left; left--) {
-                    if (read[0] < 0 || read[0] >= m->regions) {
-                        free(times);
-                        PyErr_SetString(PyExc_ValueError, "a kernel reads through no port");
-                        return -1;
-                    }
                     i64 port = m->ports[read[0]], pairs = read[2];
                     for (read += 3; pairs; pairs--, read += 2) moved[2 * port] += often * read[0] * read[1];
                 }
@@ -142,6 +143,26 @@ static void walk(Machine *m)
     }
 }
 
+/* Whether the machine's numbers are ones that it can run with: ports that there are, no divisor of 0, and room for at least one of each. */
+static int machine_fits(const Machine *m)
+{
+    const Timing *t = &m->timing;
+    int fits = are_within(m->ports, m->regions, 1, 0, PORTS) && t->command_port >= 0 && t->command_port < PORTS && t->word > 0 && t->most_kernels > 0 &&
+               t->most_dmas > 0 && t->slots > 0 && t->weight_slots > 0 && t->grant > 0 && t->fetch_words > 0 && t->buffer_words >= t->fetch_words &&
+               t->chunk_beats > 0 && t->chunks_ahead > 0 && t->weight_bursts >= 0 && t->ifm_pace >= 0 && t->own_ifm_pace >= 0;
+    for (int port = 0; port < PORTS; port++) {
+        const Memory *memory = &m->memories[port];
+        fits &= memory->burst > 0 && memory->ifm_burst > 0 && memory->numerator >= 0 && memory->denominator > 0;
+        fits &= memory->most_reads >= 0 && memory->most_writes >= 0 && (!memory->pulses || (memory->on > 0 && memory->length > 0 && memory->cap > 0));
+    }
+    for (i64 i = 0; i < m->operation_count && fits; i++) {
+        const Operation *op = &m->operations[i];
+        if (op->kind == DMA_OPERATION) fits = op->first >= 0 && op->first < PORTS && op->third < PORTS && op->second >= 0 && op->fourth >= 0;
+    }
+    if (!fits) PyErr_SetString(PyExc_ValueError, "a machine has two ports, divisors above 0, and room for one of each");
+    return fits;
+}
+
 /* Timing, memories, ports of the regions, operations, list of block works, room for times, beats and what is counted of each operation (none: it is not): the cycles. */
 static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
 {
@@ -180,6 +201,7 @@ static PyObject *replay(PyObject *module, PyObject *const *arguments, Py_ssize_t
         PyErr_SetString(PyExc_ValueError, "there is no room for the times or the counts");
         goto end;
     }
+    if (!machine_fits(m)) goto end;
     if (!m->kernels || make_servers(m) < 0) {
         PyErr_NoMemory();
         goto end;

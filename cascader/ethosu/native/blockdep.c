@@ -4,6 +4,8 @@
 
 enum { MOST = 3, BRICK_CHANNELS = 16 };
 
+#define LARGEST ((i64)1 << 20)
+
 typedef struct {
     i64 height, width, depth, bricks, size, stride_y, stride_x, stride_c, height0, height1, width0, bases[4];
 } Map;
@@ -139,7 +141,14 @@ static i64 distance(const Pair *p)
     return found;
 }
 
-int is_pair(const Flat *flat) { return flat->length * 8 == (Py_ssize_t)sizeof(Pair); }
+int is_pair(const Flat *flat)
+{
+    const Pair *p = (const Pair *)flat->view.buf;
+    if (flat->length * 8 != (Py_ssize_t)sizeof(Pair)) return 0;
+    return p->step > 0 && are_within(&p->before.height, 3, 1, 1, INT64_MAX) && are_within(&p->block.height, 3, 1, 1, INT64_MAX) &&
+           are_within(&p->written.height, 3, 1, 1, LARGEST) && are_within(&p->read.height, 3, 1, 1, LARGEST) &&
+           are_within(&p->ofm.height, 3, 1, 1, LARGEST);
+}
 
 i64 blocks_between(const i64 *flat, const i64 *before, const i64 *block)
 {

@@ -8,7 +8,7 @@
 #include "option.h"
 
 enum { HONOURED, IGNORED, DRAINED };
-enum { MOST_DISTANCE = 3 };
+enum { MOST_DISTANCE = 3, MOST_NEAR = 1 << 20 };
 
 /* Where the options of both are and how many, cycles until what a kernel has stored may be read, the distance where no pair of kernels
    tells it, whether the two are apart and whether other partitions drain, the rule of BLOCKDEP, cycles of further responses, and the blocks
@@ -164,6 +164,23 @@ static int least_costs(Couple *c, const i64 *costs, Growing *out)
     return 0;
 }
 
+/* Whether one of the two kernels has its options, and each option a load with the blocks that are looked at. */
+static int side_fits(const Flat *flat, const Terms *t, int side)
+{
+    i64 length = flat->length, begin = t->begin[side], count = t->count[side];
+    if (length < 1 || begin < 0 || begin > length || count > (length - begin) / OPTION_SIZE || flat->at[0] < 0 || flat->at[0] > length) return 0;
+    const Option *option = (const Option *)(flat->at + begin);
+    const i64 *loads = flat->at + flat->at[0];
+    length -= flat->at[0];
+    for (i64 i = 0; i < count; i++, option++) {
+        if (option->load < 0 || option->load_end > length || option->load_end - option->load < LOAD_HEAD) return 0;
+        const i64 *load = loads + option->load, places = load[LOAD_PLACES];
+        if (places < 0 || !load_fits(load, option->load_end - option->load, side ? 0 : most(0, places - t->near), side ? least(t->near, places) : places))
+            return 0;
+    }
+    return 1;
+}
+
 /* coupling(estimates of one, of two, sources of one, of two, pair, terms, costs): `together` without costs, `least_costs` with one for each
    block of the first kernel. The pair is empty where the terms say the distance. */
 PyObject *coupling(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
@@ -178,7 +195,8 @@ PyObject *coupling(PyObject *module, PyObject *const *arguments, Py_ssize_t coun
     if (flat_all(arguments, f, 7, 7) < 0) return NULL;
     const Terms *t = (const Terms *)f[5].view.buf;
     if (f[2].length != SOURCES_SIZE || f[3].length != SOURCES_SIZE || f[5].length * 8 != (Py_ssize_t)sizeof(Terms) || t->count[0] < 1 ||
-        t->count[1] < 1 || (f[4].length && !is_pair(&f[4])) || (f[6].length && f[6].length != t->count[0])) {
+        t->count[1] < 1 || (f[4].length && !is_pair(&f[4])) || !are_within(&t->near, 1, 1, 0, MOST_NEAR) ||
+        !are_within(&t->limit, 1, 1, 0, MOST_DISTANCE + 1) || !side_fits(&f[0], t, 0) || !side_fits(&f[1], t, 1) || (f[6].length && f[6].length != t->count[0])) {
         flat_release(f, 7);
         PyErr_SetString(PyExc_ValueError, "these are no kernels in a row");
         return NULL;

@@ -160,20 +160,35 @@ static double estimate(const Estimator *e, i64 height, i64 width, i64 depth)
     return total + (double)last * ((double)k->rate / (double)k->rate_divisor + (double)k->ofm_size / (double)e->beat);
 }
 
+#define LARGEST ((i64)1 << 31)
+
+/* Whether no divisor of a kernel is 0, and its pairs and ends are steps that it has. */
+static int kernel_fits(const Kernel *k, const i64 *pairs)
+{
+    return k->kinds < LARGEST && k->pairs < LARGEST && k->ofm_depth > 0 && k->ofm_depth < LARGEST && k->rate_divisor > 0 && k->shares > 0 && k->ublock_height > 0 &&
+           k->ublock_width > 0 && k->ublock_depth > 0 && are_within(&k->first_step, 2, 1, 0, k->kinds) &&
+           are_within(pairs, k->pairs, 3, 0, k->kinds) && are_within(pairs + 1, k->pairs, 3, 0, k->kinds);
+}
+
 int estimate_blocks(const Flat *flat, const double *sources, const i64 *blocks, i64 count, double *out)
 {
     const Kernel *k = (const Kernel *)flat->view.buf;
     Estimator e = {.kernel = k};
     const Py_ssize_t fixed = (Py_ssize_t)(sizeof(Kernel) / 8);
-    if (flat->length < fixed || k->kinds < 1 || k->pairs < 0 || flat->length != fixed + 10 * k->kinds + 3 * k->pairs) {
+    if (flat->length < fixed || k->kinds < 1 || k->pairs < 0 || flat->length != fixed + 10 * k->kinds + 3 * k->pairs ||
+        !kernel_fits(k, flat->at + fixed + 10 * k->kinds) || !are_within(blocks, 3 * count, 1, 1, LARGEST)) {
         PyErr_SetString(PyExc_ValueError, "this is no kernel to estimate");
+        return -1;
+    }
+    const Sources *s = (const Sources *)sources;
+    if (!(s->maps.burst >= 1 && s->home.burst >= 1 && s->word_bytes >= 1 && s->word_bytes < LARGEST)) {
+        PyErr_SetString(PyExc_ValueError, "bursts and words of estimates are above 0");
         return -1;
     }
     e.steps = (const Step *)(flat->at + fixed);
     e.pairs = (const Pair *)(flat->at + fixed + 10 * k->kinds);
     memcpy(&e.maps, sources, sizeof(Source));
     memcpy(&e.home, sources + 5, sizeof(Source));
-    const Sources *s = (const Sources *)sources;
     e.shared = s->shared != 0;
     e.shared_cap = s->shared_cap != 0;
     e.single = s->single != 0;

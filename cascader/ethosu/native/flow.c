@@ -6,6 +6,8 @@
 
 #include "flow.h"
 
+#include "work.h"
+
 static void add_reads(const Flat *work, i64 at, i64 burst, i64 *words, i64 *transactions)
 {
     if (!at) return;
@@ -92,6 +94,11 @@ PyObject *kernel_load(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     }
     i64 map_burst = PyLong_AsLongLong(arguments[1]), burst = PyLong_AsLongLong(arguments[2]);
     if (PyErr_Occurred() || flat_all(arguments, &work, 1, 1) < 0) return NULL;
+    if (!is_work(&work, INT64_MAX) || map_burst < 1 || burst < 1) {
+        flat_release(&work, 1);
+        PyErr_SetString(PyExc_ValueError, "this is no work of blocks");
+        return NULL;
+    }
     load_of_work(&work, map_burst, burst, &out);
     flat_release(&work, 1);
     return growing_bytes(&out);
@@ -200,6 +207,19 @@ static void run_block(Units *u, const BlockCosts *block, const Sources *sources,
     u->stores = stores + 1;
 }
 
+int load_fits(const i64 *load, i64 length, i64 first, i64 last)
+{
+    if (length < LOAD_HEAD || !are_within(load, 2, 1, 0, length)) return 0;
+    i64 count = load[LOAD_PLACES], kinds = load[LOAD_KINDS], head = LOAD_HEAD + count + kinds;
+    const i64 *places = load + LOAD_HEAD + count;
+    if (head > length || first < 0 || last > count || !are_within(places, kinds, 1, head, length - 2)) return 0;
+    for (i64 k = 0; k < kinds; k++) {
+        i64 steps = load[places[k] + 2];
+        if (steps < 0 || steps > (length - places[k] - 3) / STEP_SIZE) return 0;
+    }
+    return are_within(load + LOAD_HEAD + first, last - first, 1, 0, kinds);
+}
+
 int flow_of_load(const i64 *load, const Sources *sources, Units *u, Run run, Flow *flow)
 {
     const i64 *sequence = load + LOAD_HEAD, *places = sequence + load[0];
@@ -252,8 +272,9 @@ PyObject *kernel_flow(PyObject *module, PyObject *const *arguments, Py_ssize_t c
     if (PyErr_Occurred() || flat_all(arguments, flats, 3, 2) < 0) return NULL;
     Run run = {numbers[0], numbers[1], numbers[3], (int)numbers[2]};
     const i64 *load = flats[0].at;
-    if (flats[0].length < LOAD_HEAD || flats[1].length != SOURCES_SIZE || flats[2].length != STATE_SIZE || run.first < 0 ||
-        run.last > load[0] || run.distance < 0 || run.distance >= MOST_STORES) {
+    if (flats[0].length < LOAD_HEAD || flats[1].length != SOURCES_SIZE || flats[2].length != STATE_SIZE || run.distance < 0 ||
+        run.distance >= MOST_STORES || !load_fits(load, flats[0].length, run.first, run.last) ||
+        !(((const Units *)flats[2].view.buf)->stores >= 0 && ((const Units *)flats[2].view.buf)->stores <= MOST_STORES)) {
         flat_release(flats, 3);
         PyErr_SetString(PyExc_ValueError, "this is no flow");
         return NULL;

@@ -27,6 +27,9 @@ typedef struct {
 /* The load of an operation's blocks, behind what `out` has. Returns 0, or -1 if memory ran out. */
 int load_of_work(const Flat *work, i64 map_burst, i64 burst, Growing *out);
 
+/* Whether so many integers are a load, with what a run of its blocks looks at. */
+int load_fits(const i64 *load, i64 length, i64 first, i64 last);
+
 /* One more kernel through the units. Returns 0, or -1 if memory ran out. */
 int flow_of_load(const i64 *load, const Sources *sources, Units *units, Run run, Flow *flow);
 

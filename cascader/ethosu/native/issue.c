@@ -65,6 +65,7 @@ typedef struct {
     const Device *device;
     const Part *parts;
     const i64 *ranges, *templates;
+    i64 templates_length, known_count;
     Numbers kernels, pairs, works;
     const Kernel *known;
     const Place *places;
@@ -101,15 +102,39 @@ static void kernel_key(const Issue *m, const Job *job, i64 *key)
     }
 }
 
-/* The numbers of jobs whose kernels are not known. */
-static void find_kernels(const Issue *m, Growing *missing)
+/* Whether a kernel has a template with all of its lists. What the lists hold is the Python form's. */
+static int has_template(const Issue *m, i64 number)
+{
+    if (number >= m->known_count) return 0;
+    i64 at = m->known[number].template_at, length = m->templates_length - at;
+    if (at < 0 || length < (i64)(sizeof(Template) / 8)) return 0;
+    const Template *t = (const Template *)(m->templates + at);
+    const struct { i64 at, count, size; } lists[] = {
+        {t->reads, t->read_count, sizeof(Range) / 8},   {t->writes, t->write_count, sizeof(Range) / 8},
+        {t->home, t->home_count, sizeof(Range) / 8},    {t->staged, t->staged_count, sizeof(Range) / 8},
+        {t->settings[0], t->setting_count[0], sizeof(Register) / 8}, {t->settings[1], t->setting_count[1], sizeof(Register) / 8},
+        {t->pieces, t->piece_count, 5},
+    };
+    int fits = 1;
+    for (int i = 0; i < 7; i++) fits &= lists[i].at >= 0 && lists[i].at <= length && lists[i].count >= 0 && lists[i].count <= (length - lists[i].at) / lists[i].size;
+    return fits;
+}
+
+/* The numbers of jobs whose kernels are not known. Returns 0, or -1 with an exception set if a known one has no template. */
+static int find_kernels(const Issue *m, Growing *missing)
 {
     for (i64 i = 0; i < m->job_count; i++) {
         i64 key[KERNEL_KEY];
         if (!m->parts[m->jobs[i].part].is_kernel) continue;
         kernel_key(m, &m->jobs[i], key);
-        if (number_of(&m->kernels, key) < 0) growing_push(missing, i);
+        i64 number = number_of(&m->kernels, key);
+        if (number < 0) growing_push(missing, i);
+        else if (!has_template(m, number)) {
+            PyErr_SetString(PyExc_ValueError, "a kernel of the table has no template");
+            return -1;
+        }
     }
+    return 0;
 }
 
 static Issued issued_of(const Issue *m, const Job *job)
@@ -439,6 +464,13 @@ static void append(Growing *all, Growing *some)
 
 enum { TERMS = 11, JOBS = 9, COPIES = 10 };
 
+/* Whether a device has registers, ports and divisors that there are. */
+static int device_fits(const Device *d)
+{
+    return d->most_transfers >= 1 && d->most_transfers <= 64 && d->most_kernels >= 1 && d->regions >= 0 && d->regions <= 8 && d->word > 0 &&
+           are_within(&d->source_region, 5, 1, 0, REGISTERS) && d->unknown_cores >= 0 && d->unknown_cores < REGISTERS;
+}
+
 static int read_terms(Issue *m, PyObject *const *arguments, Flat *flats, Py_ssize_t count)
 {
     if (count != TERMS) {
@@ -451,7 +483,9 @@ static int read_terms(Issue *m, PyObject *const *arguments, Flat *flats, Py_ssiz
     m->parts = (const Part *)flats[1].at;
     m->ranges = flats[2].at;
     m->templates = flats[3].at;
+    m->templates_length = flats[3].length;
     m->known = (const Kernel *)flats[4].at;
+    m->known_count = flats[4].length * 8 / (Py_ssize_t)sizeof(Kernel);
     m->kernels = numbers_of(&flats[5], KERNEL_KEY);
     m->pairs = numbers_of(&flats[6], PAIR_KEY);
     m->works = numbers_of(&flats[7], WORK_KEY);
@@ -463,7 +497,13 @@ static int read_terms(Issue *m, PyObject *const *arguments, Flat *flats, Py_ssiz
     i64 parts = flats[1].length * 8 / (Py_ssize_t)sizeof(Part), used = 0;
     for (i64 i = 0; i < m->job_count; i++) used |= m->jobs[i].part < 0 || m->jobs[i].part >= parts;
     for (i64 i = 0; i < m->copy_count; i++) used |= m->copies[i].part < 0 || m->copies[i].part >= parts || m->copies[i].reader < 0 || m->copies[i].reader >= parts;
-    if (used || flats[0].length * 8 != (Py_ssize_t)sizeof(Device) || m->device->most_transfers > 64 || m->device->regions > 8) {
+    i64 places = flats[8].length * 8 / (Py_ssize_t)sizeof(Place);
+    for (i64 i = 0; i < parts; i++) {
+        const Part *part = &m->parts[i];
+        for (int map = 0; map < MAPS; map++) used |= part->tensor[map] >= places;
+        used |= part->ranges < 0 || part->range_count < 0 || part->ranges > flats[2].length || part->range_count > (flats[2].length - part->ranges) / 2;
+    }
+    if (used || flats[0].length * 8 != (Py_ssize_t)sizeof(Device) || !device_fits(m->device)) {
         flat_release(flats, TERMS);
         PyErr_SetString(PyExc_ValueError, "this is no draft of these parts");
         return -1;
@@ -515,8 +555,8 @@ PyObject *issue(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
         return NULL;
     }
     growing_push(&found, KERNELS_MISSING);
-    find_kernels(m, &found);
-    if (found.length == 1) {
+    int is_wrong = find_kernels(m, &found) < 0;
+    if (!is_wrong && found.length == 1) {
         found.length = 0;
         put_programs(m, &programs);
         if (m->failed) {
@@ -534,6 +574,7 @@ PyObject *issue(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     free(programs.at);
     PyObject *result = answer(m, flats, &found);
     free(m);
+    if (is_wrong) Py_CLEAR(result);
     return result;
 }
 
@@ -550,8 +591,8 @@ PyObject *pairs(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
         return NULL;
     }
     growing_push(&found, KERNELS_MISSING);
-    find_kernels(m, &found);
-    if (found.length == 1) {
+    int is_wrong = find_kernels(m, &found) < 0;
+    if (!is_wrong && found.length == 1) {
         int has_before = 0;
         Issued before = {0};
         found.at[0] = DONE;
@@ -574,5 +615,6 @@ PyObject *pairs(PyObject *module, PyObject *const *arguments, Py_ssize_t count)
     }
     PyObject *result = answer(m, flats, &found);
     free(m);
+    if (is_wrong) Py_CLEAR(result);
     return result;
 }

@@ -223,7 +223,8 @@ PyObject *kernel_estimates(PyObject *module, PyObject *const *arguments, Py_ssiz
     Kernel k = {&f[0], &f[1], &f[2], &f[3], &f[4], (const Memories *)f[5].view.buf, (const Numbers *)f[6].view.buf, .loads = &loads};
     size_t room = (size_t)(f[4].length / BLOCK_SIZE + 1);
     int result = -1;
-    if (f[5].length * 8 != (Py_ssize_t)sizeof(Memories) || f[6].length * 8 != (Py_ssize_t)sizeof(Numbers) || f[0].length < OWN_BLOCK + BLOCK_SIZE)
+    if (f[5].length * 8 != (Py_ssize_t)sizeof(Memories) || f[6].length * 8 != (Py_ssize_t)sizeof(Numbers) || f[0].length < OWN_BLOCK + BLOCK_SIZE ||
+        f[4].length % BLOCK_SIZE || !are_within(&((const Numbers *)f[6].view.buf)->blocks, 2, 1, 0, MOST_BLOCKS + 1))
         PyErr_SetString(PyExc_ValueError, "these are no memories and numbers of estimates");
     else {
         k.cycles = malloc(room * sizeof(double));
