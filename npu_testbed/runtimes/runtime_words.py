@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_testbed.documents.runtimes import OwnShareEntry, RuntimeEntry
+from npu_testbed.runtimes.own_share import UNMEASURED
 from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, NAMES, TFLM, RuntimeUse
 from validation.layout import filled, grid
 
@@ -30,10 +31,13 @@ def _tflm_notes(placement: RuntimeUse) -> list[str]:
     own = placement.own
     assert own is not None  # noqa: S101  # measured for TFLite Micro
     added = f", {placement.placed:,} for inputs and outputs" if placement.placed else ""
-    size = f"kTensorArenaSize {placement.arena:,} is {placement.planned:,} of the file{added}, and {own.least:,} to {own.most:,} of its own"
-    said = [f"TFLite Micro: {size}."]
+    least = f"at least {own.least:,}" if own.unmeasured else f"{own.least:,} to {own.most:,}"
+    said = [f"TFLite Micro: kTensorArenaSize {placement.arena:,} is {placement.planned:,} of the file{added}, and {least} of its own."]
     if own.unmeasured:
-        said.append(f"The kernels of {', '.join(own.unmeasured)} on the CPU were not measured: 1,024 bytes are allowed for each.")
+        said.append(
+            f"No bytes are known for {', '.join(own.unmeasured)} on the CPU: the size allows {UNMEASURED:,} for each, "
+            "and a kernel may take several times that. Set what arena_used_bytes() prints on the board."
+        )
     return said
 
 
