@@ -45,7 +45,7 @@ class Buffers(Struct, frozen=True, eq=False):
 
     @staticmethod
     def of(stores: Sequence[Storage], steps: int) -> Buffers:
-        """The same buffers as arrays, of so many jobs."""
+        """The buffers as arrays, over ``steps`` jobs."""
         extents = Extents.of([store.extent for store in stores])
         return Buffers(
             members=np.array([tensor for store in stores for tensor in store.tensors], dtype=np.int64),

@@ -57,7 +57,7 @@ class Writer:
 
     @contextmanager
     def nest(self, bounds: Sequence[tuple[str, Any, Any]]) -> Iterator[list[Any]]:
-        """Loops inside one another, each of a name, a start and an extent; gives their variables."""
+        """Open nested loops, each with a name, a start and an extent; the block has their variables."""
         with ExitStack() as loops:
             yield [loops.enter_context(self.loop(name, extent, start)) for name, start, extent in bounds]
 

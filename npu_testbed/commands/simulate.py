@@ -344,7 +344,7 @@ def _require_places(ask: "Replay", source: str) -> None:
 
 
 def _drawn(timeline: "TimelineRecorder", window: "tuple[int, int | None]") -> str:
-    """The timeline in lines as wide as tables are; InputError if the window begins after the last cycle."""
+    """The timeline in lines of a table's width; InputError if the window begins after the last cycle."""
     from sim.views.timeline import LABELS, CycleWindow
     from validation.layout import width
 

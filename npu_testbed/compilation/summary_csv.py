@@ -77,8 +77,8 @@ def summary_row(
 ) -> dict[str, object]:
     """The columns of the summary, in Vela's order; ``configuration`` is the system config and the memory mode.
 
-    Memory used is in KiB and bandwidth in GiB/s, as there. The cycles are those of the replay; those of each memory are what moving
-    its bytes takes at least.
+    Memory used is in KiB and bandwidth in GiB/s, as there. The cycles are those of the replay. The cycles of a memory are the
+    fewest in which its bytes can be moved.
     """
     replay, system, device = simulation.replay, simulation.system, simulation.device
     seconds = replay.cycles / system.clock_hz

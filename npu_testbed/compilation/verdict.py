@@ -18,7 +18,7 @@ _REASON = 600
 class Verdict(Struct, frozen=True):
     """Outcome of the check: the promise in words, the figures of both (None: there are none), and why Vela's own file was written.
 
-    ``reason`` is "" if ours was written; ``without_vela`` says why there is nothing of Vela's to compare with, "" if there is.
+    ``reason`` is "" if ours was written; ``without_vela`` says why Vela has no figures, and is "" if it has.
     """
 
     promise: str

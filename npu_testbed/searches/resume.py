@@ -54,7 +54,7 @@ def _starts_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Draft,
 
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
-    """The key of a form: of what its plans follow from."""
+    """The key of a form, from all that decides on its plans."""
     machine = form.accelerator, plain(form.system), plain(form.provenance.timing)
     return key_of([plain(replace(form.network, constants=b"")), *machine, repr(form.options)], form.network.constants)
 

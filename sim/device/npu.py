@@ -203,7 +203,7 @@ class Device:
         return f"{wrong} is {names[wrong]:#x}: the core driver takes multiples of {_BASE_ALIGNMENT} alone." if wrong else ""
 
     def _constants(self, region: int, start: int, length: int) -> bytes | None:
-        """Bytes of a region; None if memory does not have all of them, so that the run will find out."""
+        """Bytes of a region; None if memory lacks some of them, which the run then reports."""
         try:
             return self._operands.fetch(OperandWindow(region, start, length, COMMANDS)) if length else None
         except BusAbortError:

@@ -17,7 +17,7 @@ Read = tuple[FeatureMap, SpanPart]
 """Elements of a map that a job reads."""
 
 _DEPTH_STEP_BITS = 256
-"""Bits of the channels of one IFM depth block: 32 of 8 bits, 16 of 16 and 8 of 32 (Vela 5.2.0 ``calc_ifm_block_depth``)."""
+"""Bits of one IFM depth block: 32 channels of 8 bits, 16 of 16 or 8 of 32 (Vela 5.2.0 ``calc_ifm_block_depth``)."""
 
 _PART_KERNEL_STEP = 16
 """Channels of an IFM depth block in part-kernel order, at most: so Vela's C++ core counts its jobs."""

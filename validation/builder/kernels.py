@@ -1,7 +1,7 @@
 """Convolution and pooling on integer-valued float64 arrays, for calibration.
 
-Every product and sum is an integer below 2**53, so float64 holds it exactly and the order in which a BLAS adds makes
-no difference: the same result on every machine, at the speed of a matrix product. Arrays are NHWC.
+Every product and sum is an integer below 2**53, which float64 holds exactly. So the order in which a BLAS adds makes no
+difference: all machines give the same result, at the speed of a matrix product. Arrays are NHWC.
 """
 
 from __future__ import annotations

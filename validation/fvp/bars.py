@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from validation.fvp.scores import OperatorScore, PointScore, ScoreBar, SweepScore, WholeRunScore, mean_error, summarise, worst_error
 
 MEAN_LIMIT = 0.007
-"""Mean absolute error of NPU ACTIVE, with the adapters on and off each."""
+"""Mean absolute error of NPU ACTIVE, with the adapters on, and with them off."""
 
 WORST_LIMIT = 0.015
 """Absolute error of NPU ACTIVE of any point."""

@@ -35,7 +35,7 @@ class Bearers(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """Number of independent networks in words; one makes a fit."""
+        """The number of independent networks in words. A rule that one network bears is a fit."""
         return ("none", "a fit")[len(self.bear)] if len(self.bear) < 2 else f"{len(self.bear)} networks"
 
 

@@ -75,7 +75,7 @@ def differences(
 ) -> tuple[Difference, ...]:
     """Every pair of the ``measured`` runs (by default of all) that counts; InputError if Vela's API is not installed.
 
-    ``system`` takes the place of the two memories of which ``home`` is one.
+    ``system`` replaces the memories that ``home`` chooses.
     """
     memories = chosen_system(home) if system is None else system
 

@@ -139,7 +139,7 @@ def _columns(operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelO
 
 
 def _made(grid: PositionGrid, position: KernelOperation, maker: KernelMaker) -> _Made | None:
-    """The fewest kernels that are known to stand for a grid; None for those that it has."""
+    """The fewest kernels that are known to do the work of a grid; None if the grid's own kernels are the fewest."""
     kernel, operation = grid.kernel, grid.kernel.operation
     if operation.kernel.stride_x <= LONGEST_STRIDE:
         one = maker.in_block(operation)

@@ -62,7 +62,7 @@ class _Writers:
 
 
 def _trimmed(graph: CascaderGraph, kernels: Mapping[str, EthosuPart], writers: _Writers, name: str) -> EthosuPart | None:
-    """The kernel without the rows that others write again; None if there are none such."""
+    """The kernel without the rows that other kernels write again; None if they write none of its rows."""
     kernel, others = kernels[name], writers.over(name, graph.index(name))
     if not others:
         return None

@@ -1,4 +1,4 @@
-"""Groups alone: the bytes that parts in a row hold if what they share with all other parts comes from an outer memory and goes there.
+"""Groups alone: the bytes that consecutive parts hold if all their inputs and results lie in an outer memory.
 
 Some parts get a row graph of their own. In it, a transfer brings the rows of each tensor from outside, and another transfer takes away each
 tensor that is needed later. What may not leave the arena lies there whole.

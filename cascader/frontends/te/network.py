@@ -123,7 +123,7 @@ class _Importer:
                 self._kernels.append((label, self._blocks.blocked(operation), (self._views[piece], None, into)))
 
     def _zero_point(self, tensor: str) -> int:
-        """The zero point of what makes a tensor, or of what reads it: a copy with that of its neighbours sets fewer registers."""
+        """The zero point of a tensor's producer, or of its reader. A copy with the zero point of its neighbours sets fewer registers."""
         maker = self._operators.get(tensor)
         if maker is not None and maker.made is not None:
             return maker.made.ofm_zero_point
