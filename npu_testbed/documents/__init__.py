@@ -1,5 +1,6 @@
 """The ``--json`` documents as values, one family a module, and the JSON Schema that each is published with.
 
+>>> from npu_testbed.documents import json_schema
 >>> json_schema("export")["properties"]["files"]["description"]
 'Bytes written, by path.'
 """

@@ -64,7 +64,7 @@ def test_the_file_that_is_written_is_no_larger_and_no_slower_than_what_velas_com
 @pytest.mark.parametrize("optimise", ["Performance", "Size"])
 def test_the_verdict_is_that_of_two_replays(model: str, optimise: str) -> None:
     found = compile_model(model, optimise=optimise)
-    theirs = simulate_vela(model, "ethos-u55-128", optimise)
+    theirs = simulate_vela(model, accelerator_config="ethos-u55-128", optimise=optimise)
     verdict = found.verdict
     assert verdict.ours is not None
     assert verdict.vela == PeerFigures(arena_bytes(theirs.network), theirs.replay.cycles)

@@ -9,6 +9,7 @@ import pytest
 from asked_for import load_task
 
 from benchmarks.bench_work import without_forms, work
+from npu_testbed.asked.request import requested
 
 
 # A streamed pool is drafted wherever it holds fewer bytes than all other forms, however many the budget has: of mean_of_rows 525 drafts
@@ -17,17 +18,17 @@ from benchmarks.bench_work import without_forms, work
     ("name", "budget", "drafts"), [("residual_int16", 20_000, 1.1), ("residual_uint8", 11_000, 1.1), ("mean_of_rows", 30_000, 1.2)]
 )
 def test_where_forms_of_fewer_bytes_gain_nothing_there_is_little_more_work(name: str, budget: int, drafts: float) -> None:
-    task = load_task(f"portfolio:{name}")
+    task, request = load_task(f"portfolio:{name}"), requested(f"portfolio:{name}", budget=budget)
     plain = without_forms(task)
     assert len(task.variants()) > len(plain.variants())
-    found, expected = work(task, budget), work(plain, budget)
+    found, expected = work(task, request), work(plain, request)
     assert (found.memory, found.cycles) == (expected.memory, expected.cycles)
     assert found.drafts <= expected.drafts * drafts
     assert 0 < found.replays <= expected.replays * 1.1
 
 
 def test_where_they_gain_the_work_is_counted_too() -> None:
-    task = load_task("zoo:ds_cnn")
-    found, plain = work(task, None), work(without_forms(task), None)
+    task, request = load_task("zoo:ds_cnn"), requested("zoo:ds_cnn")
+    found, plain = work(task, request), work(without_forms(task), request)
     assert found.memory < plain.memory
     assert found.replays != plain.replays
