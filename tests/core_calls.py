@@ -52,7 +52,7 @@ SHORTER = 0.15
 """Share of the changes that take the last number from an array."""
 
 RESULT, RAISED = (1 << 31).to_bytes(4, "little"), ((1 << 31) + 1).to_bytes(4, "little")
-"""What a process writes behind the number of a call that has ended."""
+"""Text that a process writes after the number of a call that has ended."""
 
 
 class Call(NamedTuple):
@@ -64,7 +64,7 @@ class Call(NamedTuple):
 
 
 class Outcomes(NamedTuple):
-    """How changed calls ended: how many in each way, and the report of each that a sanitiser or the interpreter stopped."""
+    """Ends of the changed calls: the number of each kind, and the report of each call that a sanitiser or the interpreter stopped."""
 
     ended: Counter[str]
     reports: list[tuple[str, str]]
@@ -256,7 +256,7 @@ def outcomes(calls: list[Call]) -> Outcomes:
 
 
 def in_short(report: str) -> str:
-    """What a sanitiser says, and where in the core."""
+    """The report of a sanitiser: its sentence, and the place in the core."""
     said = re.search(r"runtime error: .*|ERROR: \w+: \S+.*|SystemError.*", report)
     where = re.findall(r"#\d+ \S+ in (\S+) (\S+\.[ch]:\d+)", report)
     return f"{said[0] if said else report[-300:]} {' < '.join(f'{name} {Path(place).name}' for name, place in where[:3])}"

@@ -44,7 +44,7 @@ static inline int items_fit(const Flat *flat, const Graph *g)
     fits &= are_within(g->tensors + TENSOR_ROLL, tensors, TENSOR_FIELDS, 1, far) & are_within(g->tensors + TENSOR_ROWS, tensors, TENSOR_FIELDS, 0, far);
     for (i64 part = 0; part < parts; part++) {
         i64 begin = g->after_of[part], in_place = g->parts[part * PART_FIELDS + PART_IN_PLACE];
-        /* What comes before a part has a lower number: no part waits for itself. */
+        /* A part waits only for parts of lower numbers, so no part waits for itself. */
         fits &= are_within(g->after + begin, g->after_of[part + 1] - begin, 1, 0, part);
         if (in_place < 0) continue;
         /* The result is stored over one of the part's own operands. */
