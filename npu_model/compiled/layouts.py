@@ -3,11 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
+from npu_model.front import later
 from npu_model.program import Binding
-from npu_model.tflite.model import read_tflite
+
+if TYPE_CHECKING:
+    from npu_model.tflite import model as tflite_models
+else:
+    tflite_models = later("npu_model.tflite.model")  # options name layouts, and numpy comes with it
 
 NHWC = "NHWC"
 """The order of an array with the channels last, which the NPU reads and writes."""
@@ -40,7 +46,7 @@ def read_layouts(metadata: Mapping[str, bytes]) -> tuple[str, ...]:
 
 def layouts_of(model: bytes) -> tuple[str, ...]:
     """The same of a model's file, which is parsed only if it may have the entry."""
-    return read_layouts(read_tflite(model).metadata) if LAYOUTS.encode() in model else ()
+    return read_layouts(tflite_models.read_tflite(model).metadata) if LAYOUTS.encode() in model else ()
 
 
 def layout_sentences(names: Sequence[str], inputs: Sequence[Binding], outputs: Sequence[Binding]) -> tuple[str, ...]:
