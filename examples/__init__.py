@@ -1,6 +1,6 @@
 """Examples of the Python API, run from the root of the repository: ``python -m examples.NAME``.
 
-Install with ``pip install -e .`` for that: Python takes the packages of the folder, which have compiled cores only then.
+The packages that are installed go before those of the folder, which may have no compiled cores.
 """
 
 from __future__ import annotations
@@ -8,8 +8,11 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable
 
-from npu_model.errors import InputError
-from npu_model.native import slow_sentence
+if sys.argv[0] == "-m":  # while ``python -m`` looks for the module, and never in a test
+    sys.path.append(sys.path.pop(0))
+
+from npu_model.errors import InputError  # after the order of folders is known
+from npu_model.native import slow_sentence  # the same
 
 
 def ended(main: Callable[[], object], *, searches: bool = True) -> int:
