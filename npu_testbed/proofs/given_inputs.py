@@ -52,8 +52,8 @@ def _member(data: bytes, binding: Binding, inputs: Sequence[Binding], file: Path
             size = sizes.get(name)
             if size is not None and size <= binding.size + _HEADER:
                 return archive.read(name)
-    # zipfile itself raises NotImplementedError, for a method of compression that it does not know.
-    except (BadZipFile, EOFError, NotImplementedError, RuntimeError, ValueError, OSError, zlib.error) as error:
+    # A RuntimeError stands for a method of compression that zipfile does not know, too.
+    except (BadZipFile, EOFError, RuntimeError, ValueError, OSError, zlib.error) as error:
         raise InputError(f"{file} is not an .npy or .npz file, or is damaged: write it with numpy.save or numpy.savez.") from error
     if size is None:
         raise InputError(f"{file} has no array {binding.name!r}: the network's inputs are {_names(inputs)}.")

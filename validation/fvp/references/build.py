@@ -2,11 +2,12 @@
 
     python -m validation.fvp.references.build --data DIR [--output DIR]
 
-DIR holds ``u55_calibration.csv``, ``u55_memory_sweeps.csv``, ``single_operators.csv`` and the measured ``streams/``; and
-``u55_small_kernels.csv`` with the streams of ``small_kernels/``, which stand for those that were measured; and
-``u65_calibration.csv`` and ``u65_off.csv`` with those of ``u65/``; ``u55_old_cores.csv`` with those of ``old_cores/``; and
-``sweeps_active.csv``, further points of the sweeps; and ``u65_vww4.csv`` with the streams of ``u65_vww4/``, four more points of the U65;
-and ``u85_calibration.csv`` and ``u85_ad.csv`` with the streams of the U85 that they name.
+DIR holds these records, each with the compiled networks that it names:
+
+- ``u55_calibration.csv`` with ``streams/``, ``u55_small_kernels.csv`` with ``small_kernels/``, ``u55_old_cores.csv`` with ``old_cores/``;
+- ``u55_memory_sweeps.csv``, ``sweeps_active.csv`` and ``single_operators.csv``;
+- ``u65_calibration.csv`` and ``u65_off.csv`` with ``u65/``, ``u65_vww4.csv`` with ``u65_vww4/``;
+- ``u85_calibration.csv`` and ``u85_ad.csv`` with the streams of the U85.
 """
 
 from __future__ import annotations
