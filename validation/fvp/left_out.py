@@ -68,9 +68,9 @@ def table(rows: Sequence[LeftOut]) -> Table:
     """The errors as the accuracy page has them."""
     cells = tuple((row.family, "on" if row.adapters else "off", share(row.mean), share(row.worst), row.network) for row in rows)
     note = (
-        "Each network is left out in turn. The other ones choose among the rules as they are and the rules with one change of the ablation "
-        "tables; the error is that of the network left out. Ethos-U85: the others choose every constant that is no fact of the hardware, "
-        "from what documents say of it. This is what a network may be off by that nobody has measured."
+        "Each network is left out in turn. The other networks choose between the rules and each single change in the ablation tables. "
+        "The error is that of the network left out. For the Ethos-U85 the other networks choose every constant that documents leave open. "
+        "So the table says how far a network may be off that nobody has measured."
     )
     return Table("Networks left out", ("family", "adapters", "mean error", "worst", "worst network"), cells, (note,))
 

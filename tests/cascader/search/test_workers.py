@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import sys
+import time
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -40,13 +42,22 @@ def test_at_most_8_of_the_usable_processors_search_by_default(usable: int, monke
     assert default_processes() == min(usable, 8)
 
 
+def _process_behind(gate: Path) -> int:
+    """The number of the process that works, once the gate is there."""
+    while not gate.exists():
+        time.sleep(0.001)
+    return os.getpid()
+
+
 @pytest.mark.parametrize("takes_part", [False, True])
 @pytest.mark.skipif(sys.platform == "win32", reason="a process that starts anew imports what the tests have patched")
 @pytest.mark.parametrize("processes", [1, 2, 3])
-def test_so_many_processes_work_as_are_asked_for(processes: int, takes_part: bool) -> None:  # noqa: FBT001  # pytest passes it
+def test_so_many_processes_work_as_are_asked_for(processes: int, takes_part: bool, tmp_path: Path) -> None:  # noqa: FBT001  # pytest passes it
+    gate = tmp_path / "gate"
     with workers(processes, takes_part=takes_part) as executor:
-        found = {executor.submit(os.getpid).result() for _ in range(8)}
-        many = [executor.submit(os.getpid) for _ in range(4 * processes)]
-        found |= {answer.result() for answer in many}
+        # No call ends before all are made, so that each process has calls, however slow the machine is.
+        many = [executor.submit(_process_behind, gate) for _ in range(4 * processes)]
+        gate.touch()
+        found = {answer.result() for answer in many}
     assert len(found) == processes
     assert (os.getpid() in found) == (processes == 1 or takes_part)
