@@ -2,6 +2,7 @@
 
 A tensor with a home of its own lies there whole, and kernels read and write it stripe by stripe. Its base pointer is the one that a
 runtime hands to the NPU's operator: region 3 for the first of the operator's inputs and so on, then its outputs, then all others.
+Where the NPU has too few base pointers for that, and all homes are in one memory, they lie one behind the other in region 3.
 """
 
 from __future__ import annotations
@@ -138,6 +139,8 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
                 "leave one of them in the arena."
             )
     following = _behind_operators(network)
+    if _lacks_pointers(numbers, rest, following) and len({(one.memory, one.port) for one in memories.values()}) == 1:
+        numbers, rest, following = {}, list(memories), FIRST_HOME
     shared: dict[str, tuple[int, int]] = {}
     found = [Home(tensor, number, memories[tensor].memory, memories[tensor].port) for tensor, number in numbers.items()]
     for tensor in rest:
@@ -157,8 +160,15 @@ def spill_home(network: Network, memory: str, port: int) -> Home:
     following = _behind_operators(network)
     others = {home.memory: home.region for home in network.homes if home.region >= following}
     region = others.get(memory, following + len(others))
+    if region >= REGIONS and all((home.memory, home.port) == (memory, port) for home in network.homes):
+        return Home("", FIRST_HOME, memory, port)
     _require_pointer(region, f"--spill {memory} needs", "leave the option out")
     return Home("", region, memory, port)
+
+
+def _lacks_pointers(numbers: dict[str, int], rest: Sequence[str], following: int) -> bool:
+    """Whether the NPU has too few base pointers for tensors with ``numbers`` of their own, and the ``rest`` in the ``following`` one."""
+    return max((*numbers.values(), *((following,) if rest else ())), default=0) >= REGIONS
 
 
 def _behind_operators(network: Network) -> int:
