@@ -67,7 +67,7 @@ __all__ = [
 
 
 # The import of the package alone loads neither numpy nor simpy.
-__getattr__ = front(__name__, {"npu_testbed.verbs": [*__all__, "calibrate", "validate"]})
+__getattr__ = front(__name__, {"npu_testbed.verbs": __all__})
 
 
 def __dir__() -> list[str]:

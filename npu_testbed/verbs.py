@@ -2,11 +2,7 @@
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable
-from typing import Any
-
-from npu_model.errors import InputError, did_you_mean
+from npu_model.errors import InputError
 from npu_testbed.asked.verb import verb
 from npu_testbed.commands.calibrate import CalibrateCheck, CalibrateFit
 from npu_testbed.commands.check import Check
@@ -53,32 +49,3 @@ validate_portfolio = verb(ValidatePortfolio)
 validate_all = verb(ValidateAll)
 calibrate_fit = verb(CalibrateFit)
 calibrate_check = verb(CalibrateCheck)
-
-
-def _of_family(family: str, verbs: dict[str, Callable[..., Any]], word: str) -> Callable[..., Any]:
-    """The verb that an old name with a word stood for, with a warning that names it."""
-    if word not in verbs:
-        raise Error(f"{family} has no {word!r}{did_you_mean(word, verbs)}: choose {', '.join(verbs)}.")
-    found = verbs[word]
-    warnings.warn(f"npu_testbed.{family}({word!r}, ...) is npu_testbed.{found.__name__}(...) now.", DeprecationWarning, stacklevel=3)
-    return found
-
-
-_PEERS: dict[str, Callable[..., Any]] = {
-    "fvp": validate_fvp,
-    "vela": validate_vela,
-    "litert": validate_litert,
-    "portfolio": validate_portfolio,
-    "all": validate_all,
-}
-_TASKS: dict[str, Callable[..., Any]] = {"fit": calibrate_fit, "check": calibrate_check}
-
-
-def validate(peer: str, *models: Any, **options: Any) -> Any:
-    """The verb ``validate_PEER`` by its old name, which goes with the next version."""
-    return _of_family("validate", _PEERS, peer)(*models, **options)
-
-
-def calibrate(task: str, *files: Any, **options: Any) -> Any:
-    """The verb ``calibrate_TASK`` by its old name, which goes with the next version."""
-    return _of_family("calibrate", _TASKS, task)(*files, **options)

@@ -1,1 +1,1 @@
-"""The commands: each module adds its parser and runs it; what a command does is in :mod:`npu_testbed.pipeline`."""
+"""The commands: each module holds the Ask of a command, and runs it."""

@@ -6,7 +6,6 @@ import json
 import pydoc
 import subprocess
 import sys
-from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -146,16 +145,6 @@ def test_a_value_of_a_wrong_type_is_one_sentence_for_every_option_of_every_verb(
             ) as caught:
                 verb(**{**needed, one.name: value})
             assert "object at 0x" not in str(caught.value)
-
-
-def test_the_old_second_api_warns_and_leads_to_the_verbs() -> None:
-    pipeline = import_module("npu_testbed.pipeline")
-    with pytest.warns(DeprecationWarning, match=r"pipeline.simulate_vela is npu_testbed.simulate_vela\(...\).simulation now"):
-        simulate = pipeline.simulate_vela
-    with pytest.warns(DeprecationWarning, match="pipeline.VelaOptions is keywords of npu_testbed.simulate_vela now"):
-        options = pipeline.VelaOptions(optimise="Size")
-    size = simulate(MODEL, options)
-    assert size.replay.cycles == npu_testbed.simulate_vela(MODEL, optimise="Size", no_advice=True).cycles
 
 
 @pytest.mark.parametrize(
