@@ -102,8 +102,8 @@ class Workbench:
         return self.with_streams(operation, coded(weights, WeightFormat.of(operation), self.accelerator, keep=keep))
 
     def with_streams(self, operation: KernelOperation, streams: Sequence[bytes]) -> KernelOperation:
-        """The operation with weights that are coded for it."""
-        return replace(operation, weights=self._constants.append_all(streams))
+        """The operation with weights that are coded for it, on as many cores as there are streams."""
+        return replace(operation, weights=self._constants.append_all(streams), parallel_mode=len(streams) - 1)
 
     def with_scales_again(self, operation: KernelOperation) -> KernelOperation:
         """The operation with a copy of its scales at the end, so that one transfer copies them and a stream behind them."""
