@@ -1,4 +1,4 @@
-"""Ask: what a user says to one command. Each field is an option. Parser, Python function and documentation follow from it."""
+"""Ask: the words of a user to one command. Each field is an option. Parser, Python function and documentation follow from it."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Callable, Mapping
@@ -37,12 +37,12 @@ class Ask(Struct, Generic[R_co], frozen=True, kw_only=True):
     progress: Annotated[Optional["Callable[[str], None]"], Option("called with what is being done", only="values")] = None
 
     def answer(self, show: "Progress") -> R_co:  # noqa: ARG002  # each command has its own
-        """Do the work, and write the files that are asked for; nothing is printed."""
+        """Do the work and write the requested files; print nothing."""
         raise AssertionError(f"{type(self).__name__} has no answer.")
 
     @classmethod
     def take(cls, said: "Mapping[str, Any]") -> None:
-        """Take what :meth:`extend` let the command line say; InputError for what cannot be followed."""
+        """Read the arguments that :meth:`extend` added; InputError for an argument that cannot be followed."""
 
     @classmethod
     def extend(cls, parser: "ArgumentParser") -> None:

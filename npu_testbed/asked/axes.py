@@ -1,4 +1,4 @@
-"""Axes of a sweep: an Ask for each combination of what it lists, and the Requests that these mean."""
+"""Axes of a sweep: an Ask for each combination of the listed values, and the Request that each Ask means."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
@@ -28,7 +28,7 @@ EVERY = "all"
 
 
 class PointAsk(OneSearch[None], frozen=True, kw_only=True):
-    """A point of a sweep: what `schedule` is asked for."""
+    """A point of a sweep: the Ask of `schedule`."""
 
     command: ClassVar[str] = "sweep"
 
@@ -36,18 +36,18 @@ class PointAsk(OneSearch[None], frozen=True, kw_only=True):
 
 
 _LISTED = ("accelerator_config", "arena_cache_size", "chip", "timing_adapter", "system_config", "memory_mode", "config", "set")
-"""Fields of a point that options of their own list, in place of ``--set``."""
+"""Fields of a point that have a listing option of their own, instead of ``--set``."""
 _ONE_FOR_ALL = ("json", "progress", "jobs", "deadline", "vela_timeout", "input_shape", "layout")
-"""Fields on which no answer of a point depends, or that belong to the models."""
+"""Fields that change no answer of a point, or that belong to the models."""
 
 
 def axes() -> dict[str, Declared]:
-    """The fields of a point that ``--set`` takes values of: all that have one and are not listed by an option."""
+    """The fields of a point that ``--set`` may list: every field with a value and without a listing option of its own."""
     return {one.name: one for one in declared(PointAsk) if one.name not in (*_LISTED, *_ONE_FOR_ALL) and not one.is_switch}
 
 
 def tried(text: str) -> TriedValues:
-    """The axis that ``KEY=VALUE,VALUE`` says: a field of a point, or a parameter of a memory; InputError if it says neither.
+    """The axis in ``KEY=VALUE,VALUE``: a field of a point, or a parameter of a memory; InputError if it is neither.
 
     >>> tried("effort=quick,standard")
     TriedValues(key='effort', values=('quick', 'standard'))
@@ -84,7 +84,7 @@ def _on_devices(ask: Any, source: Source) -> Iterator[Request]:
 
 
 def _on_memory(point: PointAsk, source: Source, pairs: Settings) -> Request:
-    """The Request of a point; its memory system keeps its name, and ``pairs`` say what was set, of it and of the rest."""
+    """The Request of a point. Its memory system keeps its name; ``pairs`` say which settings of it, and of the rest, were made."""
     device = device_of(point)
     require_use(device, "schedule")
     request = on_device(common_request(point, source), device, point, arena_bound(device, point))
@@ -107,7 +107,7 @@ def _memories(ask: Any) -> list[Mapping[str, Any]]:
 
 
 def _combinations(ask: Any, plain: PointAsk) -> Iterator[tuple[Settings, PointAsk]]:
-    """The point with every combination of what ``--set`` lists, and this as pairs of a key and a value."""
+    """The point with every combination of the values that ``--set`` lists, and each combination as pairs of a key and a value."""
     choices = [tried(text) for text in ask.set]
     if len({one.key for one in choices}) < len(choices):
         raise InputError("--set was given twice with the same key: give all of its values at once.")

@@ -1,4 +1,4 @@
-"""The commands: where the Ask of each is, and the line that lists it; its module is imported when it is asked for."""
+"""The commands: the module of each Ask, and the line that lists the command. A module is imported when its command is used."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 class Command(NamedTuple):
-    """A command: the words of the command line, the module below ``npu_testbed.commands`` with its Ask, and what it is for."""
+    """A command: its words on the command line, its module below ``npu_testbed.commands``, and its purpose."""
 
     words: str
     module: str
@@ -29,7 +29,7 @@ class Command(NamedTuple):
 
 
 class Family(NamedTuple):
-    """A word that several commands begin with: what it is for, and the heading of its commands."""
+    """A word that several commands begin with: its purpose, and the heading of its commands."""
 
     summary: str
     description: str

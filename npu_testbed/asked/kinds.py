@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from cascader.frontends.te.graph import Graph
 
     class Scheduled(Protocol):
-        """An outcome that has a schedule, as that of the verb ``schedule``."""
+        """An outcome that has a schedule, such as the outcome of ``schedule``."""
 
         @property
         def schedule(self) -> Schedule:

@@ -22,12 +22,12 @@ def fill(parser: Parser, ask: type[Ask[Any]], *, is_needed: bool = True) -> None
 
 
 def description(ask: type[Ask[Any]]) -> str:
-    """The description of a command, as its help text has it."""
+    """The description of a command for its help text."""
     return "\n\n".join(filter(None, (_dedented(ask.__doc__ or ""), ask.more)))
 
 
 def _dedented(text: str) -> str:
-    """A docstring without its indentation, as inspect.cleandoc has it; the import of inspect takes a tenth of a help text's time."""
+    """A docstring without its indentation, as inspect.cleandoc returns it. Importing inspect would take a tenth of a help text's time."""
     first, _, rest = text.partition("\n")
     return f"{first.strip()}\n{dedent(rest)}".strip()
 

@@ -16,7 +16,7 @@ from npu_model.printable import shown
 
 
 class Group(NamedTuple):
-    """A heading of a help text, under which options stand."""
+    """A heading of a help text, with options below it."""
 
     title: str
     description: str | None = None
@@ -97,7 +97,7 @@ class Declared(NamedTuple):
         return found | {"dest": self.name, "required": required, "action": "append" if option.many else "store"} | alone
 
     def words(self, value: Any) -> list[str]:
-        """The words of a command line that give the option this value; InputError for a value of a wrong kind."""
+        """The words of a command line that set this value; InputError for a value of the wrong kind."""
         if value is None or value is False:
             return []
         if self.is_switch or value is True:
@@ -114,17 +114,17 @@ class Declared(NamedTuple):
 
     @property
     def _kinds(self) -> tuple[type, ...]:
-        """The types of one value of the option; a path may be given for a text, and an integer for a number."""
+        """The types of one value of the option. A text may be a path, and a number may be an integer."""
         return tuple(dict.fromkeys(_leaves(self.kind)))
 
     def _said(self, kinds: tuple[type, ...]) -> list[str]:
-        """The types as a sentence says them; a path is said where the option is one."""
+        """The types as an error message names them, including paths where the option takes one."""
         is_path = any(get_origin(one) is PathLike for one in get_args(self.kind))
         said = [_SAID[one] for one in kinds if one in _SAID and (one is not PathLike or is_path)]
         return [*(["a function"] if self.option.callable else []), *dict.fromkeys(said)]
 
     def _text(self, value: Any, kinds: tuple[type, ...] = ()) -> str:
-        """One value as a word; InputError for a value of another type than the option's."""
+        """One value as a word; InputError if its type is not the option's."""
         kinds = kinds or self._kinds
         if (isinstance(value, bool) and bool not in kinds) or not isinstance(value, kinds):
             raise InputError(f"{self.name}={as_said(value)} cannot be: give {' or '.join(self._said(kinds))}.")
@@ -143,16 +143,16 @@ _LEAVES: dict[Any, tuple[type, ...]] = {
     PathLike: (PathLike,),
 }
 _SAID: dict[type, str] = {str: "a text", Integral: "an integer", Real: "a number", PathLike: "a path", bool: "True or False"}
-"""Types as a sentence says them."""
+"""The names of types in error messages."""
 
 
 def as_said(value: Any) -> str:
-    """A value of Python as a sentence shows it: one that is no text and no number by its type."""
+    """A Python value for an error message: texts and numbers as they are, other values by their type."""
     return shown(value) if isinstance(value, (str, bytes, Number, type(None))) else f"<{type(value).__name__}>"
 
 
 def _leaves(kind: Any) -> Iterator[type]:
-    """The types of the single values of a type, which lists and mappings hold."""
+    """The types of the single values in a type of lists or mappings."""
     origin = get_origin(kind)
     if origin is Literal:
         yield from _LEAVES[str]
@@ -174,7 +174,7 @@ def _option(annotation: Any) -> tuple[Any, Option] | None:
 
 @cache
 def declared(ask: type[msgspec.Struct]) -> tuple[Declared, ...]:
-    """The options of an Ask, its own before those of its bases: positional arguments in the order of their fields come first."""
+    """The options of an Ask, followed by the options of its bases. Positional arguments come first, in the order of their fields."""
     defaults = dict(zip(ask.__struct_fields__[::-1], ask.__struct_defaults__[::-1], strict=False))
     found: dict[str, Declared] = {}
     for klass in ask.__mro__:
@@ -199,7 +199,7 @@ def add_options(parser: argparse.ArgumentParser, ask: type[msgspec.Struct], *, i
 
 
 def said_by(ask: msgspec.Struct) -> Iterator[tuple[Declared, Any]]:
-    """The options that an Ask gives a value other than the default, with these values."""
+    """The options that an Ask sets to something other than the default, with their values."""
     for one in declared(type(ask)):
         value = getattr(ask, one.name)
         if value != one.default:

@@ -1,4 +1,4 @@
-"""The parser of a command line: it refuses abbreviations, and what is wrong leaves it as one sentence."""
+"""The parser of a command line: it refuses abbreviations, and reports each error in one sentence."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_model.errors import InputError, did_you_mean
 
 
 class _Formatter(argparse.RawDescriptionHelpFormatter):
-    """Keeps paragraphs, and items that begin with a dash, each wrapped to the terminal; examples stay as they are to be typed."""
+    """Keeps paragraphs and dashed items, each wrapped to the terminal's width. Examples keep their line breaks."""
 
     def _fill_text(self, text: str, width: int, indent: str) -> str:
         pieces: list[str] = []
@@ -44,7 +44,7 @@ class Parser(argparse.ArgumentParser):
         self._fill = fill
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """As argparse has it, but of arguments that are unknown to a command its own parser complains, which knows its help."""
+        """Parse as argparse does, but let the parser of a command, which knows its help, report the command's unknown arguments."""
         if self._fill is not None:
             fill, self._fill = self._fill, None
             fill(self)
@@ -58,7 +58,7 @@ class Parser(argparse.ArgumentParser):
         return found, unknown
 
     def error(self, message: str) -> Any:
-        """Raise InputError in place of argparse's exit, so that every error leaves by one door."""
+        """Raise InputError instead of argparse's exit, so that every error is reported in one place."""
         if match := re.search(r"invalid choice: '([^']*)'.*?\(choose from (.*)\)", message):
             message += did_you_mean(match[1], re.findall(r"[^', ]+", match[2]))
         raise InputError(f"{message[:1].upper()}{message[1:]} (see `{self.prog} --help`).")

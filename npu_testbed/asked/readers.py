@@ -12,7 +12,7 @@ from npu_testbed.models.input_shapes import InputShape
 from npu_testbed.models.layouts import ChannelsLast
 
 MOST_TIMES = 8
-"""Largest multiple of a network's multiply-accumulates that a user may allow: no form is known that gains bytes by more."""
+"""Largest multiple of a network's multiply-accumulates that a user may allow. No known form saves bytes beyond it."""
 
 
 MOST_CYCLES = 1 << 62

@@ -40,13 +40,13 @@ class SaysReplay(SaysMemory, Protocol):
 
 
 _USUAL = memory_system(USUAL_MEMORY)
-"""The memories of a request until those of its device are put in."""
+"""Placeholder for the memories of a request; :func:`on_device` replaces it."""
 
 _JSON_OBJECT = re.compile(rb'\s*\{\s*"')
 """Beginning of a schedule file; a C array's brace is followed by a number."""
 
 _OF_VELA = ("accelerator_config", "optimise", "arena_cache_size", "separate_io_regions")
-"""Options that change what Vela compiles, and no schedule that is there already."""
+"""Options that change Vela's compilation, but not an existing schedule."""
 
 
 def is_schedule(text: str) -> bool:
@@ -72,9 +72,10 @@ def replay_of(ask: SaysReplay, text: str, progress: Progress = silent) -> Reques
 
 
 def replay_of_schedule(ask: SaysReplay, text: str, progress: Progress = silent, name: str = "The schedule") -> Request:
-    """The Request for the replay of a schedule file, on what it was made for unless the Ask says more.
+    """The Request for the replay of a schedule file, on its own device and memories unless the Ask names others.
 
-    InputError if it is wrong, holds no memory system and none is said, or needs a larger arena than the memory mode that is said grants.
+    InputError if the file is wrong, if neither the file nor the Ask has a memory system, or if the requested memory mode grants a smaller
+    arena than the schedule needs.
     """
     progress(f"Reading {text}")
     plan = from_json(read_text(text, "Schedule"))
@@ -96,9 +97,9 @@ def replay_of_schedule(ask: SaysReplay, text: str, progress: Progress = silent, 
 
 
 def replay_of_model(ask: SaysReplay, text: str, progress: Progress = silent) -> Request:
-    """The Request for the replay of Vela's schedule: of a ``*_vela.tflite``, a ``.pte`` or a C array with either as it is.
+    """The Request for the replay of Vela's schedule. A ``*_vela.tflite``, a ``.pte`` or a C array of either runs as it is.
 
-    Any other model is to be compiled. InputError if the model or a name is wrong, or an option cannot change what is compiled already.
+    Vela compiles any other model. InputError if the model or a name is wrong, or if an option cannot apply to a compiled file.
     """
     progress(f"Reading {text}")
     model = load_model(text)
@@ -118,7 +119,7 @@ def replay_of_model(ask: SaysReplay, text: str, progress: Progress = silent) -> 
 
 
 def _of_vela(ask: SaysReplay, model: Model) -> tuple[Source, str]:
-    """The compiled network with its device, or the model that is to be compiled with the device that is said."""
+    """The compiled network with its device, or the model to compile with the requested device."""
     data = containers.unpacked(model.data)
     network = containers.read_container(data)
     if network is None:
@@ -131,14 +132,14 @@ def _of_vela(ask: SaysReplay, model: Model) -> tuple[Source, str]:
 
 
 def _refuse(ask: SaysReplay, name: str, state: str) -> None:
-    """InputError for options of a compilation: they would be ignored. A chip has an accelerator of its own."""
+    """InputError for options of a compilation, which would be ignored. A chip has its own accelerator."""
     said = given(cast("Struct", ask), [one for one in _OF_VELA if one != "accelerator_config" or ask.chip is None])
     if said:
         raise InputError(f"{name} is {state} already, so that {' and '.join(said)} cannot change it: leave them out.")
 
 
 def _require_npu(ask: SaysReplay, name: str, device: str) -> None:
-    """InputError if the chip that is said has another NPU than the device that a file is for."""
+    """InputError if the requested chip has another NPU than the device of the file."""
     said, chip = npu_said(ask)
     if chip is not None and said != device:
         raise InputError(f"{name} is for {device} and --chip {chip} has an {said}: compile the network for that chip, or drop --chip.")

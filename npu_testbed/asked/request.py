@@ -54,7 +54,7 @@ __all__ = [
 _OPERATOR = re.compile("[A-Z0-9_]+")
 
 USUAL_MEMORY = OnMemory[Any]()
-"""An Ask that says nothing of memories."""
+"""An Ask that names no memories."""
 
 
 @runtime_checkable
@@ -100,7 +100,7 @@ def homes_of(ask: SaysHomes) -> tuple[str, ...]:
 
 
 def operators_of(ask: Search[Any]) -> tuple[str, ...]:
-    """The builtin operators that are to stay on the CPU; InputError for what is no name of one."""
+    """The builtin operators that must stay on the CPU; InputError for a name that is not a builtin operator."""
     found = tuple(name.strip() for words in ask.ignore_ops for name in words.split(",") if name.strip())
     for name in found:
         if not _OPERATOR.fullmatch(name):
@@ -116,13 +116,13 @@ def recompute_of(ask: Search[Any]) -> Fraction | None:
 
 
 def shaped(source: Any, ask: ChangesModels) -> str:
-    """The text of a model's source with the shapes and the layouts that are asked for."""
+    """A model's source with the requested shapes and layouts."""
     shapes, layouts = tuple(ask.input_shape), tuple(ask.layout)
     return ShapedSource(source, shapes, layouts) if shapes or layouts else str(source)
 
 
 def shaped_model(ask: ChangesModels, model: Any) -> str | None:
-    """The same of a model that may be left out (None); InputError if a change is asked for without one."""
+    """As :func:`shaped`, for a model that may be missing (None); InputError if a change is requested without a model."""
     if model is not None:
         return shaped(model, ask)
     for option, values in (("--input-shape", ask.input_shape), ("--layout", ask.layout)):
@@ -132,7 +132,7 @@ def shaped_model(ask: ChangesModels, model: Any) -> str | None:
 
 
 def read_source(text: str, *, graphs: bool = False) -> Source:
-    """The model that a text names; where ``graphs`` are taken, Tensor Expressions too. InputError if there is none."""
+    """The model of a source, or a graph of Tensor Expressions where ``graphs`` are allowed. InputError if there is none."""
     if graphs and is_te(text):
         return TeSource(text)
     model = load_model(text)
@@ -140,7 +140,7 @@ def read_source(text: str, *, graphs: bool = False) -> Source:
 
 
 def common_request(ask: Search[Any], source: Source) -> Request:
-    """The Request whose device, memory and budget are those of one of several points, and are put in by :func:`msgspec.structs.replace`."""
+    """The Request that several points share. The caller fills in device, memory and budget with :func:`msgspec.structs.replace`."""
     timing = getattr(ask, "timing", None)
     request = Request(
         source=source,
@@ -163,9 +163,9 @@ def common_request(ask: Search[Any], source: Source) -> Request:
 
 
 def request_of(ask: OneSearch[Any], text: str, progress: Progress = silent, *, graphs: bool = False) -> Request:
-    """The Request for the model that ``text`` names; InputError for a name or a value that there is not.
+    """The Request for the model ``text``; InputError for an unknown name or value.
 
-    A memory mode that bounds the arena is said, if no option does.
+    If only the memory mode bounds the arena, a note says so.
     """
     device = device_of(ask)
     require_use(device, "schedule")
@@ -209,5 +209,5 @@ def requests_of(ask: OnMemory[Any], texts: Iterable[str], devices: Iterable[str]
 
 
 def run_of(ask: Search[Any], progress: Progress = silent) -> Run:
-    """The way in which the search is carried out."""
+    """The way to carry out the search."""
     return Run(ask.jobs, progress)

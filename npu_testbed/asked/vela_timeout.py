@@ -1,4 +1,4 @@
-"""The time that a compilation with Vela may take, for all that runs within a block, in other processes too."""
+"""The time limit of compilations with Vela, for all work within a block, in other processes too."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ else:
 
 @contextmanager
 def vela_timeout(ask: object) -> Iterator[None]:
-    """Within, a compilation takes at most the seconds of ``--vela-timeout``, where that was given.
+    """Within, a compilation takes at most ``--vela-timeout`` seconds, if the option is given.
 
-    InputError if what is given is a graph of Tensor Expressions, which Vela does not compile.
+    InputError for a graph of Tensor Expressions, because Vela does not compile it.
     """
     seconds: float | None = getattr(ask, "vela_timeout", None)
     if seconds is None:

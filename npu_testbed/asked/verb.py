@@ -36,7 +36,7 @@ R = TypeVar("R")
 
 @contextmanager
 def _text_of(sources: Sequence[Any]) -> Iterator[list[str]]:
-    """The sources as a command line names them; what is at hand only lies in a file within."""
+    """The sources as a command line names them. A value in memory gets a file for the duration of the block."""
     with own_folder() as folder:
         names = []
         for number, source in enumerate(sources):
@@ -59,7 +59,7 @@ def _text_of(sources: Sequence[Any]) -> Iterator[list[str]]:
 
 
 def _positional(ask: type[Ask[Any]], values: Sequence[Any], given: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by their names; InputError for one that there is not, or that is missing."""
+    """The arguments by their names; InputError for an unknown or a missing argument."""
     name = _name(ask)
     order = ask.__match_args__
     known = {one.name: one for one in declared(ask)}
@@ -105,7 +105,7 @@ def _words(found: dict[str, Any], known: dict[str, Declared]) -> tuple[list[str]
 
 
 def _answered(ask: type[Ask[R]], found: dict[str, Any]) -> R:
-    """The answer to an Ask whose arguments are given as values of Python: they go through the parser of the command."""
+    """The answer to an Ask whose arguments are Python values; they pass through the parser of the command."""
     parser = Parser(prog=f"npu-testbed {ask.command}")
     fill(parser, ask, is_needed=False)
     known = {one.name: one for one in declared(ask)}
@@ -140,7 +140,7 @@ def verb(ask: Callable[P, Ask[R]]) -> Callable[P, R]:
 
 
 def _signature(ask: type[Ask[Any]]) -> inspect.Signature:
-    """The parameters of a verb; msgspec's own signature would import whatever the types of fields name."""
+    """The parameters of a verb. msgspec's own signature would import every module that the field types name."""
     positional = ask.__match_args__
     known = {one.name: one for one in declared(ask) if one.option.only != "words"}
     kinds = dict.fromkeys(positional, inspect.Parameter.POSITIONAL_OR_KEYWORD)

@@ -22,8 +22,8 @@ _MOST_BYTES = 1 << 40
 class Chip(Struct, frozen=True):
     """A chip: the values of ``--accelerator-config`` and of the memory options, None where it names none.
 
-    ``sram_bytes`` is the SRAM that the NPU reaches, all of it, 0 if unstated; ``source`` says where the numbers are from,
-    ``unknown`` which are not known.
+    ``sram_bytes`` is all the SRAM that the NPU reaches (0: unstated). ``source`` says where the numbers are from, and ``unknown`` which
+    numbers are missing.
     """
 
     name: str
@@ -48,7 +48,7 @@ def _folder() -> Path:
 
 
 _PACKS = {".pdsc": "a description of a device pack", ".cdef": "a definition of a device", ".pack": "a device pack"}
-"""Files of chips that are refused by what they are, by their ending."""
+"""Chip files that are refused because of their format, by file ending."""
 
 _REMEDY = "write key = value lines"
 
@@ -67,7 +67,7 @@ def chip_names() -> tuple[str, ...]:
 
 
 def _chip(name: str, values: dict[str, Any], folder: Path) -> Chip:
-    """The chip of a table; InputError names a key that is missing, unknown or wrong, or what is not known of the chip."""
+    """The chip of a table; InputError names a key that is missing, unknown or wrong, or an unknown fact of the chip."""
     if "missing" in values:
         raise InputError(
             f"Chip {name} is known by its name, but no source says {printable(str(values['missing']))}: "
@@ -126,7 +126,7 @@ def load_chip(name_or_path: str) -> Chip:
 
 
 def chips_text() -> str:
-    """Every shipped chip with its options, its sources and what is not known of it, as ``--list-chips`` prints them."""
+    """Every shipped chip with its options, sources and unknown facts, as ``--list-chips`` prints them."""
     lines = []
     for name, values in _shipped().items():
         if "missing" in values:

@@ -1,4 +1,4 @@
-"""``npu-testbed check``: a schedule held to a budget, or to what it was, for continuous integration."""
+"""``npu-testbed check``: a schedule is held to a budget or to a baseline, for continuous integration."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from fractions import Fraction
@@ -96,7 +96,7 @@ _COMPILING = (
     *("input_shape", "layout"),
     *("home", "spill", "keep", "within"),
 )
-"""Options that only a network that is not compiled yet has a use for."""
+"""Options that apply only to a network that is not compiled yet."""
 
 
 def _source(ask: Check) -> str:
@@ -106,7 +106,7 @@ def _source(ask: Check) -> str:
 
 
 def _bound(ask: Check) -> "int | None":
-    """The limit of the arena of a network to be compiled; None if nothing says one."""
+    """The limit of the arena of a network to be compiled; None without a limit."""
     from npu_testbed.asked.request import device_of
     from npu_testbed.devices.device_memory import arena_bound
 
@@ -114,7 +114,7 @@ def _bound(ask: Check) -> "int | None":
 
 
 def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
-    """The limits of cycles: ``--max-cycles``, and the cycles that the deadline allows at the clock."""
+    """The limits of cycles: ``--max-cycles``, and the cycles until the deadline at the clock."""
     limits = [] if ask.max_cycles is None else [ask.max_cycles]
     if ask.deadline is not None:
         limits.append(int(Fraction(ask.deadline) * simulation.system.clock_hz / 1000))
@@ -122,7 +122,7 @@ def _most_cycles(ask: Check, simulation: "Simulation") -> "int | None":
 
 
 def _require_together(ask: "Check") -> None:
-    """InputError for options that do not go together, that need each other, or that name files which cannot be written."""
+    """InputError for options that exclude or need each other, and for files that cannot be written."""
     from npu_testbed.ground.files import require_picture, require_writable
 
     if ask.json and ask.markdown:
@@ -163,7 +163,7 @@ def _comparable(ask: "Check", baseline: "Baseline | None", simulation: "Simulati
 
 
 def _write(ask: "Check", outcome: "CheckOutcome", simulation: "Simulation") -> None:
-    """Write the files that are asked for, all or none."""
+    """Write the requested files, all or none."""
     from npu_testbed.ground.files import write_files
     from npu_testbed.views.program_map import program_map
     from npu_testbed.views.sram_map import sram_map_svg
@@ -178,7 +178,7 @@ def _write(ask: "Check", outcome: "CheckOutcome", simulation: "Simulation") -> N
 
 
 def _replayed(ask: Check, show: "Progress") -> "Simulation":
-    """The replay of a file that is scheduled, or of what `compile` makes of a network."""
+    """The replay of a scheduled file, or of the result of `compile` for a network."""
     from npu_testbed.asked.replays import is_scheduled, replay_of
     from npu_testbed.asked.request import request_of, run_of
     from npu_testbed.compilation.compiler import compile_model

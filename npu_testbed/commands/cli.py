@@ -1,4 +1,4 @@
-"""The command line: parser, and the one door by which every error leaves."""
+"""The command line: its parser, and the one place that reports errors."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ def _filled(command: Command) -> Callable[[Parser], None]:
 
 
 _WITHOUT_MATRICES = "schedule", "frontier", "compare", "compile"
-"""Commands that multiply no matrices. The library that numpy has for these starts a thread for each processor, which spins for a while."""
+"""Commands that multiply no matrices. For these, numpy's library would start a thread per processor, which spins for a while."""
 
 
 def _run(argv: Sequence[str] | None) -> int:
@@ -116,7 +116,7 @@ def _answer(arguments: argparse.Namespace) -> int:
 
 
 def _stopped(ask: Ask[Any], stop: KeyboardInterrupt) -> str:
-    """The end of a command that had no result yet, as a sentence, with what was kept for another run."""
+    """The message of a command that was stopped without a result, and what was kept for another run."""
     by = "a signal to end" if isinstance(stop, Terminated) else "an interrupt"
     kept = [folder for name in ask.goes_on_from if (folder := getattr(ask, name, None)) is not None]
     again = f"; the same command goes on from what is in {' and '.join(map(str, kept))}" if kept else ", and nothing was written"

@@ -69,7 +69,7 @@ class Compare(CompareOptions, frozen=True):
     ]
 
     def answer(self, show: "Progress") -> "ComparisonOutcome":
-        """Compare, and write what is asked for."""
+        """Compare, and write the requested files."""
         from npu_testbed.cpu_time import load_cpu_table
         from npu_testbed.ground.files import write_files
         from npu_testbed.html.pages import comparison_page
@@ -108,7 +108,7 @@ def _compared(ask: Compare, show: "Progress") -> "tuple[Comparison, ...]":
 def _layers(
     ask: Compare, comparisons: "Sequence[Comparison]", events: object, show: "Progress"
 ) -> "tuple[Simulation | None, Sequence[Finding] | None]":
-    """The replay of our chosen schedule and what would make it better, if its layers are shown."""
+    """The replay of our chosen schedule and its findings, if its layers are shown."""
     from msgspec.structs import replace
 
     from npu_testbed.cpu_time import load_cpu_table

@@ -122,7 +122,7 @@ class Compile(CompileOptions, frozen=True):
 
     @classmethod
     def extend(cls, parser: argparse.ArgumentParser) -> None:
-        """Vela's options that have no meaning here, and those that print and end."""
+        """Add Vela's options that have no meaning here, and its options that print and end."""
         group = parser.add_argument_group(VELA.title)
         group.add_argument("--version", action=Version, help="print the version, and exit")
         group.add_argument("--supported-ops-report", action=SupportedOpsReport, help="write SUPPORTED_OPS.md here, and exit")
@@ -136,14 +136,14 @@ class Compile(CompileOptions, frozen=True):
 
     @classmethod
     def take(cls, said: Mapping[str, Any]) -> None:
-        """Say which of Vela's options change nothing; InputError for one that would."""
+        """Say which of Vela's options change nothing here; InputError for an option that would change something."""
         from npu_testbed.ground.endings import say
 
         for sentence in list(notes(said)):
             say("note", sentence)
 
     def answer(self, show: "Progress") -> "CompilationOutcome | StoredCompilation | CompilationsOutcome":
-        """Compile; of each network all files are written or none."""
+        """Compile; for each network, write all files or none."""
         named = kinds.texts(self.models)
         if len(named) == 1 and not Path(named[0]).is_dir():
             return self._compiled(named[0], show)
@@ -191,7 +191,7 @@ class Compile(CompileOptions, frozen=True):
         return outcome
 
     def _known(self, request: "Request", target: "Target", cpu: object, show: "Progress") -> "_Made":
-        """The files and the outcome that the folder of results keeps, or those made now and kept there."""
+        """The files and the outcome from the folder of results, or new ones that are then kept there."""
         from cascader.ethosu.search.request import ModelSource
         from npu_testbed.outcomes.compilation_store import CompilationStore
 
@@ -242,7 +242,7 @@ class Compile(CompileOptions, frozen=True):
 
 
 def _import_compiler() -> None:
-    """Import what makes a compilation of Vela's answers."""
+    """Import the modules that turn Vela's answers into a compilation."""
     from importlib import import_module
 
     from npu_testbed.models.legalise import import_search
@@ -260,7 +260,7 @@ def _device(ask: Compile) -> str:
 
 @contextmanager
 def _as_vela() -> Iterator[None]:
-    """Within, bad input is what Vela ends with status 1 for: files and configurations, not the words of the command line."""
+    """Within, errors on which Vela exits with status 1 become its status: bad files and configurations, but not a bad command line."""
     from npu_testbed.ground.endings import VelaStatusError
 
     try:
@@ -270,7 +270,7 @@ def _as_vela() -> Iterator[None]:
 
 
 def _request(ask: Compile, model: str, show: "Progress") -> "Request":
-    """The request; what Vela would end with status 1 for is a VelaStatusError."""
+    """The request; VelaStatusError for an error on which Vela would exit with status 1."""
     from npu_testbed.asked.request import device_of, read_source, request_of
     from npu_testbed.devices.device_memory import system_of
     from npu_testbed.devices.memory_options import from_vela, without_chip

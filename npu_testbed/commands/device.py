@@ -1,4 +1,4 @@
-"""``npu-testbed device``: the NPU behind its registers, for firmware on an emulated core and for programs in C."""
+"""``npu-testbed device``: an NPU with its registers, for firmware on an emulated core and for programs in C."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 from collections.abc import Sequence
@@ -60,7 +60,7 @@ class DeviceRun(DeviceRunOptions, frozen=True):
 
 
 class DeviceFiles(Ask["Outcome"], frozen=True, kw_only=True):
-    """Write npu_device.h and npu_device.c, by which a driver that is built for the host has the NPU."""
+    """Write npu_device.h and npu_device.c, through which a driver built for the host reaches the NPU."""
 
     command: ClassVar[str] = "device files"
     examples: ClassVar[tuple[str, ...]] = ("npu-testbed device files -o host",)
@@ -94,7 +94,7 @@ class DeviceServe(Ask["Outcome"], frozen=True, kw_only=True):
     timing: kinds.Timing = None
 
     def answer(self, show: "Progress") -> "Outcome":
-        """Serve until the other side goes."""
+        """Serve until the other side closes the connection."""
         from npu_testbed.devices.configs import load_timing_adapter
         from npu_testbed.devices.timing import load_timing
         from npu_testbed.firmware.serve import serve

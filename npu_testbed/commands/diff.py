@@ -1,4 +1,4 @@
-"""``npu-testbed diff``: two schedules of a network, or two configurations, and what moved between them."""
+"""``npu-testbed diff``: the differences between two schedules of a network, or two configurations."""
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
@@ -54,9 +54,9 @@ class DiffOptions(OfModels["DiffOutcome"], frozen=True, kw_only=True):
 class Diff(DiffOptions, frozen=True):
     """Say what moved between two schedules or configurations, layer by layer.
 
-    Both sides are replayed. The answer is what is different: cycles, SRAM and traffic of the whole, and of each layer its cycles, kernels,
-    blocks, layouts, copies and what binds it, the largest difference first. A side is a schedule file, a *_vela.tflite, or a network,
-    which Vela compiles. An option with two values and a comma between them is for one side each.
+    Both sides are replayed. The answer lists the differences: cycles, SRAM and traffic of the whole; then each layer's cycles, kernels,
+    blocks, layouts, copies and bound, the largest difference first. A side is a schedule file, a *_vela.tflite, or a network, which Vela
+    compiles. An option with two values and a comma between them is for one side each.
     """
 
     command: ClassVar[str] = "diff"
@@ -98,7 +98,7 @@ _PAIRS = (
 
 
 def sides(ask: Diff) -> "tuple[SimulateVela, SimulateVela]":
-    """The Ask of each side's replay; InputError if they are one and the same."""
+    """The Ask of each side's replay; InputError if both are the same."""
     from npu_testbed.differences.sides import pair
 
     values = {name: pair(f"--{name.replace('_', '-')}", getattr(ask, name)) for name in _PAIRS}
@@ -119,7 +119,7 @@ def _side(source: kinds.Source, ask: Diff, said: "dict[str, Any]") -> "SimulateV
 
 
 def _replayed(side: "SimulateVela", show: "Progress") -> "Simulation":
-    """The replay of a side; of a schedule with the timing that it was made for unless one is said, such as the model's own."""
+    """The replay of a side. A schedule keeps its recorded timing unless the Ask names another, such as the model's own."""
     from msgspec.structs import replace
 
     from npu_model.timing import DEFAULT_TIMING
@@ -133,7 +133,7 @@ def _replayed(side: "SimulateVela", show: "Progress") -> "Simulation":
 
 
 _MODELS_OWN = "model"
-"""The timing of the model, in the place of a schedule's own."""
+"""The name of the model's own timing, which replaces a schedule's."""
 
 
 def _size(text: "str | None") -> "int | None":

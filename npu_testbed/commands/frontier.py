@@ -48,7 +48,7 @@ class Frontier(FrontierOptions, frozen=True):
     model: Annotated[kinds.Source, Option(kinds.GRAPH, "MODEL", source=True)]
 
     def answer(self, show: "Progress") -> "FrontierOutcome":
-        """Find the frontier, and write what is asked for."""
+        """Find the frontier, and write the requested files."""
         from npu_testbed.asked.request import request_of
         from npu_testbed.ground.files import require_folder, require_page, require_picture, require_writable, write_files
         from npu_testbed.html.pages import frontier_page
@@ -77,7 +77,7 @@ class Frontier(FrontierOptions, frozen=True):
 
 
 def _found(ask: Frontier, request: "Request", show: "Progress") -> "FrontierOutcome":
-    """The frontier, with Vela's points if they are asked for."""
+    """The frontier, with Vela's points if requested."""
     from npu_testbed.asked.request import run_of
     from npu_testbed.comparisons.comparison import Folders, compare
     from npu_testbed.outcomes.frontier import FrontierOutcome

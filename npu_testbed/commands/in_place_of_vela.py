@@ -1,4 +1,4 @@
-"""``main`` in the place of Vela's, for Python programs that call Vela as a module: ExecuTorch's Arm backend does.
+"""A ``main`` with the interface of Vela's, for Python programs that call Vela as a module, as ExecuTorch's Arm backend does.
 
 >>> main(["--version"])  # doctest: +ELLIPSIS
 npu-testbed ...
@@ -13,7 +13,7 @@ from npu_testbed.commands.cli import main as run
 
 
 def main(arguments: Sequence[str]) -> None:
-    """Run ``npu-testbed compile`` with Vela's arguments, in this process; InputError if it fails, once it has said why."""
+    """Run ``npu-testbed compile`` with Vela's arguments in this process. If it fails, print the reason and raise InputError."""
     status = run(["compile", *arguments])
     if status != 0:
         raise InputError(f"`npu-testbed compile {' '.join(arguments)}` ended with status {status}: see what it printed.")

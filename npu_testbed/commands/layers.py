@@ -7,7 +7,7 @@ from typing import Any, Protocol
 from npu_model.errors import InputError
 
 DEFAULT_MIN_PERCENT = 1.0
-"""Part of the cycles, in per cent, below which layers are folded into one row."""
+"""Share of the cycles, in per cent, below which layers fold into one row."""
 
 
 class _OfLayers(Protocol):
@@ -18,7 +18,7 @@ class _OfLayers(Protocol):
 
 
 def min_percent(ask: _OfLayers) -> float:
-    """The value of ``--min-percent``; InputError if it is given for a document, which has every layer."""
+    """The value of ``--min-percent``; InputError if it is used with a document, which always has every layer."""
     if ask.min_percent is not None and ask.json:
         raise InputError(f"--min-percent {ask.min_percent:g} cannot be combined with --json, which has every layer: drop one of them.")
     return DEFAULT_MIN_PERCENT if ask.min_percent is None else float(ask.min_percent)

@@ -1,4 +1,4 @@
-"""Tensor Expressions for a device of a user's own: planned in stripes along any axes, proven by a run, written as plan, TensorIR or C."""
+"""Tensor Expressions for your own device: planned in stripes along any axes, proven by a run, written as plan, TensorIR or C."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def plan_for_device(
 ) -> DevicePlanOutcome:
     """The fastest plan (or the ``smallest``) of Tensor Expressions within a device's memory and a ``budget`` of bytes, proven by a run.
 
-    The outcome holds what is to be written to ``output``. InputError if the source is a model file, the device file is wrong, or nothing
-    fits.
+    The outcome holds the files for ``output``. InputError if the source is a model file, the device file is wrong, or nothing fits.
     """
     ending = Path(output).suffix if output is not None else ENDINGS[0]
     if ending not in ENDINGS:

@@ -20,7 +20,7 @@ else:
 
 
 def _unknowns(ask: Ask[Any]) -> Iterator[str]:
-    """The unknown facts of the chips whose memories are asked for; `device run` has chips of another kind."""
+    """The unknown facts of the chips whose memories are requested. `device run` has chips of another kind."""
     named = getattr(ask, "chip", None) if hasattr(ask, "timing_adapter") else None
     # One text may name a chip for each of two sides.
     names = named.split(",") if isinstance(named, str) and ask.command == "diff" else named

@@ -88,12 +88,12 @@ class Schedule(ScheduleOptions, frozen=True):
     model: Annotated[kinds.Source, Option(kinds.GRAPH, "MODEL", source=True)]
 
     def answer(self, show: "Progress") -> "ScheduleOutcome":
-        """Make the schedule, replay it and write it; Terminated if a signal ended the search, once the best until then is written."""
+        """Make the schedule, replay it and write it. If a signal ends the search, write the best schedule so far and raise Terminated."""
         return _answer(self, show) if self.device is None else _for_own_device(self, show)  # type: ignore[return-value]  # the plan of a device is asked for by name
 
 
 _OF_DEVICE = {"model", "output", "arena_cache_size", "optimise", "json", "device", "progress"}
-"""Options that mean something with --device."""
+"""Options that apply with --device."""
 
 
 def _for_own_device(ask: Schedule, show: "Progress") -> "DevicePlanOutcome":
@@ -199,7 +199,7 @@ _OF_SEARCH = ("effort", "time_limit", "within", "recompute", "no_recompute", "sp
 
 
 def _check_together(ask: Schedule) -> None:
-    """InputError for options of the search together with options that do without a search."""
+    """InputError for options of the search together with options that need no search."""
     said = {one.name: (one, value) for one, value in said_by(ask)}
     for switch, others, why in (
         ("no_cascade", ("stripes", "optimise", *_OF_SEARCH), "which leaves no choice"),
@@ -229,7 +229,7 @@ def _check_cost(ask: Schedule) -> None:
 
 
 def _write_stopped(ending: "Ending", output: str | None) -> None:
-    """Write the best schedule so far and say what it is. A report would take time, so that it is left out."""
+    """Write the best schedule so far and say so. A report would take time and is left out."""
     from npu_testbed.ground.anytime import described
     from npu_testbed.ground.endings import say
     from npu_testbed.replays.scheduling import write_schedule
@@ -243,7 +243,7 @@ def _write_stopped(ending: "Ending", output: str | None) -> None:
 def _replayed(
     choice: "Choice", ask: Schedule, request: "Request", show: "Progress"
 ) -> "tuple[Simulation, Sequence[Finding] | None, dict[Path, bytes]]":
-    """The replay with what it shows a user, and the table and the page that are asked for, by their paths."""
+    """The replay with its report, and the requested table and page by their paths."""
     from npu_testbed.replays.simulation import simulate_schedule
 
     plan = choice.point.schedule
@@ -281,7 +281,7 @@ def _replayed(
 
 
 def _rival(ask: Schedule, request: "Request", simulation: "Simulation", show: "Progress") -> "Rival | None":
-    """Vela's schedule for the headline of the report; None where it cannot be compared, or where time is short."""
+    """Vela's schedule for the headline of the report; None if it cannot be compared or if time is short."""
     from npu_testbed.comparisons.vela_rival import vela_rival
     from npu_testbed.html.headline import Rival
 
@@ -290,14 +290,14 @@ def _rival(ask: Schedule, request: "Request", simulation: "Simulation", show: "P
 
 
 def _planned(ask: Schedule, request: "Request", task: "Task") -> "Request":
-    """The request with the room that the runtime leaves; Vela has run by now."""
+    """The request, less the bytes that the runtime takes for itself. Vela has run by now."""
     from npu_testbed.runtimes.chosen_runtime import planned_room
 
     return planned_room(ask.runtime, request, task)
 
 
 def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
-    """The search as it ends, or the network layer by layer, which needs no search."""
+    """The result of the search, or the network layer by layer, which needs no search."""
     from npu_testbed.asked.request import run_of
     from npu_testbed.ground.anytime import Ending, best_in_time
     from npu_testbed.models.legalise import load_task

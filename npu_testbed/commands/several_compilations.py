@@ -15,13 +15,13 @@ from npu_testbed.outcomes.compilations import CompilationsOutcome
 
 _ENDINGS = ".tflite", ".tosa"
 _COMPILED = "_vela"
-"""End of the stem of a file that is compiled already."""
+"""End of the stem of a compiled file."""
 
 
 def models_in(sources: Sequence[str]) -> tuple[str, ...]:
-    """The sources, in place of each folder its .tflite and .tosa files by name, but for the ``*_vela.tflite`` that a run before wrote.
+    """The sources, with each folder replaced by its .tflite and .tosa files in order of name.
 
-    InputError if a folder has none, or if two models would write the same file.
+    Files ``*_vela.tflite`` of an earlier run are skipped. InputError if a folder has none, or if two models would write the same file.
     """
     found: list[str] = []
     for source in sources:
@@ -47,7 +47,7 @@ def models_in(sources: Sequence[str]) -> tuple[str, ...]:
 def compile_each(
     models: Sequence[str], work: Callable[[str], CompilationOutcome | StoredCompilation], accelerator: str
 ) -> CompilationsOutcome:
-    """Compile each model by ``work``; the reason of a failure is said at once."""
+    """Compile each model with ``work``, and report the reason of a failure at once."""
     made: list[CompilationOutcome | StoredCompilation] = []
     failures: list[Failure] = []
     for model in models:

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sim.views.timeline import TimelineRecorder
 
     Replaying = Callable[[Sequence[Listener]], tuple[Simulation, Callable[[], ArenaMap]]]
-    """Replays what was asked for; the map of its arena is made by who wants it."""
+    """Run the requested replay. The caller makes the map of its arena."""
     Unmet = Callable[[Simulation], tuple[Finding, ...]]
     """The finding on a limit of the arena that is exceeded."""
 
@@ -39,7 +39,7 @@ CHECKS = (
     "decoded or hold another number of weights than the operation has. A warning lists bytes whose order nothing guarantees: no wait, "
     "no BLOCKDEP, no queue. Values are not checked: use `npu-testbed verify`."
 )
-"""The checks of a replay, and those that it leaves out."""
+"""The checks that a replay makes, and those that it leaves out."""
 
 
 def _window(text: str) -> tuple[int, int | None]:
@@ -141,7 +141,7 @@ class SimulateSchedule(SimulateScheduleOptions, frozen=True):
     schedule: Annotated[kinds.Source, Option("a file that `npu-testbed schedule` wrote", "SCHEDULE.json", source=True)]
 
     def answer(self, show: "Progress") -> "ReplayOutcome":
-        """Replay a schedule: a file, or one that is at hand."""
+        """Replay a schedule: a file, or one in memory."""
         from msgspec.structs import replace
 
         from cascader.ethosu.search.request import ScheduleSource
@@ -233,7 +233,7 @@ class SimulateVela(SimulateVelaOptions, frozen=True):
 
 
 def _met(_: "Simulation") -> "tuple[Finding, ...]":
-    """No finding: a schedule meets its limit."""
+    """No finding, because the schedule meets its limit."""
     return ()
 
 
@@ -305,7 +305,7 @@ def _answer(ask: "Replay", kind: str, source: str, replay: "Replaying", show: "P
 
 
 def _explained(simulation: "Simulation", ask: "Replay", source: str) -> "Simulation":
-    """The simulation whose operators on the CPU say why they are there, where that is asked for."""
+    """The simulation with the reasons of its operators on the CPU, if requested."""
     from msgspec.structs import replace
 
     from npu_testbed.models.cpu_reasons import with_reasons_of
@@ -316,7 +316,7 @@ def _explained(simulation: "Simulation", ask: "Replay", source: str) -> "Simulat
 
 
 def _measured(ask: "Replay") -> "Measured | None":
-    """The measurement that is asked for; InputError for an option on it without one."""
+    """The requested measurement; InputError for an option of measurements without one."""
     from npu_testbed.measured import column_map, read_measured
 
     if ask.measured_cycles is not None and ask.measured is None:
@@ -328,7 +328,7 @@ def _measured(ask: "Replay") -> "Measured | None":
 
 
 def _require_places(ask: "Replay", source: str) -> None:
-    """InputError if what is asked for cannot be written."""
+    """InputError if a requested file cannot be written."""
     from npu_testbed.ground.files import require_page, require_picture, require_writable
 
     if ask.trace is not None:
@@ -344,7 +344,7 @@ def _require_places(ask: "Replay", source: str) -> None:
 
 
 def _drawn(timeline: "TimelineRecorder", window: "tuple[int, int | None]") -> str:
-    """The timeline in lines of a table's width; InputError if the window begins after the last cycle."""
+    """The timeline in lines as wide as a table; InputError if the window begins after the last cycle."""
     from sim.views.timeline import LABELS, CycleWindow
     from validation.layout import width
 

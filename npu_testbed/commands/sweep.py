@@ -120,7 +120,7 @@ class Sweep(SweepOptions, frozen=True):
     ]
 
     def answer(self, show: "Progress") -> "SweepOutcome":
-        """Sweep, and write what is asked for."""
+        """Sweep, and write the requested files."""
         from npu_testbed.ground.files import write_files
         from npu_testbed.html.sweep import sweep_page
         from npu_testbed.outcomes.sweep import SweepOutcome
@@ -170,7 +170,7 @@ _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 
 
 def _cluster(ask: Sweep) -> "Cluster | None":
-    """The Dask cluster that is asked for."""
+    """The requested Dask cluster."""
     from npu_testbed.sweeps.cluster import Certificates, Cluster
 
     given = [Path(path) for name in _TLS if (path := getattr(ask, name)) is not None]

@@ -130,7 +130,7 @@ class ValidateFvp(ValidateFvpOptions, frozen=True):
 
 
 def _require_none(ask: "ValidateFvp") -> None:
-    """The recorded points know no options: none of them is ignored."""
+    """InputError for any option, because the recorded points take none and would ignore it."""
     from npu_model.errors import InputError
 
     if said := given(ask, _LIVE):
@@ -153,7 +153,7 @@ def _options(ask: "ValidateFvp") -> "FvpOptions":
 
 
 def _require_no_compilation(ask: "ValidateFvp", model: bytes) -> None:
-    """A compiled network runs as it is: options of the compilation would be ignored."""
+    """InputError for options of the compilation, because a compiled network would ignore them."""
     from npu_model.compiled.network import is_compiled
     from npu_model.errors import InputError
     from npu_model.tflite.model import read_tflite

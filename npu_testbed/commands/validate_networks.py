@@ -26,7 +26,7 @@ Strategies = Annotated[Literal["Performance", "Size", "both"], Option("Vela's st
 
 
 def model_sources(models: object, ask: "ChangesModels") -> tuple[str, ...]:
-    """The models that were named, else those of the zoo."""
+    """The named models, or all of the zoo."""
     from npu_testbed.asked.request import shaped
     from npu_testbed.proofs.peers import zoo_models
 
@@ -34,7 +34,7 @@ def model_sources(models: object, ask: "ChangesModels") -> tuple[str, ...]:
 
 
 def devices(names: object) -> tuple[str, ...]:
-    """The accelerators that were named, each once; the default without any."""
+    """The named accelerators, each once; the default without any."""
     from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
 
     named = kinds.texts(names)
@@ -65,7 +65,7 @@ _COMPARED = (
     *("chip", "timing_adapter", "system_config", "memory_mode", "config", "set", "timing", "jobs", "results"),
     *("home", "spill", "keep", "recompute", "no_recompute", "ignore_ops", "effort", "deadline"),
 )
-"""Options that only a comparison reads."""
+"""Options that apply only to comparisons."""
 
 
 class ValidateVela(ValidateVelaOptions, frozen=True):
@@ -93,7 +93,7 @@ class ValidateVela(ValidateVelaOptions, frozen=True):
     models: Models = ()
 
     def answer(self, show: "Progress") -> "ValidateVelaOutcome | BesideVelaOutcome":
-        """Make the scores, and the comparisons that are asked for; status 1 if a score is unexplained."""
+        """Make the scores, and the comparisons if requested; status 1 if a score is unexplained."""
         if self.compare:
             return _comparison(self, show)
         if said := given(self, _COMPARED):

@@ -83,7 +83,7 @@ class ValidatePortfolio(ValidatePortfolioOptions, frozen=True):
 
 
 def _networks(ask: "ValidatePortfolio") -> "tuple[PortfolioNetwork, ...]":
-    """The networks that are asked for; InputError for options that do not go together."""
+    """The requested networks; InputError for options that exclude each other."""
     from npu_model.errors import InputError
     from npu_testbed.portfolio.run import chosen
     from validation.portfolio import drawn_networks

@@ -13,13 +13,13 @@ AT_PERFORMANCE_CYCLES = "at Vela Performance's cycles or fewer"
 IN_PERFORMANCE_BYTES = "at Vela Performance's bytes or fewer"
 
 SLOWEST = 1.01
-"""Most cycles per cycle of Vela's that count as no slower."""
+"""Most cycles, per cycle of Vela's, that count as no slower."""
 
 
 class BestAnswer(Struct, frozen=True):
-    """The answer of our frontier to one of Vela's points; None if no point of it meets the condition.
+    """The answer of our frontier to one of Vela's points; None if no schedule of ours meets the condition.
 
-    ``condition`` says what ours may not exceed, ``vela`` is the point it was taken from.
+    ``condition`` says which limit ours must keep; ``vela`` is the point that sets the limit.
     """
 
     condition: str

@@ -1,4 +1,4 @@
-"""Many networks compared with Vela: its schedules replayed, and ours next to them. A network that fails costs no other its results."""
+"""Many networks compared with Vela: its schedules replayed, and ours next to them. If one network fails, the others keep their results."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from validation.vela.replays import passed as scores_passed
 
 
 class BesideVela(Struct, frozen=True):
-    """Vela's schedules replayed (on what Vela compiles for by default), and a summary of comparisons per accelerator."""
+    """Vela's schedules replayed on Vela's default memories, and a summary of comparisons per accelerator."""
 
     scores: tuple[VelaScore, ...]
     failures: tuple[Failure, ...]
@@ -42,7 +42,7 @@ Sources = Sequence[tuple[str, Model]]
 
 
 def _score(source: str, model: Model, device: str, strategy: str, answers: Answers | None, progress: Progress) -> VelaScore:
-    """One of Vela's schedules replayed, unless that is known."""
+    """The replay of one of Vela's schedules, unless it is already known."""
 
     def work() -> VelaScore:
         (score,) = validate_vela((source,), (device,), (strategy,), progress)
@@ -71,7 +71,7 @@ def _scores(
 
 
 def _placed(progress: Progress, place: str) -> Progress:
-    """Progress that says, too, where in the list of networks it is."""
+    """Progress that also says which network of the list is at work."""
     return lambda doing: progress(f"{place}: {doing}")
 
 
@@ -96,11 +96,10 @@ _ALONE = Run(None)
 def beside_vela(
     models: Sequence[str], requests: Sequence[Request], optimise: Sequence[str] = OPTIMISE, run: Run = _ALONE, results: Path | None = None
 ) -> BesideVela:
-    """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the comparisons that are requested.
+    """Vela's schedules of ``models`` (paths or ``zoo:NAME``) by the strategies ``optimise``, and the requested comparisons.
 
-    In the folder ``results`` each answer is kept as soon as it is known, and what it holds is not asked for again.
-    A network that fails is reported in place of its row. If
-    nothing at all could be done, the first failure is raised.
+    The folder ``results`` keeps each answer as soon as it is known, and kept answers are not computed again. A network that fails is
+    reported in place of its row. If every network fails, the first failure is raised.
     """
     sources = [(source, load_model(source)) for source in models]
     devices = tuple(dict.fromkeys(request.device for request in requests))

@@ -53,7 +53,7 @@ class SweepRow(Struct, frozen=True):
 
 
 class Comparison(Struct, frozen=True):
-    """Our frontier, all of Vela's points and what follows.
+    """Our frontier, all of Vela's points, and the conclusions.
 
     ``size`` and ``performance`` are the better of Vela's cores; None where both fail.
     """
@@ -66,15 +66,18 @@ class Comparison(Struct, frozen=True):
     answers: tuple[BestAnswer, ...]
     sweep: tuple[SweepRow, ...]
     separate_io_regions: bool = False
-    """Whether Vela's inputs and outputs are outside its arena, as those of ours are that have a home."""
+    """Whether Vela's inputs and outputs are outside its arena, because ours have homes."""
     robust: tuple[RobustAnswer | None, ...] | None = None
-    """For each answer what becomes of it under other timings, if that was asked for."""
+    """Each answer under other timings, if requested."""
     energy: EnergyRatios | None = None
-    """For each answer the ratio of energies, if that was asked for."""
+    """The ratio of energies for each answer, if requested."""
 
     @property
     def chosen(self) -> FrontierPoint:
-        """Our point that a report looks into: at Vela Performance's bytes or fewer, else our smallest; without that peer our fastest."""
+        """Our point that a report details: the one at Vela Performance's bytes or fewer, else our smallest.
+
+        If Vela Performance fails, our fastest.
+        """
         if self.performance is None:
             return self.frontier.points[-1]
         within = self.frontier.within(self.performance.memory)
@@ -107,13 +110,13 @@ def sweep_sizes(low: int, high: int, count: int = SWEEP) -> tuple[int, ...]:
 
 
 def _best(points: Iterable[VelaPoint], optimise: str) -> VelaPoint | None:
-    """The point of the core that did better by what was optimised for; None if there is none."""
+    """The point of the core that did better on what was optimised; None without points."""
     chosen = [point for point in points if point.run.optimise == optimise and point.run.arena_cache_size is None]
     return min(chosen, key=lambda p: (p.memory, p.cycles) if optimise == "Size" else (p.cycles, p.memory), default=None)
 
 
 def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
-    """The fastest that fits, or the one that overflows least."""
+    """The fastest point that fits, or else the point that overflows least."""
     tried = [point for point in points if point.run.arena_cache_size == size]
     fitting = [point for point in tried if not point.overflows]
     if fitting:
@@ -122,7 +125,7 @@ def _best_at(points: Iterable[VelaPoint], size: int) -> VelaPoint | None:
 
 
 def answers(frontier: Frontier, size: VelaPoint | None, performance: VelaPoint | None) -> tuple[BestAnswer, ...]:
-    """The answers of the frontier to those of Vela's two strategies that there are."""
+    """The answers of our frontier to Vela's two strategies, as far as Vela has schedules."""
     found = []
     if size is not None:
         found += [
@@ -138,7 +141,7 @@ def answers(frontier: Frontier, size: VelaPoint | None, performance: VelaPoint |
 
 
 def arenas_below(points: Iterable[VelaPoint], smallest: int) -> tuple[int, ...]:
-    """The largest arenas that are smaller than Vela's and reachable: a win in bytes that hangs on something may hold there."""
+    """The largest reachable arenas below Vela's. If a win in bytes depends on the timing, a larger arena may still hold it."""
     return tuple(point.memory - ALIGNMENT for point in points if point.memory - ALIGNMENT > smallest)
 
 
@@ -150,7 +153,7 @@ class Sides(Struct, frozen=True):
     """The parts of a comparison in addition to the four answers.
 
     ``sweep`` is a number of arena sizes at which both are compared (0: none). With ``robust``, answers are also replayed under other
-    timings, and among equally good ones the steadiest is taken. With ``energy``, each answer has a ratio of energies by that table.
+    timings, and the steadiest of equally good answers is taken. With ``energy``, each answer has a ratio of energies by that table.
     """
 
     sweep: int = SWEEP
@@ -161,7 +164,7 @@ class Sides(Struct, frozen=True):
 class Folders(Struct, frozen=True):
     """Folders of a comparison: ``schedules`` as :func:`npu_testbed.searches.frontiers.frontier` has one.
 
-    In ``results`` each answer is kept as soon as it is known, Vela's and ours, and what it holds is not asked for again.
+    ``results`` keeps each answer, Vela's or ours, as soon as it is known; kept answers are not computed again.
     """
 
     schedules: Path | None = None
@@ -172,7 +175,7 @@ _ALONE, _SIDES, _NOWHERE = Run(None), Sides(), Folders()
 
 
 def _vela_task(request: Request, task: Task) -> VelaTask:
-    """The task of Vela: the model, by the names by which it knows the memories."""
+    """The task of Vela: the model, and the memories by Vela's names."""
     source = request.source
     if not isinstance(source, ModelSource):
         raise InputError(f"{source.name} is not a model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")
@@ -184,15 +187,13 @@ def _vela_task(request: Request, task: Task) -> VelaTask:
 
 
 def compare(request: Request, run: Run = _ALONE, sides: Sides = _SIDES, folders: Folders = _NOWHERE) -> Comparison:
-    """Our frontier of a request beside Vela Size, Vela Performance and Vela at a sweep of arena sizes.
+    """Our frontier of a request, with Vela Size, Vela Performance and Vela at a sweep of arena sizes.
 
-    The sweep goes from our smallest arena to Vela Performance's; ours is also asked for the best at each of its sizes and at Vela's own,
-    and searched more closely around its cycles. Where Vela fails on both cores, the comparison has our frontier and Vela's failures.
-
-    Where an input or output has a home, Vela's are compiled with ``--separate-io-regions`` by the core that has it: all of its inputs and
-    outputs are outside its arena then, and in the memory where ours are. InputError if the model or a name is wrong.
-
-    Our arenas and those of the sweep keep to the budget of the request, which Vela takes as a wish.
+    The sweep goes from our smallest arena to Vela Performance's. We also search for our best at each size of the sweep and at Vela's own
+    sizes, and more closely around Vela's cycles. If Vela fails on both cores, the comparison has our frontier and Vela's failures. If an
+    input or output of ours has a home, Vela compiles with ``--separate-io-regions``, on the core that has this option. All of Vela's inputs
+    and outputs are then outside its arena, in the same memory as ours. InputError if the model or a name is wrong. Our arenas and the
+    sweep's sizes keep to the budget of the request; Vela may exceed it.
     """
     bound, progress, sweep, robust = request.budget, run.show, sides.sweep, sides.robust
     task = load_task(request, progress)

@@ -100,7 +100,7 @@ def comparison_text(comparison: Comparison) -> str:
 
 
 def _answer_sections(comparison: Comparison) -> list[str]:
-    """Our answers; where Vela has no schedule for Size or for Performance, the whole frontier beside them."""
+    """Our answers. If Vela has no schedule for Size or for Performance, the whole frontier follows."""
     headers = ("ours", "bytes", "cycles", "MACs again", "bytes / Vela's", "cycles / Vela's", "faster")
     found = [_table(headers, [_answer_cells(answer) for answer in comparison.answers])] if comparison.answers else []
     if comparison.size is None or comparison.performance is None:
@@ -123,7 +123,7 @@ def _notes(comparison: Comparison) -> list[str]:
 
 
 def convention(comparison: Comparison) -> list[str]:
-    """A sentence on where Vela's inputs and outputs are, where ours has homes for some."""
+    """A sentence on where Vela's inputs and outputs are, if ours have homes."""
     if not comparison.separate_io_regions:
         return []
     whole = io_bytes(ends_of(comparison.frontier)[0])
@@ -135,14 +135,14 @@ def convention(comparison: Comparison) -> list[str]:
 
 
 def ends_line(comparison: Comparison) -> str:
-    """The bytes of inputs and outputs, and both ways to count ours, in a sentence."""
+    """A sentence on the bytes of inputs and outputs, and both ways to count ours."""
     network, system = ends_of(comparison.frontier)
     smallest = comparison.frontier.points[0].memory
     return f"Ends: {ends_text(network, system, smallest)}, at our smallest."
 
 
 def _energy_sections(comparison: Comparison) -> list[str]:
-    """The ratios of energies; nothing if they were not asked for."""
+    """The ratios of energies, if requested."""
     if comparison.energy is None:
         return []
     rows: list[tuple[str, ...]] = [
@@ -153,7 +153,7 @@ def _energy_sections(comparison: Comparison) -> list[str]:
 
 
 def _robust_sections(comparison: Comparison) -> list[str]:
-    """The ranges and verdicts under other timings, with the changes that were tried; nothing if they were not asked for."""
+    """The ranges and verdicts under other timings, with the tried changes, if requested."""
     if comparison.robust is None:
         return []
     headers = ("ours under other timings", "cycles / Vela's", "least", "most", "needed", "verdict")
@@ -194,7 +194,7 @@ def _failures(comparison: Comparison) -> list[str]:
 
 
 def failure_lines(comparison: Comparison) -> list[str]:
-    """One line for each core and reason: the runs that failed so."""
+    """One line for each core and reason of failure, with the runs that failed."""
     runs: dict[tuple[str, str], list[str]] = {}
     for failure in comparison.failures:
         runs.setdefault((failure.run.core, failure.reason), []).append(failure.run.name)

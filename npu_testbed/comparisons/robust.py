@@ -26,25 +26,26 @@ Timings = tuple[TimingParameters, ...]
 
 
 def our_cycles(schedule: Schedule, system: MemorySystem, timings: Timings) -> tuple[int, ...]:
-    """Cycles of a schedule with each of some timings."""
+    """Cycles of a schedule under each of some timings."""
     network = lower(schedule)
     return tuple(quick_cycles(network, system, timing) for timing in timings)
 
 
 def vela_cycles(task: VelaTask, run: VelaRun, timings: Timings) -> tuple[int, ...]:
-    """Cycles of one compilation of Vela's with each of some timings."""
+    """Cycles of one compilation of Vela's under each of some timings."""
     network = vela_network(task, run)
     system = task.replayed_on(network)
     return tuple(quick_cycles(network, system, timing) for timing in timings)
 
 
 class RobustAnswer(Struct, frozen=True):
-    """The ratio of cycles, ours to Vela's, of one answer under every change of the model, and what its claim depends on.
+    """The ratio of cycles, ours to Vela's, of one answer under every change of the model, and the changes that its claim depends on.
 
     ``ratio`` is the model's own, ``low`` and ``high`` are the ends of the range with it among them. ``bound`` is the ratio that the claim
-    needs, None if nothing is claimed of cycles. ``against`` are the changes under which it is exceeded, those alone before pairs, the worst
-    first. ``holds_at`` is then the smallest larger arena of ours, below Vela's, whose schedule keeps the bound; None if there is none.
-    ``instead_of`` is the answer without regard to other timings, where this one, a per cent behind it at most, holds and that one does not.
+    needs, None for a claim without cycles. ``against`` are the changes that break the bound: single changes before pairs, the worst first.
+    ``holds_at`` is then the smallest larger arena of ours, below Vela's, whose schedule keeps the bound; None if there is none.
+    ``instead_of`` is the best answer under the model's own timing, if its claim does not hold and this answer, at most a per cent worse,
+    replaces it.
     """
 
     ratio: float
@@ -57,14 +58,14 @@ class RobustAnswer(Struct, frozen=True):
 
     @property
     def holds(self) -> bool:
-        """Whether the claim holds, if need be with a larger arena that is still smaller than Vela's."""
+        """Whether the claim holds, if necessary with a larger arena that is still smaller than Vela's."""
         return self.bound is not None and (not self.against or self.holds_at is not None)
 
     @property
     def verdict(self) -> str:
         """Whether the claim holds under all changes, or the change that it depends on most.
 
-        One change alone is named before two together.
+        A single change is named before a pair.
         """
         if self.bound is None:
             return "-"
@@ -77,8 +78,8 @@ class RobustAnswer(Struct, frozen=True):
 def needed_ratio(answer: BestAnswer) -> float | None:
     """The largest ratio of cycles, ours to Vela's, at which the claim of an answer stands; None if nothing is claimed of cycles.
 
-    In at most Vela's bytes the claim is that ours is faster. In at most Vela's cycles the claim is fewer bytes, which stands up to
-    :data:`~npu_testbed.comparisons.answer.SLOWEST`. The smallest is claimed to be nothing but small.
+    Within Vela's bytes, the claim is that ours is faster. Within Vela's cycles, the claim is fewer bytes, which stands up to
+    :data:`~npu_testbed.comparisons.answer.SLOWEST`. The smallest schedule claims nothing about cycles.
     """
     if answer.ours is None or answer.cycles_ratio is None or answer.condition == SMALLEST:
         return None
@@ -97,13 +98,13 @@ def judged(answer: BestAnswer, changes: Sequence[Change], ours: Sequence[int], v
 
 
 TRIED = 8
-"""Schedules at most that are tried in the place of one whose claim does not hold."""
+"""Largest number of schedules that are tried when a claim does not hold."""
 
 
 def tied(frontier: Frontier, answer: BestAnswer) -> tuple[FrontierPoint, ...]:
-    """The schedules that may stand in an answer's place, the nearest first.
+    """The schedules that may replace an answer, the nearest first.
 
-    They keep its condition, and are worse by at most :data:`~cascader.ethosu.search.frontier.NEAR`. All have passed the check.
+    They keep the answer's condition, and are worse by at most :data:`~cascader.ethosu.search.frontier.NEAR`. All have passed the check.
     """
     ours, vela = answer.ours, answer.vela
     assert ours is not None  # noqa: S101  # only an answer has a verdict
@@ -128,7 +129,7 @@ def _holding(
     theirs: Sequence[int],
     cycles_of: Callable[[FrontierPoint], tuple[int, ...]],
 ) -> int | None:
-    """The smallest arena above an answer's and below Vela's whose schedule keeps the bound under every change; None if there is none."""
+    """The smallest arena between an answer's and Vela's whose schedule keeps the bound under every change; None if there is none."""
     assert answer.ours is not None  # noqa: S101  # only an answer has a verdict
     for point in sorted(points, key=lambda one: one.memory):
         larger = answer.ours.memory < point.memory < answer.vela.memory

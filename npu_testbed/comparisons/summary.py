@@ -56,7 +56,7 @@ def _pair(point: VelaPoint | FrontierPoint) -> str:
 
 
 def _answer(one: Comparison, condition: str) -> BestAnswer | None:
-    """The answer to a condition; None where Vela has no schedule that would ask for it."""
+    """The answer to a condition; None if Vela has no schedule that sets the condition."""
     return next((answer for answer in one.answers if answer.condition == condition), None)
 
 
@@ -88,7 +88,7 @@ def _cells(one: Comparison) -> tuple[str, ...]:
 
 
 def _mean(name: str, answers: Sequence[BestAnswer | None], ratio: Callable[[BestAnswer], float | None]) -> str:
-    """The mean ratios of the networks with an answer; those without are counted, but for those of which Vela has no schedule."""
+    """The mean ratios of the networks that have an answer. Networks without one are counted, unless Vela has no schedule for them."""
     ratios = [ratio(answer) for answer in answers if answer is not None]
     known = [ratio for ratio in ratios if ratio is not None]
     if not known:
@@ -98,7 +98,7 @@ def _mean(name: str, answers: Sequence[BestAnswer | None], ratio: Callable[[Best
 
 
 def summary_table(comparisons: Sequence[Comparison]) -> Table:
-    """A row per network, in brackets the ratio to Vela's figure, and the geometric means."""
+    """A row per network with the ratio to Vela's figure in brackets, and the geometric means."""
     at_size, at_cycles, in_bytes = (
         [_answer(one, condition) for one in comparisons] for condition in (AT_SIZE_CYCLES, AT_PERFORMANCE_CYCLES, IN_PERFORMANCE_BYTES)
     )
@@ -115,13 +115,13 @@ def summary_table(comparisons: Sequence[Comparison]) -> Table:
 
 
 def _failed_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """The networks for which Vela has no schedule for Size or for Performance, each with the core that failed, and how."""
+    """The networks without a schedule of Vela's for Size or for Performance, with each core that failed and its reason."""
     without = [one for one in comparisons if one.size is None or one.performance is None]
     return tuple(f"{network_name(one)}: {line}" for one in without for line in failure_lines(one))
 
 
 def _ends_notes(comparisons: Sequence[Comparison]) -> tuple[str, ...]:
-    """Both ways to count bytes, for the networks of which something lives outside the arena."""
+    """Both ways to count bytes, for networks with tensors outside the arena."""
     found = []
     for one in comparisons:
         if one.frontier.points[0].schedule.network.homes:
@@ -174,7 +174,7 @@ def _sweep_notes(rows: Sequence[tuple[Comparison, SweepRow]]) -> tuple[str, ...]
 
 
 def sweep_table(comparisons: Sequence[Comparison]) -> Table:
-    """A row per network and arena size: Vela's fastest that fits and ours, the ratio of their cycles, and how often ours is no slower."""
+    """A row per network and arena size: Vela's fastest that fits, ours, the ratio of their cycles, and how often ours is no slower."""
     rows = [(one, row) for one in comparisons for row in one.sweep]
     return Table("At the same arena size", _SWEEP_HEADERS, tuple(_sweep_cells(*pair) for pair in rows), _sweep_notes(rows))
 
@@ -185,7 +185,7 @@ def _gap_text(name: str, gap: Shortfall) -> str:
 
 
 def _verdict_notes(judged: Sequence[tuple[str, Verdicts]]) -> tuple[str, ...]:
-    """On which networks Vela is ahead, in one or in both, and which of its schedules ours does not match."""
+    """The networks on which Vela is ahead, in bytes, cycles or both, and the schedules of Vela's that ours do not match."""
     lost = _list(name for name, one in judged if one.lost)
     both = _list(name for name, one in judged if one.worse_in_both)
     apart = _list(_gap_text(name, gap) for name, one in judged for gap in one.gaps)

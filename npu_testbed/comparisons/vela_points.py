@@ -1,4 +1,4 @@
-"""Points of Vela's: its schedules of a network on both of its cores, as far as they can be compared."""
+"""Vela's points: its schedules of a network on both cores, as far as they can be compared."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_testbed.replays.vela_runs import VelaBatch, VelaFailure, VelaOutcome, V
 
 
 def _comparable(outcomes: Sequence[VelaOutcome | VelaFailure], ours: int | None) -> Iterator[VelaPoint | VelaFailure]:
-    """The points, but of cores that leave more to the CPU than another one or ``ours``: their cycles leave out what others count."""
+    """The points, without cores that leave more operators on the CPU than another core or ``ours``: their cycles count less work."""
     fewest = min((len(one.on_cpu) for one in outcomes if isinstance(one, VelaOutcome)), default=0)
     other = "another one" if ours is None or fewest <= ours else "ours"
     fewest = fewest if ours is None else min(fewest, ours)
@@ -41,7 +41,7 @@ def operators_on_cpu(network: Network) -> int:
 
 
 def _batches(task: VelaTask, runs: Sequence[VelaRun], at_once: int) -> Iterator[VelaBatch]:
-    """One for all runs of the Python core, and one for each of the C++ core."""
+    """One batch for all runs of the Python core, and one for each run of the C++ core."""
     if slow := tuple(run for run in runs if run.core == CORES[1]):
         yield VelaBatch(task, slow, at_once)
     for run in runs:
@@ -66,8 +66,8 @@ def vela_points(
 ) -> tuple[tuple[VelaPoint, ...], tuple[VelaFailure, ...]]:
     """The points of ``runs`` in their order, and the runs that failed, are wrong or cannot be compared.
 
-    ``at_once`` is the number of runs of the Python core that are compiled together, on any executor. ``on_cpu`` is how many operators ours
-    leaves to the CPU, if it is known.
+    ``at_once`` is the number of runs that the Python core compiles together, on any executor. ``on_cpu`` is the number of operators that
+    ours leaves on the CPU, if known.
     """
     batches = tuple(_batches(task, runs, at_once))
     answers = in_order([executor.submit(outcomes, batch) for batch in batches])

@@ -16,7 +16,7 @@ from sim.functional import runs_here
 
 
 def _model(request: Request) -> bytes | None:
-    """The model as Vela takes it; None if Vela would schedule another network, or with other memories than one arena."""
+    """The model for Vela; None if Vela would schedule another network, or would use more memories than one arena."""
     if not isinstance(request.source, ModelSource) or request.homes or request.spill or request.ignore_ops or request.keep_inputs:
         return None
     if has_outer_arena(request.memory):

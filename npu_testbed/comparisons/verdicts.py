@@ -12,9 +12,9 @@ from npu_testbed.searches.frontiers import FrontierPoint
 
 
 class Shortfall(Struct, frozen=True):
-    """A schedule of Vela's that no point of our frontier matches: in at most its bytes none takes at most :data:`SLOWEST` of its cycles.
+    """A schedule of Vela's that our frontier does not match: no point within its bytes takes at most :data:`SLOWEST` of its cycles.
 
-    ``closest`` is our fastest in at most its bytes, None if each of ours needs more.
+    ``closest`` is our fastest point within its bytes, None if all of ours need more.
     """
 
     vela: VelaPoint
@@ -46,9 +46,9 @@ class Verdicts(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether ours is not lost and slower at no arena size.
+        """Whether ours is not lost, and slower at no arena size.
 
-        Gaps are left to the reader: they are at the bytes that Vela happens to use of an arena, for which ours was not asked.
+        Gaps do not count: they lie at the bytes that Vela happens to use, which ours did not aim at.
         """
         return not (self.lost or self.slower)
 
@@ -66,7 +66,7 @@ def vela_fits(row: SweepRow) -> bool:
 def gaps(comparison: Comparison) -> tuple[Shortfall, ...]:
     """The gaps to all of Vela's schedules, including schedules that overflow their arena.
 
-    A schedule of Vela's that another of its own beats is left out: whatever of ours matches the better one matches it, too.
+    A schedule that another of Vela's own beats is left out: a schedule of ours that matches the better one also matches it.
     """
     closest = ((point, comparison.frontier.within(point.memory)) for point in pareto(comparison.points))
     return tuple(Shortfall(point, ours) for point, ours in closest if ours is None or not as_fast(ours, point))
@@ -75,7 +75,7 @@ def gaps(comparison: Comparison) -> tuple[Shortfall, ...]:
 def verdicts(comparison: Comparison) -> Verdicts:
     """All verdicts on one comparison, the first two by its :func:`npu_testbed.comparisons.comparison.answers`.
 
-    Where both of Vela's cores fail, nothing of Vela's is ahead.
+    If both of Vela's cores fail, Vela is ahead nowhere.
     """
     answered = {answer.condition: answer for answer in comparison.answers}
     at_size, at_bytes = answered.get(AT_SIZE_CYCLES), answered.get(IN_PERFORMANCE_BYTES)

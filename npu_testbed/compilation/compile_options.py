@@ -1,4 +1,4 @@
-"""The terms of a compilation beside its Request: the promise that it keeps, the file that it writes, and how its files are named."""
+"""The terms of a compilation in addition to its Request: its promise, the file to write, and the names of its files."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_testbed.models.sources import BUILT
 
 PROMISE, FEWEST_BYTES, FEWEST_CYCLES = AIMS = "promise", "fewest-bytes", "fewest-cycles"
-"""Aims of a compilation: no larger and no slower than Vela, or only one of the two, for which the other is given."""
+"""Aims of a compilation: no larger and no slower than Vela, or only one of these at the expense of the other."""
 
 MOST_ALIGNMENT = 1 << 20
 
 
 class Target(Struct, frozen=True):
-    """The file of a compilation, and what it is held to, by Vela's names where Vela has one.
+    """The file of a compilation, and the promise that it must keep. The fields have Vela's names where Vela has one.
 
     ``aim`` is one of :data:`AIMS`. ``output_format`` is tflite or raw: Vela's ``.npz`` of a network that runs on the NPU as a whole.
-    ``cpu_tensor_alignment`` is that of the tensors that operators on the CPU and the custom operators have, in bytes. With ``legacy`` it
-    is Vela's Python core that ours is held to. ``runtime`` is the one that the file is for (None: any).
+    ``cpu_tensor_alignment`` aligns the tensors of CPU operators and of the custom operators, in bytes. With ``legacy``, ours is compared
+    with Vela's Python core. ``runtime`` names the runtime of the file (None: any).
     """
 
     aim: str = PROMISE
@@ -33,7 +33,7 @@ class Target(Struct, frozen=True):
     runtime: str | None = None
 
     def check(self, request: Request) -> None:
-        """InputError for a value that there is not, or that the request does not go with."""
+        """InputError for an unknown value, or for one that the request excludes."""
         request.check()
         if self.aim not in AIMS:
             raise InputError(f"The aim {self.aim!r} of a compilation is unknown: choose {', '.join(AIMS[:-1])} or {AIMS[-1]}.")

@@ -64,7 +64,7 @@ class Reports(Struct, frozen=True):
 class Compilation(Brief, frozen=True):
     """A compiled network: its replay, and files by name, the compiled ``NAME_vela.tflite`` or ``.npz`` first.
 
-    ``schedule`` is None if it is Vela's own that was written; ``verdict`` says why.
+    ``schedule`` is None if Vela's own was written; ``verdict`` says why.
     """
 
     unshown = ("schedule", "simulation", "files", "reports")
@@ -78,7 +78,7 @@ class Compilation(Brief, frozen=True):
 
 
 class _Ours(Struct, frozen=True):
-    """Our schedule with the file that was made of it, and what that file takes in replay."""
+    """Our schedule with its file, and the figures of that file in replay."""
 
     schedule: Schedule
     files: dict[str, bytes]
@@ -87,7 +87,7 @@ class _Ours(Struct, frozen=True):
 
 
 def _require_aligned(simulation: Simulation, alignment: int) -> None:
-    """InputError if a tensor of the CPU, or of a custom operator, lies at no multiple of ``alignment``."""
+    """InputError if a tensor of a CPU or custom operator lies at an address that is not a multiple of ``alignment``."""
     network = simulation.network
     bindings = [*network.inputs, *network.outputs, *(one for step in network.steps for one in (*step.inputs, *step.outputs))]
     astray = next((one for one in bindings if one.region == ARENA and one.byte_range.start % alignment), None)
@@ -96,7 +96,7 @@ def _require_aligned(simulation: Simulation, alignment: int) -> None:
 
 
 def _run_alike(one: CompiledNetwork, other: CompiledNetwork) -> bool:
-    """Whether two networks have the same operations, in the same words, on the same constants: their replays are the same."""
+    """Whether two networks have the same operations, in the same words, on the same constants. Their replays are then the same."""
 
     def runs(network: CompiledNetwork) -> list[tuple[object, ...]]:
         constants = [tuple(region for region in program.regions if region.content) for program in network.programs]
@@ -107,7 +107,7 @@ def _run_alike(one: CompiledNetwork, other: CompiledNetwork) -> bool:
 
 
 def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None, run: Run) -> _Ours:
-    """Our schedule, written as it would be, and what its file takes in replay; InputError if there is none."""
+    """Our schedule as a written file, and its figures in replay; InputError if there is none."""
     source = _model(request)
     plan = best_schedule(task, request, target.aim, vela, run) if request.cascade else whole_layers(task, request)
     simulation = simulate_schedule(plan, progress=run.show)
@@ -142,7 +142,10 @@ def _vela_files(name: str, peer: Peer, target: Target) -> dict[str, bytes]:
 
 
 def _tried_vela(request: Request, target: Target, ends: EndPorts | None, progress: Progress, known: Known) -> Peer | InputError:
-    """Vela's compilation, or why there is none that is right; nothing is said, or compiled, where layer by layer was asked for."""
+    """Vela's compilation, or the reason why there is no valid one.
+
+    With layer by layer requested, Vela does not compile and nothing is said.
+    """
     if not request.cascade:
         return InputError("")
     progress(f"Compiling {request.source.name} with Vela")
@@ -158,12 +161,11 @@ _PLAIN, _ALONE = Target(), Run(None)
 
 
 def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, known: Known = NOTHING_KNOWN) -> Compilation:
-    """Compile the model of a request; nothing is written. What is ``known`` of Vela's runs is not asked for again.
+    """Compile the model of a request; write nothing.
 
-    Both schedules are replayed, ours as its file says it. If ours breaks the promise, or there is none, Vela's own file is the answer.
-
-    InputError if nothing fits, or if the network cannot be exported, and Vela's own schedule does not
-    keep to the arena size either; VelaStatusError if Vela does not compile the network either.
+    Runs of Vela that are ``known`` are not repeated. Both schedules are replayed, ours from its file. If ours breaks the promise or is
+    missing, Vela's own file is the answer. InputError if nothing fits, or if the network cannot be exported, and Vela's own schedule does
+    not keep to the arena size either; VelaStatusError if Vela does not compile the network either.
     """
     target.check(request)
     source = _model(request)
@@ -195,7 +197,7 @@ def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, 
 
 
 def _verdict(ours: _Ours | InputError, peer: Peer | InputError, request: Request, aim: str, *, separate: bool) -> Verdict:
-    """The choice between both, and why; the error that says why neither can be is raised."""
+    """The choice between both schedules, and its reason; InputError if neither is possible."""
     vela = peer.figures if isinstance(peer, Peer) else None
     promise = described(request, aim, vela)
     if isinstance(ours, InputError):
@@ -212,7 +214,7 @@ def _verdict(ours: _Ours | InputError, peer: Peer | InputError, request: Request
 
 
 def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, request: Request, written: str) -> Reports:
-    """The reports on what was ``written``, ours or Vela's."""
+    """The reports on the ``written`` schedule, ours or Vela's."""
     name, database = network_name(simulation.model), "" if peer is None else peer.result.database
     table = tuple(layer_table(simulation, model, vela_rows(database, model)))
     names = request.names
@@ -222,7 +224,7 @@ def _reports(simulation: Simulation, model: TfliteModel, peer: Peer | None, requ
 
 
 def _database(simulation: Simulation, model: TfliteModel, name: str, of_vela: str) -> str:
-    """The debug database: Vela's own if it is Vela's schedule that was written, else that of the simulation."""
+    """The debug database: Vela's own if Vela's schedule was written, else ours from the simulation."""
     return debug_xml.of_vela(name, of_vela) if of_vela else debug_xml.debug_xml(simulation, model, name)
 
 
@@ -236,7 +238,7 @@ def _tables(name: str, request: Request, reports: Reports) -> dict[str, bytes]:
 
 
 def debug_files(compilation: Compilation) -> dict[str, bytes]:
-    """Vela's debug database of what was written, and our schedule, if it is ours, which has all that was decided."""
+    """Vela's debug database of the written schedule. If the schedule is ours, also the schedule file with all decisions."""
     found = {f"{compilation.name}_debug.xml": compilation.reports.database().encode("utf-8")}
     if compilation.schedule is not None:
         found[f"{compilation.name}_schedule.json"] = to_json(compilation.schedule).encode("ascii")

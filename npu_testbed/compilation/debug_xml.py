@@ -61,7 +61,7 @@ def _source_row(number: int, operator: TfliteOperator, model: TfliteModel) -> _R
 
 
 class _Kind(Struct, frozen=True):
-    """Kernels of one stream that are one operation in several stripes: of one layer, with one operator and kernel."""
+    """Kernels of one stream that do one operation in several stripes: the same layer, operator and kernel."""
 
     stream: int
     layer: str
@@ -100,7 +100,7 @@ class _Tables:
         return self._sources.get(layer, -1)
 
     def optimised(self) -> list[_Row]:
-        """A row for each kind of kernel, its shape that of the largest result."""
+        """A row for each kind of kernel, with the shape of its largest result."""
         rows: list[_Row] = []
         for kind, (number, operations) in self._kinds.items():
             shapes = [one.op.ofm.shape for one in operations if isinstance(one.op, KernelOperation)]
@@ -109,7 +109,7 @@ class _Tables:
         return rows
 
     def perf(self) -> list[_Row]:
-        """A row for each kind of kernel with what it takes in the replay."""
+        """A row for each kind of kernel, with its figures in the replay."""
         cycles = [layer_cycles(one) for one in self._simulation.replay.replays]
         rows: list[_Row] = []
         for kind, (number, operations) in self._kinds.items():
@@ -130,7 +130,7 @@ def _kind(stream: int, program: Program, one: OperationReplay) -> _Kind:
 
 
 def debug_xml(simulation: Simulation, model: TfliteModel, name: str) -> str:
-    """The debug database of a replayed network of ours: which layer each kernel of its streams belongs to, and what that takes."""
+    """The debug database of a replayed network of ours: the layer of each kernel in its streams, and the kernel's cycles."""
     tables = _Tables(simulation, model)
     columns = ("id", "source_id", "operator", *_SHAPE)
     access = [f"{memory}_ac" for memory in _MEMORIES.values()]

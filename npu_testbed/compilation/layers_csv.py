@@ -24,7 +24,7 @@ COLUMNS = (
 """The columns, in Vela's order."""
 
 _NOTHING = (0, 0.0, 0, 0.0, 0, 0, 0, 0, 0, 0, 0.0, 0.0)
-"""The columns of a row that takes nothing."""
+"""The columns of a row without any cycles."""
 _COMPUTING = (Unit.MAC, Unit.AO)
 
 Row = tuple[object, ...]
@@ -80,7 +80,7 @@ class _Rows:
         )
 
     def cpu(self, step: CpuOperator) -> Row:
-        """The row of an operator on the CPU, whose cycles nobody counts."""
+        """The row of an operator on the CPU, whose cycles are not counted."""
         operator, name = builtin_operator(step.code), step.outputs[0].name if step.outputs else ""
         return operator, operator, "CPU", *_NOTHING, name
 
@@ -88,10 +88,9 @@ class _Rows:
 def layer_table(simulation: Simulation, model: TfliteModel, rows: Sequence[VelaRow] = ()) -> list[Row]:
     """The rows of the table: Vela's ``rows`` in their order, ours without any in the order in which the layers first run.
 
-    Cycles are those by which a layer delays the end (:class:`sim.views.layers.LayerRow`); ``NPU`` is the work of the MAC array or of the
-    output unit, whichever is more; staging is the arena's live bytes while the layer runs. Where Vela splits a layer into several
-    operations and ours has the same number, each gets a row. Otherwise the first row has the whole layer. What Vela has no row for follows
-    at the end.
+    Cycles say by how much a layer delays the end (:class:`sim.views.layers.LayerRow`). ``NPU`` is the larger of the work of the MAC array
+    and of the output unit. Staging is the arena's live bytes while the layer runs. If Vela splits a layer into several operations and ours
+    has the same number, each gets a row. Otherwise the first row has the whole layer. Layers without a row of Vela's follow at the end.
     """
     made, by_program = _Rows(simulation, model), iter(_by_program(simulation.replay))
     slots: dict[str, list[int]] = {}
@@ -116,7 +115,7 @@ def layer_table(simulation: Simulation, model: TfliteModel, rows: Sequence[VelaR
 
 
 def _of_nothing(row: VelaRow) -> Row:
-    """A row of Vela's that ours takes no time for: fused, on the CPU, or part of another one."""
+    """A row of Vela's that takes no time of ours: its operation is fused, on the CPU, or part of another."""
     return row.original, row.operator, row.target, *_NOTHING, row.name
 
 

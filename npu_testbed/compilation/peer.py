@@ -28,7 +28,7 @@ class PeerFigures(Struct, frozen=True):
 
 
 class Peer(Brief, frozen=True):
-    """Vela's compilation: what it wrote, its replay, and the figures that ours is held to."""
+    """Vela's compilation: its files, its replay, and the figures that ours must match."""
 
     unshown = ("result", "simulation")
 
@@ -40,7 +40,7 @@ class Peer(Brief, frozen=True):
 def simulation_of(
     name: str, network: CompiledNetwork, planner: str, system: MemorySystem, tools: Tools, timing: TimingParameters
 ) -> Simulation:
-    """The replay of a compiled network, with the bytes that it asks for as what was planned."""
+    """The replay of a compiled network; its requested bytes count as planned."""
     return simulate_plan(name, VelaPlan(network, planner, sram_bytes(network), tools), system, timing=timing)
 
 
@@ -52,11 +52,10 @@ def vela_peer(
     progress: Progress = silent,
     known: Known = NOTHING_KNOWN,
 ) -> Peer:
-    """Compile a model with Vela as a request and its target say, on the core that these ask for, and replay what it made.
+    """Compile a model with Vela for a request and a target, on the requested core, and replay the result.
 
-    ``ends`` are the ports of inputs and outputs outside the arena. What is ``known`` is not compiled again.
-
-    InputError as :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
+    ``ends`` are the ports of inputs and outputs outside the arena. A ``known`` run is not repeated. InputError as
+    :func:`cascader.frontends.vela.compile_network` raises it, or if the stream is wrong.
     """
     result = compile_network(source.data, options_of(request, target, separate=ends is not None), known=known)
     progress(f"Checking the stream of Vela's {result.core} core")

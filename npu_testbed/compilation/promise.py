@@ -1,7 +1,7 @@
 """The promise of a compilation, and the check of it.
 
-Without an arena size ours is never larger and never slower than Vela's: the budget is the arena that Vela plans. With one it is the
-fastest in that size, and never slower than Vela's; it may be larger. With ``--optimise Size`` the promise is the fewest bytes of those
+Without an arena size, ours is never larger and never slower than Vela's: the budget is the arena that Vela plans. With an arena size, ours
+is the fastest in that size and never slower than Vela's, but may be larger. With ``--optimise Size``, ours has the fewest bytes of the
 schedules that are no larger and no slower than Vela Size.
 """
 
@@ -36,7 +36,7 @@ def fits(figures: PeerFigures, bound: int | None) -> bool:
 
 
 def shortfall(ours: PeerFigures, vela: PeerFigures, request: Request, aim: str = PROMISE) -> str:
-    """The clause that says in what ours breaks the promise; "" if it is kept, or if Vela's does not keep to the arena size.
+    """The clause that says how ours breaks the promise; "" if it is kept, or if Vela's does not keep to the arena size.
 
     >>> from cascader.ethosu.search.request import Source
     >>> from npu_model.memory.timing_adapter import profile
@@ -77,9 +77,9 @@ def described(request: Request, aim: str, vela: PeerFigures | None) -> str:
 
 
 def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | None, run: Run) -> Schedule:
-    """Our schedule for the promise; InputError that names the smallest arena if none fits the budget.
+    """Our schedule for the promise; InputError names the smallest arena if none fits the budget.
 
-    Where Vela's plan is the budget no option is to blame: InputError names its bytes.
+    If Vela's plan is the budget, no option is to blame, and InputError names the plan's bytes.
     """
     bound, alone = request.budget, aim in (FEWEST_BYTES, FEWEST_CYCLES)
     if request.smallest and not alone and vela is not None and fits(vela, bound):
@@ -100,7 +100,7 @@ def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | No
 
 
 def _smallest_as_fast(task: Task, request: Request, vela: PeerFigures, run: Run) -> Schedule:
-    """The smallest schedule of a frontier that takes no more cycles than Vela's, searched more closely where that is."""
+    """The smallest schedule of a frontier that takes no more cycles than Vela's, after a closer search around that point."""
     # Few forms may hold more than Vela's.
     task = replace(task, options=replace(task.options, few_forms=False))
     run.show(f"Scheduling {task.provenance.model}")

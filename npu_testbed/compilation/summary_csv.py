@@ -11,7 +11,7 @@ from npu_testbed.replays.simulation import Simulation
 from sim import Beats
 
 UNBOUNDED = 1 << 32
-"""Bytes that Vela writes as the size of an arena without a bound."""
+"""The size that Vela writes for an unbounded arena."""
 
 _KIB = 1024
 _GIB = 1 << 30
@@ -19,11 +19,11 @@ _CLASSES = ("feature_map_read", "feature_map_write", "weight_read", "weight_writ
 _AREAS = {"sram": "SRAM", "dram": "DRAM", "on_chip_flash": "On-chip Flash", "off_chip_flash": "Off-chip Flash"}
 _WEIGHTED = ("CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED", "TRANSPOSE_CONV")
 _WEIGHTS = 1
-"""The input of these operators that is their weights."""
+"""The number of the input with the weights, for these operators."""
 
 
 def _bandwidths(system: MemorySystem, word: int) -> dict[str, float]:
-    """GiB/s by the kind of memory; 0 of those that the system has not."""
+    """GiB/s by the kind of memory; 0 for a kind that the system lacks."""
     found = dict.fromkeys(KINDS, 0.0)
     for port in sorted(set(system.region_ports), reverse=True):
         memory = system.ports[port]
@@ -32,7 +32,7 @@ def _bandwidths(system: MemorySystem, word: int) -> dict[str, float]:
 
 
 def constants_kind(system: MemorySystem) -> str:
-    """The memory that constants are stored in; where that is the arena's own they have flash beside it, as Vela says it."""
+    """The memory that stores the constants. If constants share the arena's memory, it is the flash next to it, as Vela says."""
     kind = memory_kind(system.ports[system.port_of(CONSTANTS)])
     return "on_chip_flash" if kind == memory_kind(system.ports[system.port_of(ARENA)]) == "sram" else kind
 
@@ -54,7 +54,7 @@ def _origin(where: ByteRange, copies: list[DmaOperation]) -> ByteRange | None:
 
 
 def encoded_weights(programs: tuple[Program, ...]) -> int:
-    """Bytes of the weight streams among the constants: those that kernels read there, or read from copies of them."""
+    """Bytes of the weight streams among the constants that kernels read there, or read from copies."""
     found: set[tuple[int, int]] = set()
     for program in programs:
         constants = {region.index for region in program.regions if region.role is RegionRole.CONSTANTS}
@@ -77,8 +77,8 @@ def summary_row(
 ) -> dict[str, object]:
     """The columns of the summary, in Vela's order; ``configuration`` is the system config and the memory mode.
 
-    Memory used is in KiB and bandwidth in GiB/s, as there. The cycles are those of the replay. The cycles of a memory are the
-    fewest in which its bytes can be moved.
+    As in Vela's file, memory is in KiB and bandwidth in GiB/s. The cycles are the replay's. The cycles of a memory are the fewest that can
+    move its bytes.
     """
     replay, system, device = simulation.replay, simulation.system, simulation.device
     seconds = replay.cycles / system.clock_hz

@@ -34,7 +34,7 @@ def memory_kind(memory: Memory) -> str:
 
 
 def cycles_per_word(memory: Memory) -> Fraction:
-    """Cycles of a data word where a memory is never idle, the pulse and the cap of its timing adapter counted."""
+    """Cycles of a data word when a memory is never idle, including the pulse and the cap of its timing adapter."""
     pulse = memory.pulse
     if pulse is None:
         return memory.cycles_per_word
@@ -67,7 +67,7 @@ def _of_kernel(op: KernelOperation, words: MovedWords, system: MemorySystem) -> 
 
 
 def _of_transfer(op: DmaOperation, program: Program, system: MemorySystem, word: int) -> _Moved:
-    """A copy of constants counts as weights, the scales that it may hold included; a table that goes into SHRAM is nothing of either."""
+    """The class of a transfer: a copy of constants counts as weights, with any scales in it; a table for SHRAM is in neither class."""
     if op.to_shram:
         return Counter()
     is_constant = any(r.index == op.source.region and r.role is RegionRole.CONSTANTS for r in program.regions)
@@ -107,7 +107,7 @@ def class_bytes(replay: NetworkReplay) -> Mapping[str, ClassBytes]:
 
 
 def access_cycles(beats: Beats, system: MemorySystem) -> dict[str, int]:
-    """Cycles that the memory of each kind takes at least to move so many data beats, reads and writes one after the other."""
+    """The least cycles in which the memory of each kind moves its data beats, reads and writes one after the other."""
     cycles = dict.fromkeys(KINDS, Fraction(0))
     for memory, count in zip(system.ports, port_beats(beats), strict=True):
         cycles[memory_kind(memory)] += count * cycles_per_word(memory)

@@ -16,10 +16,10 @@ _NO_SWITCH = "the cascader has no such switch"
 
 
 class VelaOption(NamedTuple):  # no Struct: --help makes them, and answers before msgspec would be imported
-    """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if there is one.
+    """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if any.
 
-    It is refused if ``refused`` and given with another value than ``harmless``; else it is noted. One that is ``alone`` Vela answers
-    without a MODEL, so that it is refused without one.
+    A ``refused`` option with another value than ``harmless`` is refused; other uses are noted. Vela answers an option that is ``alone``
+    without a MODEL, so it is refused without one, too.
     """
 
     name: str
@@ -31,11 +31,11 @@ class VelaOption(NamedTuple):  # no Struct: --help makes them, and answers befor
 
     @property
     def key(self) -> str:
-        """Name of its value among the parsed arguments, apart from those of our own options."""
+        """Name of the option's value among the parsed arguments, apart from our own options."""
         return f"vela_{self.name.removeprefix('--').replace('-', '_')}"
 
     def refusal(self, given: str) -> InputError:
-        """The error of the option as it was given."""
+        """The error for the option in the user's spelling."""
         remedy = f"leave it out, or give {self.harmless}" if self.harmless else "leave it out, or compile with Vela"
         return InputError(f"{given} is an option of Vela's that has no meaning here ({self.reason}): {remedy}.")
 
@@ -87,7 +87,7 @@ _BY_NAME = {option.name: option for option in VELA_OPTIONS}
 
 
 class _Alone(argparse.Action):
-    """Refuses its option as soon as it is read, before a MODEL is missed."""
+    """Refuses its option while it is read, before a missing MODEL is reported."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(nargs=0, **settings)
@@ -98,7 +98,7 @@ class _Alone(argparse.Action):
 
 
 def add_vela_options(parser: argparse.ArgumentParser) -> None:
-    """Let a command line have them; the help shows them together."""
+    """Let a command line take Vela's options; the help shows them together."""
     names = ", ".join(option.name for option in VELA_OPTIONS)
     group = parser.add_argument_group("Vela's options without a meaning here", f"Noted, or refused if the file would be another: {names}.")
     for option in VELA_OPTIONS:
@@ -111,7 +111,7 @@ def add_vela_options(parser: argparse.ArgumentParser) -> None:
 
 
 def notes(said: Mapping[str, Any]) -> Iterator[str]:
-    """A sentence for each of the options that was given and changes nothing; InputError for the first that would."""
+    """A sentence for each given option that changes nothing; InputError for the first that would change something."""
     for option in VELA_OPTIONS:
         value = said.get(option.key)
         if value is None or (option.harmless and value == option.harmless):

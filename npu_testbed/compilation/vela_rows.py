@@ -13,10 +13,10 @@ from sim.replay import OperationReplay
 
 
 class VelaRow(Struct, frozen=True):
-    """One operation of Vela's: of which operator of the network, as what, and where.
+    """One operation of Vela's: its operator in the network, its kind, and where it runs.
 
-    ``layer`` is the network's tensor that its operator makes, which our layers are called by; ``name`` is Vela's. A ``fused`` one is part
-    of the operation before it.
+    ``layer`` is the tensor that the operator makes, and the name of our layer; ``name`` is Vela's own. A ``fused`` operation is part of the
+    operation before it.
     """
 
     original: str
@@ -28,7 +28,7 @@ class VelaRow(Struct, frozen=True):
 
 
 def vela_rows(database: str, model: TfliteModel) -> tuple[VelaRow, ...]:
-    """The rows of Vela's table in its order; none if the database has no such table, as the Python core's has none."""
+    """The rows of Vela's table in order; none if the database has no such table, as with the Python core."""
     tables = read_tables(database)
     layers = {key: model.tensors[one.outputs[0]].name for key, one in source_operators(tables, model).items() if one.outputs}
     originals = table(tables, "source").column_by("id", "operator")
@@ -43,7 +43,7 @@ def vela_rows(database: str, model: TfliteModel) -> tuple[VelaRow, ...]:
 
 
 def shared_out(operations: Sequence[OperationReplay], slots: int) -> list[list[OperationReplay]]:
-    """A layer's operations by the rows that it has: a kernel each, with the copies before it, or all to the first if numbers differ."""
+    """A layer's operations by row: a kernel each, with the copies before it, or all in the first row if the numbers differ."""
     kernels = sum(isinstance(one.op, KernelOperation) for one in operations)
     if kernels != slots or slots < 2:
         return [list(operations), *([] for _ in range(slots - 1))]

@@ -1,4 +1,4 @@
-"""Vela's runs for one command line: as a legaliser, and as the peer that ours is held to, in one process that starts first."""
+"""Vela's two runs for one command line, as legaliser and as peer, in one process that starts first."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def options_of(request: Request, target: Target, *, separate: bool = False) -> C
 
 
 def vela_runs(request: Request, target: Target, meanwhile: Callable[[], object]) -> Known:
-    """Both compilations of a request, but for what only Vela's command line compiles; ``meanwhile`` is called while they run."""
+    """Both compilations of a request, unless only Vela's command line compiles them; ``meanwhile`` is called while they run."""
     if not isinstance(request.source, ModelSource):
         meanwhile()
         return NOTHING_KNOWN

@@ -54,9 +54,9 @@ def _cycles(row: Mapping[str, Any]) -> Iterator[str]:
 
 
 def vela_summary_text(row: Mapping[str, Any], table: Sequence[Row], *, cycles: bool = False, operators: bool = False) -> str:
-    """Vela's lines of the columns of its summary ``row`` and of the rows of its per-layer ``table``.
+    """Vela's lines for its summary ``row`` and for its per-layer ``table``.
 
-    ``cycles`` are those of ``--verbose-cycle-estimate``, ``operators`` the names of ``--show-cpu-operations``.
+    ``cycles`` are the lines of ``--verbose-cycle-estimate``, ``operators`` the names of ``--show-cpu-operations``.
     """
     moved = [kind for kind in KINDS if row[f"{kind}_total_bytes"]]
     lines = [f"Network summary for {printable(str(row['network']))}", *_fields(row)]

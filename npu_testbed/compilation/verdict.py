@@ -1,4 +1,4 @@
-"""Verdict on a compilation: what it promised, both sides' figures, and which of both was written."""
+"""Verdict on a compilation: its promise, both sides' figures, and the side whose schedule was written."""
 
 from __future__ import annotations
 

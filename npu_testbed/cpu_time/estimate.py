@@ -12,11 +12,11 @@ from npu_model.program import Binding, Program
 from npu_testbed.cpu_time.table import OTHER, CpuTable, OperatorKind, Range
 
 _NARROW = 8
-"""Bits of an element of the networks that kernels are written for."""
+"""Bits of an element in the networks that the kernels are written for."""
 
 
 class OperatorTime(Struct, frozen=True):
-    """An operator on the CPU: how many of what it is counted by, and the CPU cycles of it with its call."""
+    """An operator on the CPU: its counted amount (such as bytes), and its CPU cycles including the call."""
 
     operator: str
     output: str
@@ -26,7 +26,7 @@ class OperatorTime(Struct, frozen=True):
 
 
 class Inference(Struct, frozen=True):
-    """The parts of an inference. Cycles are those of the NPU at ``npu_hz``, ranges those of the CPU at ``cpu_hz``.
+    """The parts of an inference. Cycles are the NPU's at ``npu_hz``; ranges are the CPU's at ``cpu_hz``.
 
     ``operators`` run on the CPU, in order. ``invocations`` is the range of time of all ``jobs`` calls of the NPU, and ``copies`` that for
     the network's inputs and outputs, each copied once.
@@ -57,7 +57,7 @@ class Inference(Struct, frozen=True):
 
     @property
     def milliseconds(self) -> Range:
-        """The time of the whole: one part after the other, as runtimes of microcontrollers run them."""
+        """The time of the whole: the parts one after the other, as runtimes of microcontrollers run them."""
         low, high = self.cpu_milliseconds(_sum([self.operator_cycles, self.invocations, self.copies]))
         return self.npu_milliseconds + low, self.npu_milliseconds + high
 
@@ -91,7 +91,7 @@ def _operator_time(step: CpuOperator, table: CpuTable) -> OperatorTime:
 
 
 def inference_of(network: CompiledNetwork, npu_cycles: int, npu_hz: int, table: CpuTable) -> Inference:
-    """The parts of an inference whose NPU takes so many cycles at so many hertz."""
+    """The parts of an inference whose NPU takes ``npu_cycles`` at ``npu_hz``."""
     jobs = sum(isinstance(step, Program) for step in network.steps)
     return Inference(
         table=table,

@@ -1,4 +1,4 @@
-"""The time of an inference in words and as JSON: ranges, and what they are worth."""
+"""The time of an inference in words and as JSON: ranges, and how reliable they are."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from npu_testbed.cpu_time.table import SHIPPED, Range
 from npu_testbed.documents.inference import CpuCyclesEntry, InferenceEntry, MillisecondsEntry, OperatorTimeEntry
 
 CAVEAT = "counted from instructions, not measured: off by a factor of two or more"
-"""Worth of the shipped tables."""
+"""The reliability of the shipped tables, in words."""
 
 
 def _milliseconds(found: Range) -> str:
@@ -39,13 +39,13 @@ def inference_text(found: Inference) -> str:
 
 
 def basis_text(found: Inference) -> str:
-    """The core, its clock, and what the figures stand on."""
+    """The core, its clock, and the basis of the figures."""
     basis = CAVEAT if found.table.name in SHIPPED else f"by the table {printable(found.table.name)}"
     return f"{printable(found.table.title)} at {found.cpu_hz / 1e6:g} MHz, {basis}"
 
 
 def inference_sentence(found: Inference) -> str:
-    """Both in a sentence."""
+    """The whole and its basis in one sentence."""
     return f"An inference takes {inference_text(found)} ({basis_text(found)})."
 
 

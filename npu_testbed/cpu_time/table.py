@@ -19,10 +19,10 @@ DEFAULT_CPU = "cortex-m55"
 SHIPPED = (DEFAULT_CPU, "cortex-m85")
 
 COUNTS: tuple[Counted, ...] = get_args(Counted)
-"""Units by which cycles are counted: a byte of inputs and outputs, an element of the outputs or the inputs, a multiply-accumulate."""
+"""Units of cycle counts: a byte of inputs and outputs, an element of the outputs or the inputs, a multiply-accumulate."""
 
 OTHER = "other"
-"""The kind of the operators that no kind names."""
+"""The kind for operators without an entry."""
 
 _MOST = 10**9
 _MOST_CLOCK = 10**12

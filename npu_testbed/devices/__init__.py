@@ -1,1 +1,1 @@
-"""The device and the memories that a user names: configuration files, timing, and what an accelerator can have."""
+"""The device and the memories that a user names: configuration files, timing, and the limits of an accelerator."""

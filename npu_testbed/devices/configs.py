@@ -1,4 +1,4 @@
-"""Configuration files: where Vela's ini and timing-adapter profiles lie, read into MemorySystems."""
+"""Configuration files: Vela's ini and timing-adapter profiles, found and read into MemorySystems."""
 
 from __future__ import annotations
 
@@ -32,9 +32,9 @@ def vela_ini_text() -> str:
 
 
 def configuration_file(path: Path) -> Path:
-    """The file that Vela's ``--config`` means by ``path``, be it there or not.
+    """The file that Vela's ``--config`` means by ``path``, whether it exists or not.
 
-    As Vela does, a folder and a file (``Arm/vela.ini``) that lead nowhere from here name a file that Vela comes with.
+    As in Vela, a folder and a file (``Arm/vela.ini``) that do not exist here name a file that Vela ships.
     """
     if path.is_absolute() or len(path.parts) != 2 or ".." in path.parts or os.path.lexists(path):
         return path

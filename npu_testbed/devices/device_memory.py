@@ -1,4 +1,4 @@
-"""The memories of an accelerator: what an Ask leaves out of them, and the limits of the accelerator's own ports."""
+"""The memories of an accelerator: defaults for what an Ask leaves out, and the limits of the accelerator's ports."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ EXT_BURST = 128
 
 
 def memory_of(device: str, ask: SaysMemoryT) -> SaysMemoryT:
-    """The Ask for an accelerator: what its memories leave out is Vela's default there; ``off`` keeps its memory mode.
+    """The Ask for an accelerator. Memory options that it leaves out take Vela's defaults; ``off`` keeps the memory mode.
 
-    InputError if a built-in timing adapter, or a system config, is that of another family: its words are as wide as the ports there.
+    InputError if a built-in timing adapter or a system config belongs to another family, whose ports have another width.
     """
     require_use(device, "replay")
     ask, family = without_chip(ask), accelerator(device).family
@@ -58,7 +58,7 @@ def memory_of(device: str, ask: SaysMemoryT) -> SaysMemoryT:
 
 
 def compiled_for(device: str, ask: SaysMemory) -> tuple[str, str]:
-    """System config and memory mode that Vela compiles for: where the memories are a timing adapter's, those of the published runs."""
+    """System config and memory mode that Vela compiles for; for a timing adapter, those of the published runs."""
     npu, ask = accelerator(device), memory_of(device, ask)
     if npu.family in _DEFAULTS and ask.timing_adapter is not None:
         system = f"Ethos_U85_SYS_DRAM_{DEEP_SYSTEMS[npu.macs]}" if npu.family == "u85" else "Ethos_U65_High_End"
@@ -80,7 +80,7 @@ def system_of(device: str, ask: SaysMemory) -> MemorySystem:
 
 
 def arena_bound(device: str, ask: SaysMemory, given: int | None = None) -> int | None:
-    """Most bytes of the arena: those ``given`` by an option, else the ``arena_cache_size`` of the memory mode; None if neither says.
+    """Most bytes of the arena: ``given`` by an option, else the ``arena_cache_size`` of the memory mode; None without either.
 
     If the mode separates a fast scratch from the arena, the bytes are the fast scratch's.
     """

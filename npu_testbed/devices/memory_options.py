@@ -1,4 +1,4 @@
-"""The memory system that an Ask says: a chip, a timing-adapter profile or Vela's configuration, and what is set of it."""
+"""The memory system of an Ask: a chip, a timing-adapter profile or Vela's configuration, and single parameters."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ else:
     chips = later("npu_testbed.chips")  # few name one
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
-"""Ethos_U55_High_End_Embedded and Shared_Sram as the Corstone-300 FVP throttles them: what the accuracy table is about."""
+"""Ethos_U55_High_End_Embedded and Shared_Sram with the limits of the Corstone-300 FVP. The accuracy table is measured on it."""
 
 
 class SaysMemory(Protocol):
-    """An Ask with the options of a memory system: a chip, a timing adapter or Vela's configuration, and parameters that are set."""
+    """An Ask with the options of a memory system: a chip, a timing adapter or Vela's configuration, and single parameters."""
 
     @property
     def chip(self) -> Any:
@@ -59,7 +59,7 @@ class SaysMemory(Protocol):
 SaysMemoryT = TypeVar("SaysMemoryT", bound=SaysMemory)
 
 _CHIP_HAS = ("timing_adapter", "system_config", "config")
-"""Options whose place a chip takes; others override what it has."""
+"""Options that a chip replaces. Other options override the chip's values."""
 
 
 def changed(ask: SaysMemoryT, **values: Any) -> SaysMemoryT:
@@ -68,7 +68,7 @@ def changed(ask: SaysMemoryT, **values: Any) -> SaysMemoryT:
 
 
 def without_chip(ask: SaysMemoryT) -> SaysMemoryT:
-    """The Ask with the memory system of its chip in the chip's place; InputError if two memory systems are said."""
+    """The Ask with the chip's memory system instead of the chip; InputError if two memory systems are named."""
     ask = changed(ask, config=_one_file(ask.config))
     if ask.chip is not None:
         chip = chips.load_chip(str(ask.chip))
@@ -87,7 +87,7 @@ def without_chip(ask: SaysMemoryT) -> SaysMemoryT:
 
 
 def _one_file(config: Any) -> Path | None:
-    """The configuration file; InputError if there are several, as `compile` takes them where Vela does."""
+    """The configuration file; InputError if there are several, which only `compile` takes, as Vela does."""
     if isinstance(config, tuple):
         if len(config) > 1:
             raise InputError(f"--config was given {len(config)} times: write the sections that are needed into one file.")
@@ -106,7 +106,7 @@ def names_memory(ask: SaysMemory) -> bool:
 
 
 def vela_names(ask: SaysMemory) -> tuple[str, str]:
-    """System config and memory mode that Vela compiles for, its own defaults where none is given."""
+    """System config and memory mode that Vela compiles for, or its own defaults."""
     return (
         DEFAULT_SYSTEM_CONFIG if ask.system_config is None else ask.system_config,
         DEFAULT_MEMORY_MODE if ask.memory_mode is None else ask.memory_mode,
@@ -122,7 +122,7 @@ def settings_of(ask: SaysMemory) -> tuple[Setting, ...]:
 
 
 def memory_system(ask: SaysMemory) -> MemorySystem:
-    """The memory system that is asked for with what is set of it, the default timing adapter if none is."""
+    """The requested memory system with its set parameters; the default timing adapter if none is requested."""
     ask = without_chip(ask)
     if from_vela(ask):
         return as_set(ask, load_memory_system(*vela_names(ask), ask.config))

@@ -1,4 +1,4 @@
-"""Memory systems in which a schedule can run: those with one memory for all that changes."""
+"""Memory systems in which a schedule can run: those with one memory for all feature maps."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ _PARTED = "feature maps in the fast scratch"
 
 
 def has_outer_arena(system: MemorySystem) -> bool:
-    """Whether the memory mode parts the arena, in an outer memory, from a small fast scratch (Vela's Dedicated_Sram)."""
+    """Whether the memory mode separates the arena, in an outer memory, from a small fast scratch (Vela's Dedicated_Sram)."""
     return system.port_of(ARENA) != system.port_of(FAST_SCRATCH)
 
 
 def as_scheduled(system: MemorySystem) -> MemorySystem:
-    """The memory system as a schedule of ours has it: its arena is what the memory mode calls the fast scratch; itself if that is so."""
+    """The memory system as our schedules have it: the memory mode's fast scratch becomes the arena. Otherwise unchanged."""
     if not has_outer_arena(system):
         return system
     ports = list(system.region_ports)
@@ -33,7 +33,7 @@ def is_scheduled_in_fast_scratch(system: MemorySystem | None) -> bool:
 
 
 def outer_homes(system: MemorySystem, homes: tuple[str, ...]) -> tuple[str, ...]:
-    """The homes that are asked for; inputs and outputs of which nothing is said live in the outer arena where the memory mode has one."""
+    """The requested homes. Inputs and outputs without one live in the outer arena, if the memory mode has one."""
     if not has_outer_arena(system):
         return homes
     said = {text.rpartition("=")[0].strip() for text in homes}
@@ -41,5 +41,5 @@ def outer_homes(system: MemorySystem, homes: tuple[str, ...]) -> tuple[str, ...]
 
 
 def outer_spill(system: MemorySystem) -> str | None:
-    """The memory to which a search moves tensors unasked: the outer arena, where Vela has all maps; None if there is none."""
+    """The memory to which a search may move tensors by itself: the outer arena; None if there is none."""
     return f"axi{system.port_of(ARENA)}" if has_outer_arena(system) and system.ports[system.port_of(ARENA)].writable else None

@@ -1,4 +1,4 @@
-"""Settings: one parameter of a memory system and the values that are tried of it, as ``--set OffChipFlash.read_latency=64,128``."""
+"""Settings: one parameter of a memory system and the values to try, as in ``--set OffChipFlash.read_latency=64,128``."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_model.memory.system import AXI1, Memory, MemorySystem
 from npu_model.printable import shown
 
 CLOCK = "clock_hz"
-"""The one parameter that is of no memory."""
+"""The one parameter that belongs to no memory."""
 
 PARAMETERS = ("read_latency", "write_latency", "max_reads", "max_writes", "burst_bytes", "cycles_per_word")
 """Parameters of a memory, by the names of :class:`npu_model.memory.system.Memory`."""
@@ -28,16 +28,16 @@ Setting = tuple[str, str]
 
 
 class TriedValues(Struct, frozen=True):
-    """A key with the values that are tried, as they were written."""
+    """A key with the values to try, as they were written."""
 
     key: str
     values: tuple[str, ...]
 
 
 def choice(text: str, form: str = "VALUE,VALUE", others: tuple[str, ...] = ()) -> TriedValues:
-    """The choice that ``KEY=VALUE,VALUE`` says; InputError if it says none, with the ``form`` of its values.
+    """The choice in ``KEY=VALUE,VALUE``; InputError if there is none, with the ``form`` of its values.
 
-    ``others`` are options that are taken, too.
+    ``others`` are further options that are allowed.
 
     >>> choice("ext.read_latency=64,128")
     TriedValues(key='ext.read_latency', values=('64', '128'))
@@ -55,7 +55,7 @@ def choice(text: str, form: str = "VALUE,VALUE", others: tuple[str, ...] = ()) -
 
 
 def setting(text: str) -> Setting:
-    """The setting that ``KEY=VALUE`` says; InputError if it says none, or several values.
+    """The setting in ``KEY=VALUE``; InputError if there is none, or if it has several values.
 
     >>> setting("ext.read_latency=64")
     ('ext.read_latency', '64')
@@ -108,7 +108,7 @@ def _named(system: MemorySystem, name: str) -> str:
 
 
 def with_setting(system: MemorySystem, setting: Setting) -> MemorySystem:
-    """The memory system with one parameter set; InputError if it has no such memory, or no memory such a value."""
+    """The memory system with one parameter set; InputError if it has no such memory, or if the memory cannot take the value."""
     key, value = setting
     if key == CLOCK:
         return replace(system, clock_hz=_integer(key, value))

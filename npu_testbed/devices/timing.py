@@ -1,4 +1,4 @@
-"""The timing that the user asked for: a calibration profile's, and how reports say it."""
+"""The requested timing, such as a calibration profile's, and its description in reports."""
 
 from __future__ import annotations
 

@@ -23,11 +23,11 @@ from validation.reading import read_text
 COMMAND, _SCHEMA = constant(CheckDocument, "command"), constant(CheckDocument, "schema")
 
 _FIRST = 1
-"""Version of baselines that do not say what lives outside the arena: they are read, and no home is compared."""
+"""Version of baselines that do not say which tensors live outside the arena. They are read, and their homes are not compared."""
 
 
 class Bar(Struct, frozen=True):
-    """One figure and the most that it may be; ``source`` says where that is from."""
+    """One figure and its limit; ``source`` says where the limit is from."""
 
     what: str
     value: int
@@ -36,7 +36,7 @@ class Bar(Struct, frozen=True):
 
     @property
     def is_met(self) -> bool:
-        """Whether the figure is no more than that."""
+        """Whether the figure is at most its limit."""
         return self.value <= self.limit
 
 
@@ -90,9 +90,9 @@ def read_baseline(path: str) -> Baseline:
 
 
 def earlier_baseline(path: str) -> Baseline | None:
-    """The baseline that is to be written anew, None if there is none yet or another version printed it.
+    """The baseline to replace; None if there is none yet or another version printed it.
 
-    InputError if a check did not print the file: it is not overwritten.
+    InputError if the file is not a check's, so that it is not overwritten.
     """
     if not Path(path).exists():
         return None
@@ -109,7 +109,7 @@ def earlier_baseline(path: str) -> Baseline | None:
 
 
 def require_comparable(baseline: Baseline, simulation: Simulation, path: str) -> None:
-    """InputError unless both are of one accelerator, memory system and timing: else a difference would say nothing of the schedule."""
+    """InputError unless both have the same accelerator, memory system and timing. Else the difference is not the schedule's."""
     now = side_json(simulation)
     if baseline.accelerator != now.accelerator:
         raise InputError(
@@ -134,7 +134,7 @@ def require_comparable(baseline: Baseline, simulation: Simulation, path: str) ->
 def bars(
     simulation: Simulation, max_cycles: int | None, max_bytes: int | None, baseline: Baseline | None, tolerance: Fraction = Fraction(0)
 ) -> list[Bar]:
-    """The bars that are set; a baseline may be exceeded by ``tolerance``, a part of its figure.
+    """The requested bars; a figure may exceed its baseline by the share ``tolerance``.
 
     The bytes that ``--arena-cache-size`` or the memory mode grants are a bar, too, unless ``max_bytes`` sets another.
     """
@@ -150,7 +150,7 @@ def bars(
 
 
 def layer_cycles(simulation: Simulation) -> list[tuple[str, int]]:
-    """The layers with their cycles, in the order in which they first run; several of one name together."""
+    """The layers with their cycles in the order in which they first run; layers of the same name are summed."""
     found: dict[str, int] = {}
     for layer in layers(simulation.replay):
         found[layer.label] = found.get(layer.label, 0) + layer.cycles
@@ -158,7 +158,7 @@ def layer_cycles(simulation: Simulation) -> list[tuple[str, int]]:
 
 
 def check_json(simulation: Simulation, found: Sequence[Bar]) -> CheckDocument:
-    """The document that is printed, and read as a baseline by another check."""
+    """The document of a check, which another check reads as a baseline."""
     return CheckDocument(
         subject=side_json(simulation),
         ends=ends_json(simulation.network, simulation.system),

@@ -16,7 +16,7 @@ from npu_testbed.replays.simulation import Simulation
 from validation.layout import filled, grid
 
 SHOWN = 12
-"""Layers that a report shows before it folds the others."""
+"""Layers that a report shows; it folds the others."""
 
 _CHANGE = 400
 """Characters of a change that a table shows."""
@@ -43,7 +43,7 @@ def _layer_cells(one: Moved, name: str) -> tuple[str, ...]:
 
 
 def totals(before: Simulation, after: Simulation) -> list[tuple[str, int, int]]:
-    """Totals of both sides, each as its name, before and after; ports that carry nothing on either side are left out."""
+    """Totals of both sides, each as its name, before and after. Ports without traffic on either side are left out."""
     memories = " or ".join(dict.fromkeys((before.memory_name, after.memory_name)))
     pairs = [("NPU cycles", before.replay.cycles, after.replay.cycles), (f"{memories} bytes", before.planned_bytes, after.planned_bytes)]
     sides = [(side.replay.beats, side.device.port_bytes_per_cycle) for side in (before, after)]
@@ -71,7 +71,7 @@ LAYER_HEADERS = ("layer", "cycles before", "after", "difference", "what is diffe
 
 
 def folded(moved: Sequence[Moved], shown: int | None) -> tuple[list[tuple[str, ...]], str]:
-    """The rows of a table of layers, and a line about those that are left out ("" if none is)."""
+    """The rows of a table of layers, and a line about the omitted rows ("" if none is)."""
     names = all_shortened([one.label for one in moved])
     rows = [_layer_cells(one, name) for one, name in zip(moved[:shown], names, strict=False)]
     rest = moved[len(rows) :]

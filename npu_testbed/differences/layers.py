@@ -1,4 +1,4 @@
-"""The layers of two replays side by side: which layers are the same, and how they differ."""
+"""The layers of two replays side by side: which layers correspond, and how they differ."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from sim import NetworkReplay
 from sim.views.layers import Layer, LayerRow, layer_rows, layers
 
 UNNAMED = "#"
-"""Beginning of the label of a layer that has no name."""
+"""First words of the label of an unnamed layer."""
 
 
 class LayerFigures(Struct, frozen=True):
@@ -42,7 +42,7 @@ class LayerFigures(Struct, frozen=True):
 
 
 class Moved(Struct, frozen=True):
-    """One layer on both sides; None on the side that has it not. ``changes`` say what is different, in words."""
+    """One layer on both sides; None on a side without the layer. ``changes`` say what is different, in words."""
 
     label: str
     before: LayerFigures | None
@@ -78,15 +78,15 @@ def figures(replay: NetworkReplay) -> list[LayerFigures]:
 
 
 def _shapes(one: LayerFigures) -> object:
-    """Key of an unnamed layer: its operators, and of its first kernel the window, the channels and the width.
+    """Key of an unnamed layer: its operators, and the window, channels and width of its first kernel.
 
-    Rows are left out, as stripes have fewer.
+    Rows are left out, because stripes have fewer.
     """
     return one.operators, tuple((op.kernel, op.ifm.shape.depth, op.ofm.shape.depth, op.ofm.shape.width) for op in one.kernels[:1])
 
 
 def _elements(one: LayerFigures) -> object:
-    """Key of an unnamed layer that is cut or transposed otherwise on either side: its operators, its windows and the elements it writes."""
+    """Key of an unnamed layer that is cut or transposed differently on one side: its operators, windows and number of written elements."""
     windows = {tuple(sorted((op.kernel.height, op.kernel.width))) for op in one.kernels}
     return one.operators, sorted(windows), sum(op.ofm.shape.elements for op in one.kernels)
 
@@ -115,7 +115,7 @@ def _in_order(
 
 
 def _aligned(before: Sequence[LayerFigures], after: Sequence[LayerFigures]) -> Iterator[tuple[LayerFigures | None, LayerFigures | None]]:
-    """Yield the layers of both sides in one order, the same layer beside itself: by name, or by shape if one has no name."""
+    """Yield the layers of both sides in one order, with the same layer paired: by name, or by shape without a name."""
     if any(one.label.startswith(UNNAMED) for one in (*before, *after)):
         yield from _in_order(before, after, (_shapes, _elements))
     elif any(len({one.label for one in side}) < len(side) for side in (before, after)):

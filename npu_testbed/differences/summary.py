@@ -25,7 +25,7 @@ def _bar_rows(bars: Sequence[Bar]) -> list[tuple[str, ...]]:
 
 
 def moved_since(baseline: Baseline, simulation: Simulation) -> list[tuple[str, int | None, int | None]]:
-    """The layers whose cycles are others than the baseline's, the largest difference first; None where a layer is not there."""
+    """The layers whose cycles differ from the baseline's, the largest difference first; None where a side lacks the layer."""
     now = dict(layer_cycles(simulation))
     names = dict.fromkeys((*baseline.layers, *now))
     found = [(name, baseline.layers.get(name), now.get(name)) for name in names if baseline.layers.get(name) != now.get(name)]
@@ -97,7 +97,7 @@ def check_markdown(simulation: Simulation, bars: Sequence[Bar], baseline: Baseli
 
 
 def update_text(path: str, simulation: Simulation, baseline: Baseline | None) -> str:
-    """A sentence on a baseline that was written anew, with the figures that it had."""
+    """A sentence on a rewritten baseline, with its old figures."""
     name = printable(path)
     if baseline is None:
         return f"Baseline {name} was written: there was none of this accelerator and memory system."

@@ -37,7 +37,7 @@ class OurPointEntry(Entry, frozen=True):
 
 
 class AnswerEntry(Entry, frozen=True):
-    """Ours under a condition; null where none meets it."""
+    """Our schedule under a condition; null where none meets it."""
 
     condition: str
     ours: OurPointEntry | None
@@ -55,7 +55,7 @@ class ArenaSizeEntry(Entry, frozen=True):
 
 
 class GapEntry(Entry, frozen=True):
-    """A schedule of Vela's that none of ours reaches, and the closest of ours."""
+    """A schedule of Vela's that none of ours matches, and the closest of ours."""
 
     vela: dict[str, Any]
     closest: dict[str, Any] | None
@@ -125,7 +125,7 @@ class RobustEntry(Entry, frozen=True):
 
 
 class ComparedNetworkEntry(ComparisonEntry, frozen=True):
-    """A comparison with the time of an inference, and what else was asked for."""
+    """A comparison with the time of an inference, and the other requested facts."""
 
     inference: Inferred
     robust: RobustEntry | UnsetType = UNSET
@@ -144,7 +144,7 @@ class CompareDocument(Document, frozen=True):
 
 
 class FailureEntry(Entry, frozen=True):
-    """Work that was not done, and the reason."""
+    """A task that failed, and the reason."""
 
     network: str
     accelerator: str

@@ -1,7 +1,7 @@
 """The base of every ``--json`` document, and of its parts.
 
-A document is a Struct whose fields are its keys: the type says what a key holds, the description what it means. ``json_schema`` of
-:mod:`npu_testbed.documents` publishes both. A key that a document may leave out is UNSET by default.
+A document is a Struct whose fields are its keys. Each key has a type and a description. ``json_schema`` of :mod:`npu_testbed.documents`
+publishes both. A key that a document may leave out is UNSET by default.
 """
 
 from __future__ import annotations
@@ -38,12 +38,12 @@ class Document(Entry, frozen=True):
 
 
 def given(value: T | None) -> T | UnsetType:
-    """The value of a key that a document leaves out where there is none."""
+    """The value of a key, or UNSET if there is none, so that the document omits the key."""
     return UNSET if value is None else value
 
 
 def extended(kind: type[D], entry: Struct, **more: Any) -> D:
-    """An object of ``kind``, which has the fields of ``entry`` and more, with the values of both; ``more`` comes first."""
+    """An object of ``kind`` from ``entry`` and further fields, which come first."""
     return kind(**{key: getattr(entry, key) for key in entry.__struct_fields__} | more)
 
 

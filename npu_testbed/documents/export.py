@@ -10,7 +10,7 @@ from npu_testbed.documents.units import Files
 
 
 class LostInputEntry(Entry, frozen=True):
-    """An input that a run writes over."""
+    """An input that a run overwrites."""
 
     input: Annotated[str, meaning("Name of the input.")]
     outputs: Annotated[tuple[str, ...], meaning("Outputs that lie over the input; none if another tensor does.")]

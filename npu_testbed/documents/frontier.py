@@ -32,7 +32,7 @@ class FrontierPointEntry(Entry, frozen=True):
 
 
 class FrontierEntry(Entry, frozen=True):
-    """A frontier: its points, its bounds, and what it was searched for."""
+    """A frontier: its points, its bounds, and the terms of its search."""
 
     model: str
     model_sha256: str
@@ -47,7 +47,7 @@ class FrontierEntry(Entry, frozen=True):
 
 
 class FrontierDocument(FrontierEntry, Document, frozen=True):
-    """A frontier, with the ends of its network."""
+    """A frontier, with the inputs and outputs of its network."""
 
     ends: NetworkEnds
     command: Literal["frontier"] = "frontier"

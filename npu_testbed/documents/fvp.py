@@ -31,7 +31,7 @@ class PortCountersEntry(Entry, frozen=True):
 
 
 class FvpBarEntry(Entry, frozen=True):
-    """A bar of the scorecard; ``known`` says why one is missed."""
+    """A bar of the scorecard; ``known`` explains a bar that is missed."""
 
     what: str
     value: float

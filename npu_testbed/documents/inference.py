@@ -1,4 +1,4 @@
-"""Parts that say what a network does as a whole: an inference by estimate, its operators on the CPU, and findings."""
+"""Parts that describe a network as a whole: the estimated time of an inference, its operators on the CPU, and findings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Counted = Literal["byte", "output", "input", "mac"]
 
 
 class OperatorTimeEntry(Entry, frozen=True):
-    """The time of an operator on the CPU, and what it is counted from."""
+    """The time of an operator on the CPU, and the amount that it is computed from."""
 
     operator: str
     output: str

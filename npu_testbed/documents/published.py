@@ -29,7 +29,7 @@ def _kinds() -> dict[str, type[Document]]:
 
 
 def _below(kind: type[Document]) -> Iterator[type[Document]]:
-    """The kinds that say what command they are of; others are bases of several."""
+    """The kinds whose class names its command; other classes are bases of several documents."""
     for one in kind.__subclasses__():
         if "command" in one.__struct_fields__:
             yield one
@@ -55,7 +55,7 @@ def json_schema(command: str) -> dict[str, Any]:
 
 
 def _written_out(node: Mapping[str, Any], parts: Mapping[str, Any]) -> dict[str, Any]:
-    """A node of msgspec's schema with every part in its place, without the names and docstrings of Structs."""
+    """A node of msgspec's schema with every reference replaced by its content, without names and docstrings of Structs."""
     found = {key: value for key, value in node.items() if key not in ("$ref", "default", "anyOf", "enum")}
     if "$ref" in node:
         part = parts[node["$ref"]]

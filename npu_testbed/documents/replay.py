@@ -80,7 +80,7 @@ class RecurrentEntry(Entry, frozen=True):
 
 
 class ReplayDocument(Document, frozen=True):
-    """The facts of a replay that every document of one has."""
+    """The facts that every document of a replay has."""
 
     model: str
     planner: str

@@ -1,4 +1,4 @@
-"""The part of documents that says what each runtime sets aside for a network."""
+"""The part of documents with the bytes that each runtime sets aside for a network."""
 
 from __future__ import annotations
 

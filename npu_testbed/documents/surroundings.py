@@ -1,4 +1,4 @@
-"""Parts that say what a network runs on: its memory system, and the homes of its inputs and outputs."""
+"""Parts that say where a network runs: its memory system, and the homes of its inputs and outputs."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ NetworkEnds = Annotated[EndsEntry, meaning("Inputs and outputs of the network, a
 
 
 class HazardEntry(Entry, frozen=True):
-    """A hazard: its sentence, its program, and the operations that it is between (one if its own partition is wrong)."""
+    """A hazard: its sentence, its program, and the operations that it is between (only one if that operation's own partition is wrong)."""
 
     text: str
     program: int

@@ -22,7 +22,7 @@ class SuitePromiseEntry(Entry, frozen=True):
 
 
 class ValidateAllDocument(Document, frozen=True):
-    """All bars, and what no bar sees."""
+    """All bars, and the errors that no bar would show."""
 
     passed: bool
     blind: tuple[str, ...]

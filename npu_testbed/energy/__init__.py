@@ -1,4 +1,4 @@
-"""Energy as a ratio between two schedules, by a table of the user's; never as an amount."""
+"""Energy as a ratio between two schedules, from a user's table; never as an amount."""
 
 from npu_testbed.energy.energy_text import energy_json, energy_text
 from npu_testbed.energy.ratio import Energy, energy, energy_ratio

@@ -13,7 +13,7 @@ MADE_UP = "The table illustrative is of no device: give one of your own."
 
 
 def caveat(table: str) -> str:
-    """The sentence that says what the ratios of a table are not."""
+    """The sentence that says how the ratios of a table must not be read."""
     return f"{UNIT} {MADE_UP}" if table == ILLUSTRATIVE else UNIT
 
 

@@ -15,7 +15,7 @@ from sim import NetworkReplay
 
 
 class Energy(Struct, frozen=True):
-    """The energy of one replay, by what takes it; its unit is the table's, so that only ratios and shares of it are shown."""
+    """The energy of one replay by consumer. Its unit is the table's, so that only ratios and shares are shown."""
 
     parts: Mapping[str, Fraction]
 
@@ -30,10 +30,10 @@ class Energy(Struct, frozen=True):
 
 
 def energy(replay: NetworkReplay, table: EnergyTable) -> Energy:
-    """The energy of a replay; InputError if the table has not one of its memories.
+    """The energy of a replay; InputError if the table lacks one of its memories.
 
-    Every multiply-accumulate of the kernels counts, those that stripes repeat among them, every data beat of a port, the fetch of the
-    commands among them, and every cycle of NPU ACTIVE. Operators on the CPU take none here.
+    Every multiply-accumulate of the kernels counts, including those that stripes repeat. So does every data beat of a port, including the
+    fetch of commands, and every cycle of NPU ACTIVE. Operators on the CPU do not count.
     """
     parts: dict[str, Fraction] = {}
 
@@ -59,7 +59,7 @@ def energy(replay: NetworkReplay, table: EnergyTable) -> Energy:
 
 
 def energy_ratio(ours: Energy, others: Energy) -> float:
-    """The energy of one for each unit of another one's; InputError if the table has nothing but zeros for that."""
+    """The energy of one replay per unit of the other's; InputError if the table makes the other's energy zero."""
     if not others.whole:
         raise InputError("By the energy table nothing takes energy, so that there is no ratio: write figures above 0.")
     return float(ours.whole / others.whole)

@@ -1,4 +1,7 @@
-"""A table of energies: what a multiply-accumulate, a byte of each memory and a cycle take, in a unit of which only ratios are made."""
+"""A table of energies for a multiply-accumulate, a byte of each memory and a cycle.
+
+Its unit is arbitrary, because only ratios are formed.
+"""
 
 from __future__ import annotations
 
@@ -16,14 +19,14 @@ from npu_model.toml_text import parse_toml
 from validation.reading import read_configuration
 
 ILLUSTRATIVE = "illustrative"
-"""Name of the shipped table, whose figures are of no device."""
+"""Name of the shipped table, whose figures belong to no device."""
 
 _MOST = 10**9
-"""Bound of a figure, so that sums of them stay finite."""
+"""Bound of a figure, so that sums of figures stay finite."""
 
 
 class EnergyTable(Struct, frozen=True):
-    """The figures of a table, all in one unit: of a MAC, a cycle in which the MAC array works or not, and a byte read or written."""
+    """The figures of a table, all in one unit: for a MAC, for a cycle with or without MAC work, and for a byte read or written."""
 
     name: str
     mac: Fraction

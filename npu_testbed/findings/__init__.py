@@ -1,4 +1,4 @@
-"""Findings: what would make a schedule faster or smaller, each held to a replay with that one thing changed."""
+"""Findings: changes that would make a schedule faster or smaller, each checked by a replay with that one change."""
 
 from npu_testbed.findings.find import findings
 from npu_testbed.findings.finding import Finding

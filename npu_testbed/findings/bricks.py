@@ -1,4 +1,4 @@
-"""Channels just beyond a multiple of 16, which take one more brick of every pixel in NHCWB16."""
+"""Channels just beyond a multiple of 16, which cost one more brick for every pixel in NHCWB16."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from sim import footprint
 KIND = "bricks"
 
 FEW = 4
-"""Channels of the last brick up to which a network may well do without them."""
+"""Channels of the last brick up to which a network may well do without the brick."""
 
 Key = tuple[int, int, int, int]
 """Tensors of one kind: region, bytes from row to row and from brick to brick, and bytes of an element."""
 
 
 class _MisplacedError(Exception):
-    """A feature map that is not the part of a tensor that it seemed to be."""
+    """A feature map that is not the expected part of a tensor."""
 
 
 def _wasteful(fm: FeatureMap) -> bool:
@@ -42,7 +42,7 @@ def _key(fm: FeatureMap) -> Key:
 
 
 def _places(program: Program, depth: int) -> dict[Key, list[tuple[int, int]]]:
-    """Where the tensors of so many channels lie: stretches of addresses, by kind."""
+    """The stretches of addresses of all tensors with a number of channels, by kind."""
     found: dict[Key, list[tuple[int, int]]] = {}
     for op in program.kernels:
         for fm in _maps(op):
@@ -89,7 +89,7 @@ def _narrow(fm: FeatureMap, places: dict[Key, list[tuple[int, int]]], channels: 
 
 
 def _narrowed(program: Program, depth: int) -> Program:
-    """The Program with tensors of so many channels one brick narrower: for its accesses alone, as its weights stay what they are."""
+    """The Program with the tensors of a number of channels one brick narrower. Only its accesses count, as its weights stay unchanged."""
     places = _places(program, depth)
     operations: list[Operation] = []
     kept: list[int] = []
@@ -110,7 +110,7 @@ def _live_peak(network: CompiledNetwork, depth: int) -> int:
 
 
 def bricks(simulation: Simulation) -> Iterator[Finding]:
-    """Yield by how much the peak of live bytes falls if all tensors of so many channels lose their last, nearly empty brick."""
+    """Yield the fall of the peak of live bytes if all tensors of a number of channels lose their last, nearly empty brick."""
     if simulation.fast_scratch:
         return
     maps = [fm for program in simulation.network.programs for op in program.kernels for fm in _maps(op)]

@@ -57,7 +57,7 @@ def _waits(operations: Sequence[Operation], change: Callable[[int, int], int], a
 
 
 def _wait(outstanding: int) -> DmaWait:
-    """A wait that leaves so many transfers outstanding, or the most that a command can say: it then waits for more of them."""
+    """A wait that leaves at most ``outstanding`` transfers. If no command can say that many, it waits for more of them."""
     return DmaWait(min(outstanding, MAX_WAIT))
 
 

@@ -17,13 +17,13 @@ from npu_testbed.replays.simulation import Simulation
 Kind = Callable[[Simulation], Iterator[Finding]]
 
 KINDS: tuple[Kind, ...] = (moves, weights, memories, bricks)
-"""Each asks one kind of question of a replay, with replays of its own; some dozen together."""
+"""Finders, one for each kind of question. Each replays some dozen times at most."""
 
 
 def findings(simulation: Simulation, progress: Progress = silent, budget: int | None = None) -> tuple[Finding, ...]:
-    """The changes that would save most of the cycles, or of the bytes, of a simulation; none if none saves a per cent.
+    """The changes that would save most cycles or most bytes of a simulation; empty if no change saves a per cent.
 
-    A change that needs more SRAM than was planned says how much, and how far that is beyond a ``budget`` (bytes).
+    A change that needs more SRAM than planned says how much, and by how much it exceeds a ``budget`` (bytes).
     """
     progress(f"Asking what would make {simulation.model} faster")
     found = largest(found for kind in KINDS for found in _of(kind, simulation))
@@ -31,7 +31,7 @@ def findings(simulation: Simulation, progress: Progress = silent, budget: int | 
 
 
 def _of(kind: Kind, simulation: Simulation) -> list[Finding]:
-    """The findings of one kind; none, with a note, if a question of this kind cannot be asked: the answer does not depend on it."""
+    """The findings of one kind. If this kind fails, a note says why, and the list is empty."""
     try:
         return list(kind(simulation))
     except Exception as error:  # noqa: BLE001  # advice that fails must not end a command that has its answer

@@ -1,4 +1,4 @@
-"""Finding: one sentence on a replay, what was changed to find it out, and what the change saves."""
+"""Finding: one sentence on a replay, the change that was tried, and its saving."""
 
 from __future__ import annotations
 
@@ -8,18 +8,18 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 MOST = 5
-"""Findings that a report names: a reader changes one thing at a time."""
+"""Largest number of findings that a report names, because a reader changes one thing at a time."""
 
 LEAST = 0.01
 """Part of the cycles, or of the bytes, below which a saving is not worth a sentence."""
 
 
 class Finding(Struct, frozen=True):
-    """One thing that could be changed.
+    """One possible change.
 
-    ``text`` says it in a sentence, ``changed`` what the replay had changed. ``cycles`` and ``bytes`` are what that saves of the
-    NPU cycles and of the peak of live bytes; ``share`` (0 to 1) is the larger of the parts that these are. ``needs`` are the bytes of
-    SRAM for feature maps and copies that the replay took: those that were planned, unless it copies more.
+    ``text`` says it in a sentence, and ``changed`` names the change in the replay. ``cycles`` and ``bytes`` are its savings of NPU cycles
+    and of the peak of live bytes; ``share`` (0 to 1) is the larger of the two shares. ``needs`` are the replay's bytes of SRAM for feature
+    maps and copies: the planned ones, or more if the change copies more.
     """
 
     kind: str
@@ -32,7 +32,7 @@ class Finding(Struct, frozen=True):
 
 
 def with_needs(found: Finding, planned: int, budget: int | None = None) -> Finding:
-    """The finding whose sentence says what SRAM it needs, if that is more than ``planned``, and the bytes beyond a ``budget``.
+    """The finding with its need of SRAM, if that exceeds ``planned``, and with the bytes beyond a ``budget``.
 
     >>> with_needs(Finding("weights", "A copy saves 9 cycles (3.0%).", "", 9, 0, 0.03, 4096), 4000, 4080).text
     'A copy saves 9 cycles (3.0%); it needs 4,096 bytes of SRAM in all, 16 more than the budget.'
@@ -44,18 +44,18 @@ def with_needs(found: Finding, planned: int, budget: int | None = None) -> Findi
 
 
 def largest(found: Iterable[Finding], most: int = MOST, least: float = LEAST) -> tuple[Finding, ...]:
-    """The findings with the largest share, at most ``most``, none below ``least``; equals in their order."""
+    """The findings with the largest share, at most ``most``, none below ``least``. Equal ones keep their order."""
     worth = [one for one in found if one.share >= least]
     return tuple(sorted(worth, key=lambda one: -one.share)[:most])
 
 
 def part(value: int, whole: int) -> float:
-    """The part that a value is of a whole, 0 of nothing."""
+    """The share of a value in a whole, 0 for an empty whole."""
     return value / whole if whole else 0.0
 
 
 def percent(share: float) -> str:
-    """A share as a sentence has it.
+    """A share as text for a sentence.
 
     >>> percent(0.314), percent(0.0314)
     ('31%', '3.1%')

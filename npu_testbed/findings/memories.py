@@ -1,4 +1,4 @@
-"""Savings of a faster memory: one speed, or one latency, is changed at a time."""
+"""Savings of a faster memory: one bandwidth or one latency is changed at a time."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ from sim import quick_cycles
 KIND = "memory"
 
 LEAST = 0.02
-"""Part of the cycles from which on a faster memory is worth a sentence: it costs more than a line of a build script."""
+"""Share of the cycles that a faster memory must save to be mentioned: it costs more than a line of a build script."""
 
 _NAME = 60
 """Characters of a memory's name in a sentence."""
 
 
 def twice_as_fast(memory: Memory) -> Memory:
-    """The memory with twice its data words a cycle, at most one, and twice the words that a pulse lets pass."""
+    """The memory with twice its data words a cycle, at most one, and twice the words that a pulse allows."""
     pulse = memory.pulse and replace(memory.pulse, cap_words=2 * memory.pulse.cap_words)
     return replace(memory, cycles_per_word=max(Fraction(1), memory.cycles_per_word / 2), pulse=pulse)
 
@@ -43,7 +43,7 @@ def _with(system: MemorySystem, port: int, memory: Memory) -> MemorySystem:
 
 
 def faster_memories(simulation: Simulation) -> Iterator[Finding]:
-    """Yield what twice the bandwidth, and half the latency, of each memory saves: a replay of each."""
+    """Yield the savings of twice the bandwidth and of half the latency of each memory, with a replay of each."""
     system, cycles = simulation.system, simulation.replay.cycles
     used = sorted({system.command_port, *(system.port_of(region) for region in (CONSTANTS, ARENA, FAST_SCRATCH))})
     for port in used:
@@ -59,5 +59,5 @@ def faster_memories(simulation: Simulation) -> Iterator[Finding]:
 
 
 def memories(simulation: Simulation) -> Iterator[Finding]:
-    """Yield the faster memories that are worth a sentence."""
+    """Yield the faster memories that save enough to be mentioned."""
     yield from (one for one in faster_memories(simulation) if one.share >= LEAST)

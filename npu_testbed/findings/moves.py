@@ -18,7 +18,7 @@ EXACT = 2.0**-24
 
 
 def only_moves(op: KernelOperation) -> bool:
-    """Whether every element that the kernel writes is one that it reads, unchanged."""
+    """Whether the kernel only copies elements that it reads, unchanged."""
     if op.kind is not OperationKind.POOL or op.pool is PoolKind.REDUCE_SUM or op.upscale is not Upscale.NONE:
         return False
     window, maps, clamp = op.kernel, (op.ifm, op.ofm), op.activation
@@ -29,7 +29,7 @@ def only_moves(op: KernelOperation) -> bool:
 
 
 def transposes(op: KernelOperation) -> bool:
-    """Whether the kernel writes its axes in another order of addresses than it reads them in."""
+    """Whether the kernel writes its axes in another order of addresses than it reads them."""
     return _axes(op.ifm) != _axes(op.ofm)
 
 
@@ -42,7 +42,7 @@ def _axes(fm: FeatureMap) -> list[int]:
 
 @dataclass(slots=True)
 class _Moves:
-    """Kernels of one kind of moves, by step of the network, and whether one of them transposes."""
+    """Kernels that move data in one way, by step of the network, and whether one of them transposes."""
 
     kernels: dict[int, set[int]]
     transposed: bool = False
@@ -62,7 +62,7 @@ def _overlaps(ranges: Iterable[ByteRange], others: Iterable[ByteRange]) -> bool:
 
 
 def _program_moves(program: Program, inputs: Iterable[ByteRange], outputs: Iterable[ByteRange]) -> dict[int, str]:
-    """The kernels that only move: what they move, directly or over others of them (the input, the output, or a tensor between)."""
+    """The kernels that only move data, with the kind of tensor that they move, directly or through others."""
     kernels = {index: op for index, op in enumerate(program.operations) if isinstance(op, KernelOperation)}
     found: dict[int, str] = {}
     held = list(inputs)
@@ -104,7 +104,7 @@ _REMEDY = {
     ("between", True): "transpose tensors between layers: exporting the network in one order of axes, NHWC,",
     ("between", False): "copy tensors between layers: a form of the network without such copies",
 }
-"""Work of kernels that only move data, with its remedy, by where they stand and whether they transpose."""
+"""Work of kernels that only move data, with its remedy, by position and by whether they transpose."""
 
 
 def moves(simulation: Simulation) -> Iterator[Finding]:

@@ -1,4 +1,4 @@
-"""A limit of the arena that Vela exceeds, and the options with which `npu-testbed schedule` keeps to it."""
+"""A limit of the arena that Vela exceeds, and the options under which `npu-testbed schedule` keeps it."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ KIND = "budget"
 
 
 def _reached(request: Request, run: Run) -> str:
-    """The options that meet the budget, with the bytes and cycles of each; nothing if none that is tried does."""
+    """The options that meet the budget, each with its bytes and cycles; empty if no tried option meets it."""
     try:
         point = choice_of(load_task(request, run.show), request, run).point
     except SearchedError:
@@ -28,7 +28,7 @@ def _reached(request: Request, run: Run) -> str:
 
 
 def unmet_limit(request: Request, simulation: Simulation, show: Progress) -> tuple[Finding, ...]:
-    """The finding on a limit that the replay of a request exceeds; none if it is met, or if no search can start from the source."""
+    """The finding on an arena limit that the replay of a request exceeds; none if it is met, or if no search can start from the source."""
     limit, size = simulation.granted_bytes, simulation.planned_bytes
     if limit is None or size <= limit or not isinstance(request.source, ModelSource):
         return ()

@@ -1,4 +1,4 @@
-"""Where no single change helps: what the MAC array waits for, and what a larger NPU or a faster memory would give."""
+"""Replays without findings: what the MAC array waits for, and the effect of a larger NPU or a faster memory."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _WAITS = {Cause.IB: "input", Cause.WEIGHTS: "weights", Cause.ACC: "the output un
 
 
 def next_accelerator(device: Accelerator) -> Accelerator | None:
-    """The next larger configuration of the family that runs the same streams: one with as many cores; None after the largest."""
+    """The next larger configuration of the family with the same number of cores, which runs the same streams; None after the largest."""
     larger = [accelerator(name) for name in accelerator_names(device.family)]
     fitting = [one for one in larger if one.macs > device.macs and one.cores == device.cores]
     return min(fitting, key=lambda one: one.macs, default=None)

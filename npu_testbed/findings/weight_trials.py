@@ -1,4 +1,4 @@
-"""Other ways to read the weights that a layer waits for: where they are, or copied into SRAM ahead, each in a replay."""
+"""Other ways to read the weights that a layer waits for: in place, or copied into SRAM ahead, each in a replay."""
 
 from __future__ import annotations
 
@@ -20,11 +20,11 @@ from sim import Cause, Replay, Unit
 from sim.views.layers import layer_cycles
 
 AHEAD = (1, 2, 4)
-"""Kernels ahead of its layer that a copy is tried to be issued."""
+"""Leads, in kernels, that are tried for a copy before its layer."""
 
 
 class WaitingLayer(Struct, frozen=True):
-    """A layer that waits for its weights: its kernels by index, and the cycles that it waits and takes."""
+    """A layer that waits for its weights: its kernels by index, its waiting cycles and its cycles."""
 
     name: str
     replay: Replay
@@ -39,7 +39,7 @@ class WaitingLayer(Struct, frozen=True):
 
 
 def waiting(replay: Replay) -> Iterator[WaitingLayer]:
-    """The layers of a Program with weights, and how long their MAC array waits for these, or the kernel for their copy."""
+    """The layers of a Program with weights, with the time that their MAC array waits for weights or their kernel waits for the copy."""
     kernels: dict[str, list[int]] = {}
     waits: Counter[str] = Counter()
     for one in replay.operations:
@@ -58,7 +58,7 @@ def _kernel(program: Program, index: int) -> KernelOperation:
 
 
 def copies_of(program: Program, layer: WaitingLayer) -> dict[int, DmaOperation] | None:
-    """The transfers that bring the layer's weights, empty if it reads constants; None if it shares them or one is not found."""
+    """The transfers that bring the layer's weights. Empty if the layer reads constants; None if transfers are shared or not found."""
     found: dict[int, DmaOperation] = {}
     newest: dict[int, DmaOperation] = {}
     others: set[int] = set()
@@ -82,7 +82,7 @@ def _holds(copy: DmaOperation, where: ByteRange) -> bool:
 
 
 def _direct(layer: WaitingLayer, copies: dict[int, DmaOperation]) -> Program:
-    """The Program with the layer's weights read from the constants; its kernels keep their order, not their indices."""
+    """The Program with the layer's weights read from the constants. Its kernels keep their order, but not their indices."""
     program = layer.program
 
     def moved(where: ByteRange, before: int) -> ByteRange:
@@ -104,7 +104,7 @@ def _direct(layer: WaitingLayer, copies: dict[int, DmaOperation]) -> Program:
 
 
 def staged(program: Program, kernels: Sequence[int], ahead: int, name: str) -> Program | None:
-    """Return the Program with the constants of these kernels copied to the end of the arena, so many kernels ahead.
+    """Return the Program with the constants of these kernels copied to the end of the arena, ``ahead`` kernels before.
 
     None if fewer kernels come before.
     """
@@ -137,10 +137,10 @@ def _all(ranges: Iterable[tuple[ByteRange, ...]]) -> tuple[ByteRange, ...]:
 
 
 class Trial(Struct, frozen=True):
-    """Another way to read a layer's weights, the cycles that the network then takes, and the way in words.
+    """Another way to read a layer's weights, with the network's cycles and a description.
 
-    ``copied`` bytes then go into SRAM on top of the plan's. ``ahead`` is the number of kernels by which the copy leads, 0 if the layer has
-    such a copy already.
+    ``copied`` bytes go into SRAM in addition to the plan's. ``ahead`` is the lead of the copy in kernels, 0 if the layer has such a copy
+    already.
     """
 
     cycles: int

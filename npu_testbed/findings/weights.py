@@ -1,4 +1,4 @@
-"""Weights that a layer waits for: read where they are, or copied into SRAM ahead, whichever the schedule does not do now."""
+"""Weights that a layer waits for: read in place, or copied into SRAM ahead. The finding is the way that the schedule does not take."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from npu_testbed.replays.simulation import Simulation
 KIND = "weights"
 
 LAYERS = 4
-"""Layers whose weights are tried elsewhere: those that wait longest."""
+"""Number of layers whose weights are tried the other way: those that wait longest."""
 
 
 def weights(simulation: Simulation) -> Iterator[Finding]:
-    """Yield the savings of the layers that wait longest for their weights, if these are read the other way: replays of each.
+    """Yield the savings of the layers that wait longest, if their weights are read the other way, with replays of each.
 
-    Layers that gain by the same thing, a copy ahead of what they read where it is, are one finding: a replay of all of them.
+    Layers that gain from the same change, a copy ahead instead of reading in place, are one finding with one replay.
     """
     network = simulation.replay
     if simulation.fast_scratch or simulation.system.port_of(CONSTANTS) == simulation.system.port_of(ARENA):
@@ -50,7 +50,7 @@ def _title(simulation: Simulation, layer: WaitingLayer) -> str:
 
 
 def _waited(layer: WaitingLayer) -> float:
-    """The part of a layer's time in which it waits for its weights."""
+    """The share of a layer's time that it waits for its weights."""
     return min(1.0, part(layer.waits, layer.cycles))
 
 
@@ -67,7 +67,7 @@ def _is_worth_joining(simulation: Simulation, trial: Trial) -> bool:
 
 
 def _joined(simulation: Simulation, gains: Sequence[tuple[WaitingLayer, Trial]]) -> Finding | None:
-    """One finding for two or more layers of a Program that gain by a copy ahead; None unless all together save more than each alone."""
+    """One finding for two or more layers of a Program that gain by a copy ahead; None unless they save more together than each alone."""
     worth = [(layer, trial) for layer, trial in gains if _is_worth_joining(simulation, trial)]
     chosen = sorted(worth, key=lambda gain: gain[0].kernels)
     if len(chosen) < 2 or not all(one.replay.program.name(index) for one, _ in chosen for index in one.kernels):

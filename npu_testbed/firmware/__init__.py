@@ -1,4 +1,4 @@
-"""Firmware on an emulated Cortex-M core with the NPU in its address space: chips as data, ELF files in, what the UART printed out."""
+"""Firmware on an emulated Cortex-M core with an NPU: chips as data, ELF files as input, the UART's text as output."""
 
 from npu_testbed.firmware.chip import FirmwareChip, chip_names, load_chip
 from npu_testbed.firmware.run import FirmwareRun, run_firmware

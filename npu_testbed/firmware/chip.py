@@ -46,9 +46,9 @@ class MemoryBlock(Struct, frozen=True):
 
 
 class ChipCore(Struct, frozen=True):
-    """A core: its type, clock, cycles that it takes for an instruction, and where its vector table lies at reset.
+    """A core: its type, clock, cycles per instruction, and the address of its vector table at reset.
 
-    ``machine`` is the machine of QEMU that it is a part of, "" if it is emulated by unicorn.
+    ``machine`` is QEMU's machine with this core, "" if unicorn emulates the core.
     """
 
     cpu: str
@@ -86,7 +86,7 @@ class FirmwareChip(Struct, frozen=True):
 
 
 class _Table:
-    """A table of a chip's file, whose complaints name the key; a key that nobody asks for is one too."""
+    """A table of a chip's file. Complaints name the key, and a key that is never read is an error, too."""
 
     def __init__(self, where: str, values: Any) -> None:
         if not isinstance(values, dict):
@@ -226,7 +226,7 @@ def _require_apart(chip: FirmwareChip) -> None:
 
 
 def parse_chip(name: str, text: str) -> FirmwareChip:
-    """A chip from its TOML; InputError names the key, the value and what is allowed."""
+    """A chip from its TOML; InputError names the key, the value and the allowed values."""
     document = parse_toml(text, f"The chip {name!r}", "write key = value lines; see docs/firmware.md")
     unknown = sorted(set(document) - {"name", "core", "npu", "uart", "memory"})
     if unknown:
@@ -255,7 +255,7 @@ def chip_names() -> tuple[str, ...]:
 
 
 def load_chip(name_or_path: str) -> FirmwareChip:
-    """The chip of this name, or of a TOML file; InputError if there is none or it makes no sense."""
+    """The chip of this name, or of a TOML file; InputError if there is none or it is inconsistent."""
     if name_or_path in chip_names():
         return parse_chip(name_or_path, (_folder() / f"{name_or_path}.toml").read_text(encoding="utf-8"))
     path = Path(name_or_path)

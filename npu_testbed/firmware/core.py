@@ -33,7 +33,7 @@ _SPSEL = 1 << 1
 """CONTROL.SPSEL."""
 
 _ALIGNED = 1 << 9
-"""Bit of the stacked xPSR: a word was left free above the frame."""
+"""Bit of the stacked xPSR: a word was left unused above the frame."""
 
 _SWI, _BREAK, _RETURNED, _RESETS = 2, 7, 8, (1, 18)
 """Numbers of Unicorn's (QEMU's) exceptions: SVC, BKPT, exception return, and undefined instructions or faults."""
@@ -104,7 +104,7 @@ class EmulatedCore:
     # -- hooks
 
     def _safely(self, action: Callable[[], int]) -> int:
-        """Run what a hook does; what it raises ends the slice and is raised there: through Unicorn no exception passes."""
+        """Run a hook's work. An exception ends the slice and is raised after it, because no exception can pass through Unicorn."""
         try:
             return action()
         except Exception as error:  # noqa: BLE001  # raised again by run()
@@ -136,9 +136,9 @@ class EmulatedCore:
     # -- running
 
     def run(self, instructions: int) -> None:
-        """Execute so many instructions at the most: fewer where the core sleeps, an exception comes or registers say so.
+        """Execute at most ``instructions``; fewer if the core sleeps, an exception comes or a register asks for a stop.
 
-        StoppedError if it cannot go on; whatever a register's function raises is raised here.
+        StoppedError if the core cannot go on. Errors of a register's function are raised here.
         """
         self._take_pending()
         self._event, self._raised, self._complaint = None, None, ""
@@ -177,7 +177,7 @@ class EmulatedCore:
         self._pc += 2
 
     def memory(self, address: int, length: int) -> bytes:
-        """Bytes as the core sees them; StoppedError if they are not there."""
+        """Bytes as the core sees them; StoppedError for an unmapped address."""
         try:
             return bytes(self._uc.mem_read(address, length))
         except unicorn.UcError:
@@ -186,7 +186,7 @@ class EmulatedCore:
     # -- exceptions
 
     def wakes(self) -> bool:
-        """Whether something is pending that ends a sleep, taken or not (PRIMASK holds nothing back here)."""
+        """Whether a pending exception ends a sleep, taken or not (PRIMASK does not matter here)."""
         return self._space.next() is not None
 
     def _floor(self) -> int:

@@ -1,4 +1,4 @@
-"""ELF files for 32-bit little-endian Arm: the bytes that a loader puts into memory, and where execution begins."""
+"""ELF files for 32-bit little-endian Arm: the bytes that a loader puts into memory, and the entry point."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ def _segment(data: bytes, at: int) -> ElfSegment | None:
 
 
 def read_elf(data: bytes) -> Firmware:
-    """The firmware in an ELF file; InputError if it is none for 32-bit little-endian Arm, or cut off.
+    """The firmware in an ELF file; InputError if the file is not for 32-bit little-endian Arm, or is cut off.
 
     Initialised data lies at its load address, from where start-up code copies it, as it does on a board.
     """

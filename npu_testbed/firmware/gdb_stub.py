@@ -1,4 +1,4 @@
-"""The remote protocol of GDB, as far as a device needs it: registers, memory, watchpoints, a step and a run.
+"""The part of GDB's remote protocol that a device needs: registers, memory, watchpoints, a step and a run.
 
 Source: Debugging with GDB, appendix "GDB Remote Serial Protocol"; core registers of an M-profile target by QEMU's target description.
 """
@@ -19,7 +19,7 @@ class StubError(Exception):
 
 
 class GdbStub:
-    """A connection to a target that stands still unless :meth:`go` or :meth:`step` lets it run."""
+    """A connection to a target that stands still until :meth:`go` or :meth:`step` runs it."""
 
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
@@ -44,7 +44,7 @@ class GdbStub:
             self._pending += part
 
     def ask(self, text: bytes) -> bytes:
-        """Send a message and give the answer; StubError if the target refuses or has gone."""
+        """Send a message and return the answer; StubError if the target refuses or has gone."""
         try:
             self._send(text)
             found = self._receive()
@@ -55,7 +55,7 @@ class GdbStub:
         return found
 
     def read(self, address: int, length: int) -> bytes:
-        """Memory as the core sees it; StubError where there is none."""
+        """Memory as the core sees it; StubError for an address without memory."""
         parts = []
         for start in range(address, address + length, _MOST):
             count = min(_MOST, address + length - start)
@@ -63,7 +63,7 @@ class GdbStub:
         return b"".join(parts)
 
     def write(self, address: int, data: bytes) -> None:
-        """Write memory; StubError where there is none."""
+        """Write memory; StubError for an address without memory."""
         for start in range(0, len(data), _MOST):
             part = data[start : start + _MOST]
             self.ask(b"M%x,%x:%s" % (address + start, len(part), part.hex().encode("ascii")))
@@ -77,7 +77,7 @@ class GdbStub:
         self.ask(b"P%x=%s" % (number, struct.pack("<I", value & 0xFFFF_FFFF).hex().encode("ascii")))
 
     def watch(self, address: int, length: int) -> None:
-        """Stop in front of every access to these addresses."""
+        """Stop before every access to these addresses."""
         self.ask(b"Z4,%x,%x" % (address, length))
 
     def step(self) -> None:
@@ -85,5 +85,5 @@ class GdbStub:
         self.ask(b"s")
 
     def go(self) -> bytes:
-        """Run to the next stop, and give its reason."""
+        """Run to the next stop, and return its reason."""
         return self.ask(b"c")

@@ -1,4 +1,4 @@
-"""A chip that runs: the core in slices of instructions, the NPUs' clocks beside it, and the way between them."""
+"""A chip that runs: the core in slices of instructions, the clocks of its NPUs, and the connections between them."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ SLICE = 1000
 """Instructions between two looks at interrupts and clocks; the FVP's quantum is of that size."""
 
 END_OF_TRANSMISSION = 4
-"""The byte on a UART that ends the run, as the FVP's option shutdown_on_eot has it."""
+"""The byte on a UART that ends the run, like the FVP's option shutdown_on_eot."""
 
 _SLEEPS = (b"\x30\xbf", b"\x20\xbf")
 """WFI and WFE."""
 
 
 def _sleeps(segment: ElfSegment) -> Iterator[int]:
-    """Addresses of what may be a WFI or WFE: data that looks like one is never executed."""
+    """Addresses of possible WFI and WFE instructions. Data that looks like one is never executed."""
     for instruction in _SLEEPS:
         at = segment.content.find(instruction)
         while at >= 0:
@@ -51,7 +51,7 @@ class _NpuBus(BufferBus):
 
 
 class FirmwareMachine:
-    """A chip with firmware in its memories. ``output`` collects what it sends and prints, ``npus`` are its devices."""
+    """A chip with firmware in its memories. ``output`` collects the text that it sends and prints; ``npus`` are its devices."""
 
     def __init__(self, chip: FirmwareChip, firmware: Firmware, timing: TimingParameters = DEFAULT_TIMING) -> None:
         self.chip = chip
@@ -91,7 +91,7 @@ class FirmwareMachine:
         self.output.append(byte)
 
     def _reset(self) -> None:
-        """AIRCR.SYSRESETREQ: there is nobody who would start the firmware again."""
+        """AIRCR.SYSRESETREQ: the run ends, because nothing would start the firmware again."""
         raise Exit(0)
 
     # -- loading
@@ -130,7 +130,7 @@ class FirmwareMachine:
     # -- running
 
     def _npu_cycles(self, index: int, core_cycles: int) -> int:
-        """NPU cycles of some core cycles; what is no whole cycle is kept for the next time."""
+        """NPU cycles of some core cycles. A fraction of a cycle is kept for the next call."""
         exact = self._behind[index] + Fraction(core_cycles * self.chip.npus[index].clock_hz, self.chip.core.clock_hz)
         self._behind[index] = exact - int(exact)
         return int(exact)
@@ -157,7 +157,7 @@ class FirmwareMachine:
         return self.space.cycle
 
     def run(self, seconds: Fraction) -> int | None:
-        """Run until the firmware ends, and give its exit code; None if it has not ended in so many seconds of its own time.
+        """Run until the firmware ends, and return its exit code; None if it has not ended within ``seconds`` of its own time.
 
         StoppedError if the core cannot go on, or sleeps where nothing can wake it.
         """

@@ -1,7 +1,7 @@
-"""A chip whose core is QEMU's: the NPU is put into its address space through the emulator's debugger port.
+"""A chip whose core runs in QEMU. The emulator's debugger port brings the NPU into its address space.
 
-QEMU stops in front of every access to the NPU's addresses. The access is done here, and the core goes on behind it. A run that it
-starts is over before the core's next instruction, and the interrupt is made pending by a store that the core itself executes.
+QEMU stops before every access to the NPU's addresses. This module does the access, and the core goes on after it. A run of the NPU is over
+before the core's next instruction. A store that the core itself executes makes the interrupt pending.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class _StubBus:
             raise BusError(f"no memory {'takes' if writes else 'has'} the {length} bytes from {address:#x} on")
 
     def read(self, address: int, length: int) -> bytes:
-        """Bytes of QEMU's memory; BusError where the NPU has none."""
+        """Bytes of QEMU's memory; BusError outside the NPU's memory."""
         self._require(address, length, writes=False)
         try:
             return self._stub.read(address, length)
@@ -73,7 +73,7 @@ class _StubBus:
 
 
 class QemuMachine:
-    """QEMU with firmware, and the chip's NPUs beside it. ``output`` is what came through the UART."""
+    """QEMU with firmware, and the chip's NPUs. ``output`` is the text from the UART."""
 
     def __init__(
         self, chip: FirmwareChip, firmware: bytes, data: Sequence[tuple[int, bytes]], timing: TimingParameters = DEFAULT_TIMING
@@ -115,7 +115,7 @@ class QemuMachine:
         return subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE)  # noqa: S603  # our own words
 
     def _complaint(self) -> str:
-        """The words of a QEMU that did not start."""
+        """The error messages of a QEMU that did not start."""
         self._process.kill()
         _, errors = self._process.communicate()
         lines = errors.decode("utf-8", "replace").strip().splitlines()
@@ -166,7 +166,7 @@ class QemuMachine:
         return self._stub.register(number)
 
     def _access(self) -> None:
-        """Do the access that the core has stopped in front of, and put the core behind it."""
+        """Do the access that the core has stopped at, and move the core past it."""
         stub, place = self._stub, self._stub.register(PC)
         code, more = struct.unpack("<HH", stub.read(place, 4))
         found = thumb_access(code, more, self._registers)
@@ -189,7 +189,7 @@ class QemuMachine:
         stub.set_register(PC, place + found.size)
 
     def _move(self, access: ThumbAccess, npu: Device, offset: int) -> None:
-        """Between the core's registers and the NPU's; bytes and halves are parts of their word."""
+        """Move a value between the core's registers and the NPU's. Bytes and halves are parts of their word."""
         shift, mask = 8 * (offset & 3), (1 << 8 * access.width) - 1
         for number, register in enumerate(access.registers):
             place = (offset & ~3) + 4 * number
@@ -204,7 +204,7 @@ class QemuMachine:
                 npu.write(place, word)
 
     def _pend(self, interrupt: int, place: int, access: ThumbAccess) -> None:
-        """Make an interrupt pending: the core executes its store once more, with another address and value."""
+        """Make an interrupt pending: the core executes its store again, with another address and value."""
         code, more = struct.unpack("<HH", self._stub.read(place, 4))
         base = code & 15 if access.size == 4 else code >> 3 & 7
         changed = (base, access.registers[0], PC, XPSR)
@@ -226,7 +226,7 @@ class QemuMachine:
         return None
 
     def run(self, seconds: Fraction) -> int | None:
-        """Run until the firmware ends, and give its exit code; None if it has not ended in so many seconds of real time.
+        """Run until the firmware ends, and return its exit code; None if it has not ended within ``seconds`` of real time.
 
         StoppedError if the core cannot go on.
         """

@@ -1,4 +1,4 @@
-"""One run of firmware: files in; what it printed, how it ended and what its NPUs did out."""
+"""One run of firmware: its files, its output, its end, and the work of its NPUs."""
 
 from __future__ import annotations
 
@@ -46,12 +46,12 @@ class FirmwareRun(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The output as text; bytes that are no UTF-8 are marked."""
+        """The output as text; bytes that are not UTF-8 are marked."""
         return self.output.decode("utf-8", "replace")
 
     @property
     def passed(self) -> bool:
-        """Whether it ended by itself, with exit code 0."""
+        """Whether the firmware ended by itself, with exit code 0."""
         return self.exit_code == 0
 
 
@@ -62,10 +62,10 @@ def run_firmware(
     data: Sequence[tuple[int, bytes]] = (),
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> FirmwareRun:
-    """Run an ELF file on a chip for so many seconds of its own time (of real time, where QEMU is its core).
+    """Run an ELF file on a chip for ``seconds`` of its own time (of real time if its core is QEMU's).
 
-    ``data`` are bytes that lie in memory at an address from the start.
-    InputError if the file is none, the chip has no memory for it, or its emulator is not installed.
+    ``data`` are bytes that lie in memory at an address from the start. InputError if the file is not ELF, the chip has no memory for it, or
+    its emulator is not installed.
     """
     if not 0 < seconds <= MAX_SECONDS:
         raise InputError(f"A time limit of {float(seconds):g} s was given: above 0, up to {MAX_SECONDS} are taken.")

@@ -1,4 +1,4 @@
-"""The report of a run of firmware: what it sent, what the NPUs did, and how it ended."""
+"""The report of a run of firmware: its output, the work of the NPUs, and its end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Semihosting: what firmware asks of a debugger with BKPT 0xAB. Console output and the exit are served; there are no files.
+"""Semihosting: requests of firmware to a debugger, through BKPT 0xAB. Console output and the exit are served; there are no files.
 
 Source: Arm, Semihosting for AArch32 and AArch64.
 """
@@ -17,7 +17,7 @@ _CONSOLE = 1
 _FAILED = 0xFFFF_FFFF
 _MOST_TEXT = 1 << 16
 _DONE = (_CLOSE, _ISTTY, _SEEK, _FLEN, _CLOCK, _TIME, _ERRNO, _HEAPINFO)
-"""Operations that are answered with 0: there is nothing to do, or nothing to say."""
+"""Operations whose answer is 0, because they need no work and no message."""
 
 Memory = Callable[[int, int], bytes]
 
@@ -31,7 +31,7 @@ class Exit(Exception):  # noqa: N818  # an end, no error
 
 
 class Semihosting:
-    """The debugger's side. ``read`` gives memory, ``put`` takes each byte of output."""
+    """The debugger's side. ``read`` returns memory; ``put`` takes each byte of output."""
 
     def __init__(self, read: Memory, put: Callable[[int], None]) -> None:
         self._read, self._put = read, put
@@ -40,7 +40,7 @@ class Semihosting:
         return int.from_bytes(self._read(address, 4), "little")
 
     def call(self, operation: int, parameter: int) -> int:
-        """Serve an operation (R0, R1); the result for R0. Exit where the firmware ends."""
+        """Serve an operation (R0, R1) and return R0; Exit if the firmware ends."""
         if operation in (_EXIT, _EXIT_EXTENDED):
             raise Exit(self._code(operation, parameter))
         if operation in (_WRITEC, _WRITE0):
@@ -58,13 +58,13 @@ class Semihosting:
         return 0 if operation in _DONE else _FAILED
 
     def _code(self, operation: int, parameter: int) -> int:
-        """The exit code: that of the extended form, else 0 for a program that came to its end."""
+        """The exit code: the one of the extended form, else 0 for a normal end."""
         if operation == _EXIT:
             return 0 if parameter == _STOPPED_BY_EXIT else 1
         return self._word(parameter + 4) if self._word(parameter) == _STOPPED_BY_EXIT else 1
 
     def _put_text(self, address: int, most: int) -> None:
-        """Bytes up to a zero, or so many."""
+        """Write bytes up to a zero, or a number of bytes."""
         for place in range(address, address + most):
             byte = self._read(place, 1)[0]
             if not byte and most > 1:

@@ -1,7 +1,7 @@
-"""A device for another process: requests come in through one pipe, what the NPU needs and the answers go out through another.
+"""A device for another process: one pipe brings requests; the other carries answers and the NPU's own requests.
 
 Every message is 16 bytes, little endian: kind and value of 32 bits each, an argument of 64; bytes may follow. docs/firmware.md has the
-list. While a request is served the device asks for memory, so that the other side's memory is all that it works on.
+list. While it serves a request, the device asks the other side for memory. It has no memory of its own.
 """
 
 from __future__ import annotations
@@ -44,12 +44,12 @@ class Pipes:
         return bytes(found)
 
     def receive(self) -> tuple[int, int, int]:
-        """Kind, value and argument of the next message."""
+        """Return kind, value and argument of the next message."""
         kind, value, argument = _MESSAGE.unpack(self.take(_MESSAGE.size))
         return kind, value, argument
 
     def send(self, kind: int, value: int = 0, argument: int = 0, content: bytes = b"") -> None:
-        """Send a message; ClosedError if nobody reads it."""
+        """Send a message; ClosedError if the other side has closed."""
         data = memoryview(_MESSAGE.pack(kind, value, argument) + content)
         try:
             while data:
@@ -71,7 +71,7 @@ class RemoteBus:
         return value
 
     def read(self, address: int, length: int) -> bytes:
-        """Bytes of the other side; BusError if it has none there."""
+        """Bytes of the other side's memory; BusError for an address without memory."""
         if length >= _MISSING:
             raise BusError(f"no memory has the {length} bytes from {address:#x} on")
         self._pipes.send(FETCH, length, address)
@@ -86,12 +86,12 @@ class RemoteBus:
             raise BusError(f"no memory takes the {len(data)} bytes from {address:#x} on")
 
     def interrupt(self, level: bool) -> None:  # noqa: FBT001  # see Bus
-        """Tell the level."""
+        """Send the level of the interrupt line."""
         self._pipes.send(INTERRUPT, int(level))
 
 
 def _serve(device: Device, kind: int, value: int, argument: int) -> int:
-    """Do what a request asks for; the value of its answer."""
+    """Carry out a request and return the value of its answer."""
     if kind == READ:
         device.advance(value)
         return device.read(argument)
@@ -120,7 +120,7 @@ def _answer(pipes: Pipes, device: Device, request: tuple[int, int, int]) -> None
 def serve(
     accelerator: str, memory_system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, incoming: int = 0, outgoing: int = 1
 ) -> None:
-    """Serve a device over two file descriptors until the other side closes it or goes."""
+    """Serve a device over two file descriptors until the other side closes it or exits."""
     pipes = Pipes(incoming, outgoing)
     device = Device(accelerator, memory_system, RemoteBus(pipes), timing)
     try:

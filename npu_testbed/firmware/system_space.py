@@ -1,6 +1,6 @@
 """The core's own registers (0xE0000000 up): interrupt controller, system control block and the cycle counter of the DWT.
 
-Source: Armv8-M Architecture Reference Manual, system address map. What is not here reads as 0 and keeps what is written.
+Source: Armv8-M Architecture Reference Manual, system address map. Other registers read as 0 and keep written values.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ BASE, SIZE = 0xE000_0000, 0x10_0000
 FIRST_IRQ = 16
 PENDSV, SYSTICK, SVCALL = 14, 15, 11
 THREAD = 256
-"""Priority of code that no exception runs: below all of them."""
+"""Priority of code outside all exceptions: below every exception."""
 
 _CYCCNT = 0x1004
 _ISER, _ICER, _ISPR, _ICPR, _IABR, _IPR, _IPR_END = 0xE100, 0xE180, 0xE200, 0xE280, 0xE300, 0xE400, 0xE5F0
 _CPUID, _ICSR, _VTOR, _AIRCR = 0xED00, 0xED04, 0xED08, 0xED0C
 _SHPR, _SHPR_END = 0xED18, 0xED24
 _KEY = 0x05FA
-"""AIRCR.VECTKEY, without which a write of it does nothing."""
+"""AIRCR.VECTKEY; a write of AIRCR without it has no effect."""
 
 _CPUID_VALUES = {
     "cortex-m0": 0x410CC200,
@@ -66,7 +66,7 @@ class SystemSpace:
         return {1: -3, 2: -2, 3: -1}.get(number, self._priority.get(number, 0))
 
     def running_priority(self, primask: int, basepri: int, faultmask: int) -> int:
-        """Priority that an exception must be above to be taken."""
+        """Priority that an exception must exceed to be taken."""
         now = min([THREAD, *(self.priority(number) for number in self.active)])
         if faultmask & 1:
             return min(now, -1)
@@ -81,12 +81,12 @@ class SystemSpace:
         return best if best is not None and self.priority(best) < floor else None
 
     def enter(self, number: int) -> None:
-        """An exception becomes active."""
+        """Make an exception active."""
         self.pending.discard(number)
         self.active.append(number)
 
     def leave(self, number: int) -> None:
-        """An exception returns; its line may still be high."""
+        """Return from an exception; its line may still be high."""
         if number in self.active:
             self.active.remove(number)
         if number in self._lines:
@@ -95,7 +95,7 @@ class SystemSpace:
     # -- time
 
     def advance(self, cycles: int) -> None:
-        """The core's clock runs; SysTick counts down and pends its exception."""
+        """Advance the core's clock; SysTick counts down and pends its exception."""
         self.cycle += cycles
         if self._timer.advance(self.cycle):
             self.pend(SYSTICK)
@@ -121,7 +121,7 @@ class SystemSpace:
         return simple.get(offset, self._kept.get(offset, 0))
 
     def _interrupts(self, kind: int, first: int) -> int:
-        """32 interrupts of a group: two registers that say what is enabled, two what is pending, one what is active."""
+        """Registers for a group of 32 interrupts: two for enabled, two for pending, one for active interrupts."""
         if kind < 2:
             return self._group(first, self.enabled)
         return self._group(first, {number - FIRST_IRQ for number in (self.active if kind == 4 else self.pending)})

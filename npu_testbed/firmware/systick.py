@@ -26,7 +26,7 @@ class SysTick:
         return bool(self._control & _ENABLE) and self._reload > 0
 
     def advance(self, cycle: int) -> bool:
-        """The clock has come to ``cycle``; whether the exception is to be pended."""
+        """Advance the clock to ``cycle``; return whether to pend the exception."""
         if not self._counts:
             return False
         periods = (cycle - self._from) // self._period
@@ -42,7 +42,7 @@ class SysTick:
         return self._period - (cycle - self._from) % self._period
 
     def read(self, offset: int, cycle: int) -> int:
-        """A register; reading the control register clears its flag."""
+        """Read a register; reading the control register clears its flag."""
         if offset == RVR:
             return self._reload
         if offset == CVR:

@@ -1,4 +1,4 @@
-"""Loads and stores of the Thumb instruction set, decoded: what an access to a device's register wants.
+"""Loads and stores of the Thumb instruction set, decoded into accesses to a device's registers.
 
 Source: Armv8-M Architecture Reference Manual, encodings of LDR, LDRH, LDRB, LDRSH, LDRSB, STR, STRH, STRB, LDRD and STRD.
 """
@@ -86,7 +86,7 @@ def thumb_access(code: int, more: int, register: Registers) -> ThumbAccess | Non
 
 
 def advanced(status: int) -> int:
-    """XPSR behind an instruction: the state of an IT block goes on by one."""
+    """XPSR after an instruction: the state of an IT block advances by one."""
     state = status >> 25 & 3 | (status >> 10 & 0x3F) << 2
     state = 0 if not state & 7 else state & 0xE0 | state << 1 & 0x1F
     return status & ~(3 << 25 | 0x3F << 10) | (state & 3) << 25 | (state >> 2) << 10

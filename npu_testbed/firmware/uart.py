@@ -1,4 +1,4 @@
-"""UARTs: what firmware writes to their data register is the output; they are always ready, and nothing ever comes in."""
+"""UARTs: bytes that firmware writes to the data register are its output. UARTs are always ready, and never receive anything."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ class Uart:
         self._kept: dict[int, int] = {}
 
     def read(self, offset: int) -> int:
-        """The register at an offset; 0 for those that only a line would change."""
+        """The register at an offset; 0 for registers that only a real line would change."""
         if self._kind == "pl011":
             return _PL011_EMPTY if offset == _PL011_FLAGS else 0 if offset == _DATA else self._kept.get(offset, 0)
         return 0 if offset in (_DATA, _CMSDK_STATE) else self._kept.get(offset, 0)
 
     def write(self, offset: int, value: int) -> None:
-        """Send a byte, or keep what is written."""
+        """Send a byte, or store a written register."""
         if offset == _DATA:
             self._put(value & 0xFF)
         else:

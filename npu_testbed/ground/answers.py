@@ -1,9 +1,9 @@
-"""Answers: what was found out kept in a folder, so that work that was interrupted goes on from there.
+"""Answers: results kept in a folder, so that interrupted work goes on from there.
 
-An answer is a JSON value under the digest of all that it follows from: the question, the versions of the tools and our own sources.
-So a folder may be used for anything, and one from elsewhere can at worst be of no use. Each answer is written whole or not at all, as soon
-as it is known. An interruption loses only the answers in progress. It carries the digest of its key and of its own content: a damaged or
-changed answer is computed again.
+An answer is a JSON value. Its key is a digest of everything that determines it: the question, the versions of the tools and our own
+sources. So one folder may serve for anything, and a foreign folder is at worst useless. Each answer is written whole or not at all, as soon
+as it is known. An interruption loses only the answers in progress. It carries a digest of its key and of its content, so that a damaged or
+changed answer is recomputed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ else:
 T = TypeVar("T")
 
 FOLDER = ".npu-testbed-answers"
-"""Folder of answers inside one that is given for something else."""
+"""Folder of answers inside a folder that serves another purpose."""
 
 MAX_BYTES = 1 << 26
 """Bound of an answer, decompressed."""
@@ -60,7 +60,7 @@ def _version(package: str) -> str:
 
 @cache
 def _foundation() -> bytes:
-    """Digest of what every answer follows from: our sources, and the versions of the tools."""
+    """Digest of our sources and the versions of the tools, which determine every answer."""
     whole = sha256(repr(tool_versions(tuple((package, _version(package)) for package in _TOOLS))).encode())
     whole.update(repr(registered_tools(FORMS)).encode() if registered_tools(FORMS) else b"")
     root = Path(__file__).parents[2]
@@ -71,7 +71,7 @@ def _foundation() -> bytes:
 
 
 def key_of(question: object, *data: bytes) -> str:
-    """The key of a question, which JSON can hold, about some data."""
+    """The key of a question (a JSON value) about some data."""
     whole = sha256(_foundation() + json.dumps(question, sort_keys=True).encode())
     for part in data:
         whole.update(sha256(part).digest())
@@ -93,7 +93,7 @@ def _content_digest(key: str, value: Any) -> str:
 
 
 class Answers:
-    """A folder of answers, ``packed`` or for people to read too; InputError if it cannot be made or written to."""
+    """A folder of answers, ``packed`` or readable for people; InputError if it cannot be made or written."""
 
     def __init__(self, folder: Path, *, packed: bool = True) -> None:
         require_folder(folder)
@@ -105,7 +105,7 @@ class Answers:
         return self.folder / (f"{key}.json.z" if self._packed else f"{key}.json")
 
     def find(self, key: str, value: Callable[[Any], T]) -> T | None:
-        """The answer as ``value`` makes it of its JSON form; None if there is none, or if it is damaged in whatever way."""
+        """The answer, which ``value`` makes from its JSON form; None if there is none, or if it is damaged in any way."""
         with suppress(InputError, ValueError, LookupError, TypeError, AttributeError, ArithmeticError, RecursionError, zlib.error):
             data = read_file(self.path(key), "Answer", MAX_BYTES)
             kept = json.loads(zlib.decompressobj().decompress(data, MAX_BYTES) if self._packed else data)
@@ -114,7 +114,7 @@ class Answers:
         return None
 
     def keep(self, key: str, value: Any) -> None:
-        """Write an answer; where nothing can be kept the work goes on, as what is asked for is its result."""
+        """Write an answer. If it cannot be written, the work goes on, because only the result was asked for."""
         with suppress(InputError):
             kept = {_DIGEST: _content_digest(key, value), _VALUE: value}
             text = json.dumps(kept, sort_keys=True, indent=None if self._packed else 1)
@@ -123,7 +123,7 @@ class Answers:
             write_file(self.path(key), data, durable=not self._packed, follow=False)
 
     def known(self, key: str, written: Callable[[T], Any], value: Callable[[Any], T], work: Callable[[], T]) -> T:
-        """The answer that is kept, or that of ``work``, kept now."""
+        """The kept answer, or the answer of ``work``, which is then kept."""
         found = self.find(key, value)
         if found is None:
             found = work()
@@ -131,5 +131,5 @@ class Answers:
         return found
 
     def remove(self) -> None:
-        """Remove all answers, which are no longer needed."""
+        """Remove all answers, because they are no longer needed."""
         shutil.rmtree(self.folder, ignore_errors=True)

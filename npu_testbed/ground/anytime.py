@@ -1,4 +1,4 @@
-"""A search that may be left at any time: the best schedule until then is its answer."""
+"""A search that may be stopped at any time, with the best schedule so far as its answer."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ else:
 
 
 class Ending(Struct, frozen=True):
-    """A choice, the reason why its search was left early (empty: it was not) and the exit status.
+    """A choice, the reason why its search stopped early (empty: it did not) and the exit status.
 
-    ``striped`` are the plans of stripes that it executes (None: it does not stand on such).
+    ``striped`` are the stripe plans that it executes (None: it has none).
     """
 
     choice: Choice
@@ -34,7 +34,7 @@ class Ending(Struct, frozen=True):
 
 
 class Watched:
-    """The best schedule so far, told by a search, and said with what the search does now."""
+    """The best schedule so far of a search, shown with the current work."""
 
     def __init__(self, show: Progress) -> None:
         self.best: Choice | None = None
@@ -47,13 +47,13 @@ class Watched:
         self.show(self._doing)
 
     def show(self, doing: str) -> None:
-        """Say what is being done, and the best so far."""
+        """Show the current work and the best schedule so far."""
         self._doing = doing
         self._show(doing if self.best is None else f"{doing}; best so far: {described(self.best)}")
 
 
 def described(choice: Choice) -> str:
-    """Cycles and bytes of a choice, and how far it is from what is proven to be needed.
+    """Cycles and bytes of a choice, and their distance from the proven lower bounds.
 
     >>> from cascader.ethosu.search.task import Choice, Point
     >>> described(Choice(Point(2048, 1500, 1490, None), 1000))
@@ -64,11 +64,11 @@ def described(choice: Choice) -> str:
 
 
 def best_in_time(search: Callable[[Progress, OnPoint], Choice], show: Progress, seconds: float | None = None) -> Ending:
-    """Search to the end, or until so many seconds are over, Ctrl-C is pressed or the process is asked to end.
+    """Search to the end, or until ``seconds`` are over, Ctrl-C is pressed or a signal asks the process to end.
 
     A search that ends early answers with its best schedule so far, checked like the answer of a complete search.
 
-    InputError if time was over before anything was found. Other interruptions before that are raised again.
+    InputError if the time was over before the first schedule. Other interruptions before that are raised again.
     """
     watched = Watched(show)
     try:

@@ -1,4 +1,4 @@
-"""Comma-separated values as files: texts come from models, so that they are made safe for a terminal that shows the file."""
+"""Comma-separated values as files. Texts from models are made safe for a terminal that shows the file."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from collections.abc import Iterable, Sequence
 from npu_model.printable import printable
 
 _LONGEST = 2000
-"""Characters of a cell: that of a refusal is a sentence."""
+"""Largest number of characters in a cell; a refusal is a whole sentence."""
 
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
-"""First characters by which a spreadsheet takes a text for a formula, and runs it (OWASP, "CSV Injection")."""
+"""First characters that make a spreadsheet run a text as a formula (OWASP, "CSV Injection")."""
 
 
 def plain_text(text: str) -> str:
-    r"""A text from a model as a cell: what cannot be printed as its escape, and no formula, as an apostrophe comes before one.
+    r"""A text from a model as a cell: unprintable characters become escapes, and an apostrophe before a formula disables it.
 
     >>> plain_text("=cmd|' /C calc'!A0"), plain_text("a\x1b[2K"), plain_text("conv=1")
     ("'=cmd|' /C calc'!A0", 'a\\x1b[2K', 'conv=1')
@@ -26,7 +26,7 @@ def plain_text(text: str) -> str:
 
 
 def csv_file(rows: Iterable[Sequence[object]]) -> bytes:
-    r"""The bytes of a file with these rows, the header first; of a text what cannot be printed is there as its escape.
+    r"""The bytes of a file with these rows, the header first. Unprintable characters become escapes.
 
     >>> csv_file([["layer", "cycles"], ["a\x1b[2K, b", 7]])
     b'layer,cycles\n"a\\x1b[2K, b",7\n'

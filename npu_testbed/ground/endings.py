@@ -23,9 +23,9 @@ else:
     platform, tempfile, traceback = later("platform"), later("tempfile"), later("traceback")
 
 AS_VELA = 1
-"""Status with which Vela ends where it fails, and `compile` in its place."""
+"""Vela's exit status on a failure, and so `compile`'s."""
 BAD_INPUT = 2
-"""Bad input, or a system that does not let us do what was asked."""
+"""Bad input, or a request that the system does not allow."""
 INTERNAL_ERROR = 70
 """A bug of ours; the EX_SOFTWARE of sysexits.h."""
 INTERRUPTED = 130
@@ -38,11 +38,11 @@ _SENTENCE = 2000
 
 
 class VelaStatusError(InputError):
-    """Bad input on which Vela ends with :data:`AS_VELA`, which a build may look at: `compile` ends so, too."""
+    """Bad input on which Vela exits with :data:`AS_VELA`. A build may test for that status, so `compile` exits with it, too."""
 
 
 def prepare_streams() -> None:
-    """Names in a model are any text: a terminal that cannot show them must not end the command."""
+    """Make standard streams escape characters that a terminal cannot show: names in a model are any text."""
     for stream in (sys.stdout, sys.stderr):
         if hasattr(stream, "reconfigure"):
             stream.reconfigure(errors="backslashreplace")
@@ -50,7 +50,7 @@ def prepare_streams() -> None:
 
 @contextmanager
 def safe_output() -> Iterator[None]:
-    """Within, standard output is an :class:`Output`, whole at the end. There may be no standard output at all."""
+    """Within, standard output is an :class:`Output`, which is flushed at the end. There may be no standard output at all."""
     if sys.stdout is None:
         yield
         return
@@ -61,7 +61,7 @@ def safe_output() -> Iterator[None]:
 
 
 def abandon_output() -> None:
-    """Drop what is still buffered: written again at exit, it would fail again, with a traceback."""
+    """Drop buffered output. At exit, Python would write it again and fail again, with a traceback."""
     with suppress(OSError, ValueError, AttributeError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, sys.stdout.fileno())
@@ -69,47 +69,47 @@ def abandon_output() -> None:
 
 
 def say(kind: str, sentence: str) -> None:
-    """One line on standard error; nothing can be done if that takes none."""
+    """Print one line on standard error; ignore a failure to print."""
     with suppress(OSError, ValueError):
         print(f"npu-testbed: {kind}: {printable(' '.join(sentence.split()), _SENTENCE)}", file=sys.stderr, flush=True)  # noqa: T201  # this is where errors go
 
 
 def refuse(sentence: str, status: int = BAD_INPUT) -> int:
-    """Say what is wrong with the input; the exit status."""
+    """Print the error in the input; return the exit status."""
     say("error", sentence)
     return status
 
 
 def refuse_output(error: OutputError) -> int:
-    """Say that standard output takes no more; the exit status."""
+    """Print that standard output cannot be written; return the exit status."""
     abandon_output()
     return refuse(f"Standard output cannot be written ({error.reason}): make room, or send it elsewhere.")
 
 
 def system_sentence(error: OSError) -> str:
-    """The sentence on what the system did not let us do."""
+    """The sentence on a request that the system refused."""
     reason = str(error.strerror or error).lower()
     name = f" at {os.fsdecode(error.filename)!r}" if isinstance(error.filename, (str, bytes)) else ""
     return f"The system refused an operation{name} ({reason}): check the free space and the rights there, TMPDIR's included."
 
 
 def refuse_system_error(error: OSError) -> int:
-    """Say what the system did not let us do; the exit status."""
+    """Print the system's refusal; return the exit status."""
     return refuse(system_sentence(error))
 
 
 def memory_sentence() -> str:
-    """The sentence on memory that was not enough."""
+    """The sentence on a lack of memory."""
     return "The command needs more memory than it may have: check the input's sizes, try --jobs 1, or raise the limit."
 
 
 def refuse_memory_error() -> int:
-    """Say that memory was not enough; the exit status."""
+    """Print that memory did not suffice; return the exit status."""
     return refuse(memory_sentence())
 
 
 def _report(error: BaseException) -> str:
-    """Where the traceback was written to."""
+    """The path of the traceback's file."""
     text = "".join(traceback.format_exception(error))
     about = f"npu-testbed {VERSION}, Python {platform.python_version()}, {platform.platform()}\n{sys.argv!r}\n\n"
 

@@ -1,4 +1,4 @@
-"""Work on many networks, of which one that fails must not lose what the others gave."""
+"""Work on many networks, in which one failure must not lose the results of the others."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _REASON = 1000
 
 
 class Failure(Struct, frozen=True):
-    """Work that was not done: what, for which network on which accelerator, and why not."""
+    """A task that failed: its kind, its network, its accelerator, and the reason."""
 
     network: str
     accelerator: str
@@ -27,7 +27,7 @@ class Failure(Struct, frozen=True):
 
     @property
     def reason(self) -> str:
-        """One sentence, which names an error that the input did not cause."""
+        """One sentence; it names the error if the input did not cause it."""
         if isinstance(self.error, InputError):
             return printable(" ".join(str(self.error).split()), _REASON)
         said = printable(" ".join(str(self.error).split()), _REASON).rstrip(".")
@@ -35,7 +35,7 @@ class Failure(Struct, frozen=True):
 
     @property
     def sentence(self) -> str:
-        """The reason with what it is about."""
+        """The reason, with the task and the network."""
         return f"{self.what} of {printable(self.network)} on {self.accelerator} failed: {self.reason}"
 
     def to_json(self) -> FailureEntry:

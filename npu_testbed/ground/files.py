@@ -1,4 +1,4 @@
-"""Files that are written: whole or not at all. How they are read is :mod:`validation.reading`'s."""
+"""Files that are written whole or not at all. :mod:`validation.reading` reads files."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ _TEMPORARY = ".npu-testbed"
 
 
 def token_hex(size: int) -> str:
-    """So many random bytes as text; the module ``secrets`` has the same, and takes a while to import."""
+    """A number of random bytes as text. The module ``secrets`` has the same function, but is slow to import."""
     return os.urandom(size).hex()
 
 
 def require_writable(path: str | PathLike[str], *sources: object) -> None:
     """InputError if :func:`write_files` could not write there, or would overwrite one of the ``sources``.
 
-    Asked before long work, so that it is not done in vain.
+    Called before long work, so that the work is not wasted.
     """
     target = Path(path)
     try:
@@ -49,21 +49,21 @@ def require_writable(path: str | PathLike[str], *sources: object) -> None:
 
 
 def require_picture(path: str | PathLike[str], *sources: object) -> None:
-    """InputError unless a picture can be written there as what it is: SVG is the one format."""
+    """InputError unless a picture can be written to the path: its format must be SVG."""
     if not str(path).lower().endswith(".svg") and not _is_special(Path(path)):
         raise InputError(f"Picture {str(path)!r} does not end in .svg, which is the format that is written: name it so, and convert it.")
     require_writable(path, *sources)
 
 
 def require_page(path: str | PathLike[str], *sources: object) -> None:
-    """As :func:`require_writable`; InputError, too, if the name is not that of an HTML file."""
+    """As :func:`require_writable`; InputError also if the name is not an HTML file's."""
     if not str(path).lower().endswith(".html") and not _is_special(Path(path)):
         raise InputError(f"Report {str(path)!r} does not end in .html, which is the format that is written: name it so.")
     require_writable(path, *sources)
 
 
 def require_folder(path: str | Path) -> None:
-    """Make the folder if it is not there; InputError if that, or writing into it, cannot be done."""
+    """Make the folder if necessary; InputError if the folder cannot be made or written."""
     folder = Path(path)
     try:
         folder.mkdir(exist_ok=True)
@@ -74,7 +74,7 @@ def require_folder(path: str | Path) -> None:
 
 
 def require_makeable(path: str | Path) -> None:
-    """InputError if :func:`make_folder` could not make the folder, or files in it; asked before long work."""
+    """InputError if :func:`make_folder` could not make the folder, or files in it. Called before long work."""
     try:
         there = next(folder for folder in (Path(path).absolute(), *Path(path).absolute().parents) if os.path.lexists(folder))
         if not there.is_dir():
@@ -88,7 +88,7 @@ def require_makeable(path: str | Path) -> None:
 
 
 def make_folder(path: str | Path) -> None:
-    """Make the folder with those that it lies in, where they are not there; InputError if that cannot be done."""
+    """Make the folder and its parents if necessary; InputError if that is impossible."""
     require_makeable(path)
     try:
         Path(path).mkdir(parents=True, exist_ok=True)
@@ -97,7 +97,7 @@ def make_folder(path: str | Path) -> None:
 
 
 def remove_leftovers(folder: Path) -> None:
-    """Remove the temporary files of :func:`write_files` there whose process is gone: it was killed while it wrote."""
+    """Remove temporary files of :func:`write_files` whose process was killed while it wrote."""
     if os.name != "posix":
         return  # where asking after a process would end it
     with suppress(OSError):
@@ -118,7 +118,7 @@ def _runs(process: int) -> bool:
 
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0) | getattr(os, "O_CLOEXEC", 0)
-"""A temporary file is ours alone: an existing file or link of its name is not written to."""
+"""A temporary file belongs to us alone: an existing file or link of its name is not written."""
 
 
 def _write_new(file: Path, data: bytes, *, durable: bool) -> None:
@@ -130,7 +130,7 @@ def _write_new(file: Path, data: bytes, *, durable: bool) -> None:
 
 
 def _settle(folders: Iterable[Path]) -> None:
-    """Have the system keep the names in these folders even if power fails. A system that cannot keeps them at its own time."""
+    """Have the system keep the names in these folders even if power fails, if it can."""
     for folder in folders:
         with suppress(OSError):
             descriptor = os.open(folder, os.O_RDONLY)
@@ -153,16 +153,16 @@ def _write(path: str | Path, file: Path, data: bytes, *, durable: bool) -> None:
 
 
 def _is_special(path: Path) -> bool:
-    """Whether the path is a pipe or a device, which is written to as it is."""
+    """Whether the path is a pipe or a device, which is written in place."""
     return path.exists() and not path.is_file()
 
 
 def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bool = True) -> None:
     """Write all files or none: each into a temporary file next to its target. They are renamed once all are complete.
 
-    What is ``durable`` is on the disk before it takes its name, so that a loss of power leaves the old file or the new one. A link is
-    followed, because a user who names it means its target. Without ``follow``, for our own names, the file replaces the link. A target that
-    is not a regular file (a pipe, /dev/null) is written to directly, before the others. InputError if it cannot be done.
+    A ``durable`` file is on the disk before it takes its name, so that a loss of power leaves the old file or the new one. A link is
+    followed, because a user who names a link means its target. Without ``follow``, for our own names, the file replaces the link. A target
+    that is not a regular file (a pipe, /dev/null) is written to directly, before the others. InputError if it cannot be done.
     """
     for path in files:
         require_writable(path)

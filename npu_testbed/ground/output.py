@@ -1,4 +1,4 @@
-"""Standard output as the commands see it: what is printed is safe for a terminal, and what cannot be written is told apart."""
+"""Standard output of the commands: printed text is safe for a terminal, and a failed write is recognised."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Span = tuple[int, int, str]
 
 
 class OutputError(Exception):
-    """Standard output takes no more; ``reason`` is what the system says."""
+    """Standard output cannot be written; ``reason`` is the system's."""
 
     def __init__(self, error: OSError) -> None:
         super().__init__(str(error))
@@ -35,7 +35,7 @@ class OutputError(Exception):
 class Output(io.TextIOBase):
     """A stream that writes to another stream, without the control codes that names may hold.
 
-    Raises OutputError where the other one raises OSError, but BrokenPipeError as it is: that ends a command without a word.
+    Raises OutputError for an OSError of that stream. A BrokenPipeError stays, because it ends a command silently.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -43,7 +43,7 @@ class Output(io.TextIOBase):
 
     @property
     def encoding(self) -> str:  # type: ignore[override]  # the standard library's stub has an attribute
-        """That of the other stream."""
+        """The other stream's encoding."""
         return self._stream.encoding
 
     def writable(self) -> bool:
@@ -51,20 +51,20 @@ class Output(io.TextIOBase):
         return True
 
     def isatty(self) -> bool:
-        """Whether the other one is a terminal."""
+        """Whether the other stream is a terminal."""
         return self._stream.isatty()
 
     def fileno(self) -> int:
-        """The other one's."""
+        """The other stream's file number."""
         return self._stream.fileno()
 
     def write(self, text: str) -> int:
-        """Write the text, control codes as escapes."""
+        """Write the text, with control codes as escapes."""
         self._write(_UNSAFE.sub(lambda match: printable(match[0]), text))
         return len(text)
 
     def write_coloured(self, text: str, spans: Sequence[Span]) -> None:
-        """Write the text with stretches of it in colour, plain where the other stream shows none or the text has control codes."""
+        """Write the text with coloured stretches. It is plain if the other stream shows no colours, or if the text has control codes."""
         if self.isatty() and not _UNSAFE.search(text):
             self._write(_coloured(text, spans, self._stream))
         else:
@@ -79,7 +79,7 @@ class Output(io.TextIOBase):
             raise OutputError(error) from None
 
     def flush(self) -> None:
-        """Write what is buffered."""
+        """Write the buffered text."""
         try:
             self._stream.flush()
         except BrokenPipeError:

@@ -1,4 +1,4 @@
-"""Whether the packages that are imported are ours: some have general names, which another distribution may have, too."""
+"""Check that the imported packages are ours: some have general names, which another distribution may use, too."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Progress on a terminal: what is being done and for how long, on standard error."""
+"""Progress on a terminal: the current work and its duration, on standard error."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ else:
     bars = later("rich.progress")  # the same
 
 Progress = Callable[[str], None]
-"""Told what is being done now."""
+"""Callback for the current work."""
 
 
 def silent(_doing: str) -> None:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
 
 INTERVAL_SECONDS = 30.0
@@ -31,7 +31,7 @@ INTERVAL_SECONDS = 30.0
 
 
 def _lines() -> Progress:
-    """Progress as lines on standard error, none for what is over sooner."""
+    """Progress as lines on standard error; short work prints none."""
     start = said = monotonic()
 
     def show(doing: str) -> None:
@@ -46,7 +46,7 @@ def _lines() -> Progress:
 
 @contextmanager
 def progress() -> Iterator[Progress]:
-    """A function that shows what is being done now, with the seconds since: on a terminal always, elsewhere as a line now and then."""
+    """A function that shows the current work and its seconds: always on a terminal, as an occasional line elsewhere."""
     if sys.stderr is None or not sys.stderr.isatty():
         yield silent if sys.stderr is None else _lines()
         return

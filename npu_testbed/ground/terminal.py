@@ -1,4 +1,4 @@
-"""Colour on a terminal, for the unit or memory that binds each layer and for the savings of findings; plain text elsewhere."""
+"""Colour on a terminal, for the unit or memory that binds each layer and for the savings of findings. Elsewhere text is plain."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _COLOURS = (
     (re.compile(r"input load|write-back"), "yellow"),
     (re.compile(r"\S"), "magenta"),
 )
-"""Colours of what binds a layer: green it computes, red it waits for constants, yellow for the arena, magenta for an order of work."""
+"""Colours of the bounds of layers: green for work, red for constants, yellow for the arena, magenta for the order of work."""
 
 _RULE = re.compile(r"-+(?:  -+)*")
 _COLUMN = "bound"
@@ -27,7 +27,7 @@ def _colour(cell: str) -> str:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Every line with the place of its first character."""
+    """Every line with the position of its first character."""
     position = 0
     for line in text.splitlines(keepends=True):
         yield position, line.rstrip("\n")
@@ -54,7 +54,7 @@ def _bound_column(text: str) -> Iterator[Span]:
 
 
 def spans(text: str) -> list[Span]:
-    r"""Stretches of a report and their colours: what binds each layer, and what each finding saves.
+    r"""Stretches of a report and their colours: the bound of each layer, and the saving of each finding.
 
     >>> spans("layer  bound by\n-----  ---------\nconv   MAC array")
     [(40, 49, 'green')]
@@ -65,7 +65,7 @@ def spans(text: str) -> list[Span]:
 
 
 def show(text: str) -> None:
-    """Print a report, in colour where standard output is a terminal that has any and ``NO_COLOR`` is not set."""
+    """Print a report, in colour on a colour terminal unless ``NO_COLOR`` is set."""
     if isinstance(sys.stdout, Output):
         sys.stdout.write_coloured(f"{text}\n", spans(text))
     elif sys.stdout is not None:

@@ -1,4 +1,4 @@
-"""SIGTERM and SIGHUP made to end a command as Ctrl-C does: what it started and what it wrote for itself is cleaned up."""
+"""SIGTERM and SIGHUP end a command as Ctrl-C does: its processes and temporary files are cleaned up."""
 
 from __future__ import annotations
 
@@ -17,30 +17,30 @@ SIGNALS = tuple(getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGBREA
 
 
 class Terminated(KeyboardInterrupt):
-    """A signal has asked the process to end: like an interrupt, no handler of errors stops it on its way out."""
+    """A signal that asks the process to end. Like an interrupt, it passes all handlers of errors."""
 
     def __init__(self, number: int) -> None:
         super().__init__(number)
         self.status = 128 + number
-        """Exit status, as shells report it."""
+        """Set the exit status that shells report."""
         self.is_told = False
-        """Whether the user has been told what it left."""
+        """Whether the user has been told about the result."""
 
     @classmethod
     def by_status(cls, status: int) -> Terminated:
-        """The signal that an exit status above 128 stands for, of which the user has been told."""
+        """The signal for an exit status above 128, about which the user has been told."""
         stop = cls(status - 128)
         stop.is_told = True
         return stop
 
 
 class TimeIsUp(KeyboardInterrupt):
-    """The time that was given is over."""
+    """The given time is over."""
 
 
 @contextmanager
 def time_limit(seconds: float | None) -> Iterator[None]:
-    """Within, :class:`TimeIsUp` is raised in the main thread after so many seconds by the clock (None: never)."""
+    """Within, :class:`TimeIsUp` is raised in the main thread after ``seconds`` by the clock (None: never)."""
     if seconds is None:
         yield
         return

@@ -15,7 +15,7 @@ _NAME = 120
 
 
 def measured_data(beside: Beside) -> dict[str, Any]:
-    """The layers, the largest difference first, and what a row is; errors are ratios, None where nothing was measured."""
+    """The layers, the largest difference first, and the meaning of a row. Errors are ratios, None for an unmeasured layer."""
     rows = [
         {
             "layer": printable(row.layer, _NAME),
@@ -33,9 +33,9 @@ def measured_data(beside: Beside) -> dict[str, Any]:
 
 
 def answers_data(comparison: Comparison) -> dict[str, Any]:
-    """Our answers to Vela's schedules, with ratios of energies and verdicts under other timings where those were asked for.
+    """Our answers to Vela's schedules, with ratios of energies and verdicts under other timings, if requested.
 
-    ``energy`` is what the ratios of energies are not, None without them.
+    ``energy`` is the caveat of the energies, None without energies.
     """
     energy, robust = comparison.energy, comparison.robust
     rows = []

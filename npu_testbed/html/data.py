@@ -1,4 +1,4 @@
-"""All that a report of one replay shows, as values that JSON can hold."""
+"""The content of a report on one replay, as values that JSON can hold."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def replay_data(  # noqa: PLR0913  # a replay, and what a report shows next to i
     beside: Beside | None = None,
     rival: Rival | None = None,
 ) -> dict[str, Any]:
-    """A replay's headline, summary, layers, findings (None if they were not looked for), map, timeline and network.
+    """A replay's headline, summary, layers, findings (None if not requested), map, timeline and network.
 
     ``beside`` is a measurement, and ``rival`` is Vela's schedule; None if unknown.
     """

@@ -15,10 +15,10 @@ SCRIPTS = (
     *("base.js", "plot.js", "table.js", "beside.js", "sweep.js", "frontier.js"),
     *("time.js", "map.js", "timeline.js", "network.js", "page.js"),
 )
-"""The scripts in their order; together they are one."""
+"""The scripts in order; concatenated, they are one script."""
 
 _POLICY = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'"
-"""A browser that keeps to this asks nothing of any network."""
+"""A policy that keeps a browser from any network access."""
 
 
 def _asset(name: str) -> str:
@@ -26,7 +26,7 @@ def _asset(name: str) -> str:
 
 
 def embedded(data: Mapping[str, Any]) -> str:
-    r"""The data as JSON that no name can end the element of.
+    r"""The data as JSON, escaped so that no name can close the element.
 
     >>> embedded({"name": "</script>"})
     '{"name":"\\u003c/script>"}'

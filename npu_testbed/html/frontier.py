@@ -14,7 +14,7 @@ from npu_testbed.views.frontier_plot import KINDS, kind_of
 
 
 def frontier_data(frontier: Frontier, vela: Sequence[VelaPoint] = ()) -> dict[str, Any]:
-    """Data of the page's frontier: the points that it draws, and the facts that it shows of a point that is clicked."""
+    """Data of the page's frontier: its points, and the facts of a clicked point."""
     return {
         "kinds": list(KINDS),
         "bound": frontier.bounds.this_search,

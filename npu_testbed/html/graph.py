@@ -1,4 +1,4 @@
-"""The network of a schedule as data: layers in the order in which they first run, what each reads of others, and cascades."""
+"""The network of a schedule as data: layers in the order in which they first run, the edges between them, and cascades."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ NAME = 120
 """Characters of a tensor's or a layer's name in a report."""
 
 Touched = tuple[str, tuple[Place, ...], tuple[Place, ...]]
-"""A layer with what one of its operations reads and writes."""
+"""A layer with the bytes that one of its operations reads and writes."""
 
 
 def _steps(simulation: Simulation) -> Iterator[Touched | DmaOperation]:

@@ -1,4 +1,4 @@
-"""The headline of a report: time, memory, whether it fits, and Vela's schedule of the same network where it is known."""
+"""The headline of a report: time, memory, whether it fits, and Vela's schedule of the same network if known."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_testbed.reports.headline import kibibytes, milliseconds
 
 
 class Rival(Struct, frozen=True):
-    """Another schedule of the same network, which the headline compares with: its name, cycles and bytes."""
+    """Another schedule of the same network for comparison in the headline: its name, cycles and bytes."""
 
     name: str
     cycles: int
@@ -30,9 +30,9 @@ def _fit(size: int, limit: int) -> dict[str, str]:
 
 
 def headline_data(simulation: Simulation, budget: int | None = None, rival: Rival | None = None) -> list[dict[str, Any]]:
-    """The figures that a report opens with: a value, what it is, and ``good``, ``bad`` or nothing.
+    """The first figures of a report: a value, its name, and ``good``, ``bad`` or nothing.
 
-    The limit of the memory mode counts, or else the ``budget`` (bytes), if there is one.
+    The limit is the memory mode's, or else the ``budget`` in bytes, if any.
     """
     cycles, size, clock = simulation.replay.cycles, simulation.planned_bytes, simulation.system.clock_hz
     limit = budget if simulation.granted_bytes is None else simulation.granted_bytes

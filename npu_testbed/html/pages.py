@@ -32,7 +32,7 @@ def frontier_page(frontier: Frontier, vela: Sequence[VelaPoint] = (), progress: 
 
 
 def comparison_page(comparison: Comparison, simulation: Simulation, events: TimelineEvents, found: Sequence[Finding] | None) -> bytes:
-    """Our frontier and Vela's points, our answers to Vela, and in detail the replay of the schedule that the comparison looks into."""
+    """Our frontier and Vela's points, our answers to Vela, and the replay of the schedule that the comparison details."""
     areas = arena_map(comparison.chosen.schedule, simulation.replay)
     vela = comparison.performance
     budget = None if vela is None else vela.memory

@@ -1,4 +1,4 @@
-"""A listener that keeps what a timeline shows: each event of a replay, or of too many events their sum by unit and operation."""
+"""A listener that keeps the events of a replay for a timeline. If there are too many, it keeps their sums by unit and operation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MAX_EVENTS = 150_000
 """Events that are shown one by one: about 3 MB of a report."""
 
 BUSY = -1
-"""In place of the number of a cause: the unit works."""
+"""Replaces the number of a cause while the unit works."""
 
 Key = tuple[int, int, int]
 """Unit, cause (or :data:`BUSY`) and operation, each by its number."""
@@ -22,7 +22,7 @@ _CAUSES = {cause: number for number, cause in enumerate(Cause)}
 
 @dataclass(slots=True)
 class Stretch:
-    """Cycles ``start`` to ``end``, in ``cycles`` of which the unit was so."""
+    """A stretch from cycle ``start`` to ``end``; for ``cycles`` of it, the unit was in this state."""
 
     start: int
     end: int
@@ -45,7 +45,7 @@ class TimelineEvents:
         self.recordings: list[Recording] = []
 
     def on_start(self, program: Program) -> None:  # noqa: ARG002  # the replay has the Program
-        """A Program begins."""
+        """Begin a Program."""
         self.recordings.append(Recording())
 
     def on_event(self, event: Event) -> None:

@@ -12,7 +12,7 @@ from npu_testbed.sweeps.sweep_tables import memory_name
 
 
 def sweep_page(results: Sequence[Result], deadline: float | None = None) -> bytes:
-    """The page; ``deadline`` in milliseconds is what it first asks for."""
+    """The page; ``deadline`` in milliseconds is its initial setting."""
     points = [
         one.answer.plain()
         | {

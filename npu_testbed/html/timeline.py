@@ -1,4 +1,4 @@
-"""The timeline of a replay as data: layers, stripes, units with their blocks and waits, and what each port moved, over the cycles."""
+"""The timeline of a replay as data: layers, stripes, units with their blocks and waits, and each port's traffic, over the cycles."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _detail(one: OperationReplay) -> str:
 
 
 def _events(recording: Recording, now: int, first: dict[int, int]) -> Iterator[list[int]]:
-    """Unit, cause, start, length and operation of what happened; lists are shorter in JSON than objects."""
+    """Unit, cause, start and length of each event, and its operation, as lists, which are shorter in JSON than objects."""
     if recording.events is not None:
         for (unit, cause, operation), start, end in recording.events:
             yield [unit, cause, now + start, end - start, first.get(operation, -1)]

@@ -1,4 +1,4 @@
-"""The last layer that wrote each byte of memory: exact for strided feature maps, whose gaps belong to someone else."""
+"""The last layer that wrote each byte of memory. It is exact for strided feature maps, whose gaps belong to other tensors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class Writers:
         self._chained: dict[int, int] = {}
 
     def _views(self, place: Place) -> Iterator[NDArray[np.int32]]:
-        """The writers of the bytes of a place, one view for each of its pieces."""
+        """The writers of the bytes at a place, one view for each piece."""
         ends = (place.end,) if isinstance(place, ByteRange) else tuple(one.end for one in place.byte_ranges())
         known = self._regions.get(place.region, np.empty(0, np.int32))
         if max(ends) > known.size:
@@ -50,7 +50,7 @@ class Writers:
             yield np.ndarray(shape, np.int32, known.data, start * known.itemsize, tuple(stride * known.itemsize for stride in strides))
 
     def of(self, place: Place) -> list[int]:
-        """The layers that wrote what a place holds, in ascending order."""
+        """The layers that wrote the content of a place, in ascending order."""
         if _storage(place) is not MapStorage.TILES:
             return [self._chained[place.region]] if _storage(place) is MapStorage.CHAINED and place.region in self._chained else []
         if place.region not in self._regions:
@@ -58,7 +58,7 @@ class Writers:
         return sorted({int(one) for view in self._views(place) for one in np.unique(view)} - {NOBODY})
 
     def write(self, place: Place, layer: int) -> None:
-        """Note that a layer writes every byte of a place, or hands it on in a chaining buffer."""
+        """Record that a layer writes every byte of a place, or passes it on in a chaining buffer."""
         if _storage(place) is not MapStorage.TILES:
             self._chained[place.region] = layer
             return

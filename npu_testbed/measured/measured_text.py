@@ -28,7 +28,7 @@ def _sum(name: str, rows: Sequence[MeasuredRow]) -> MeasuredRow:
 
 
 def _folded(rows: Sequence[MeasuredRow], min_percent: float) -> list[MeasuredRow]:
-    """The rows that take ``min_percent`` of the cycles on either side, or differ by it, and then one row for all others."""
+    """The rows with at least ``min_percent`` of the cycles on either side or as difference, and one row for all others."""
     bars = [min_percent * sum(getattr(row, key) for row in rows) / 100 for key in ("measured", "replayed")]
     large = [row for row in rows if row.measured >= bars[0] or row.replayed >= bars[1] or abs(row.difference) >= bars[0]]
     small = [row for row in rows if row not in large]
@@ -36,7 +36,7 @@ def _folded(rows: Sequence[MeasuredRow], min_percent: float) -> list[MeasuredRow
 
 
 def measured_note(beside: Beside) -> str:
-    """The sentences that say what a row is, and what the measurement does not say."""
+    """The sentences on the meaning of a row, and on the limits of the measurement."""
     if beside.kind == "counters":
         return "The counters of a whole inference, by PMU event; those that the replay does not count are left out."
     if beside.kind == "layers":

@@ -1,7 +1,7 @@
-"""Measurements: an FVP's PMU trace, the log of firmware with its counters, or a CSV file whose header says of which kind it is.
+"""Measurements: an FVP's PMU trace, the log of firmware with its counters, or a CSV file whose header tells its kind.
 
-- ``cycle,qread``: where in its command stream the NPU read (the QREAD register, in bytes), and the cycle counter at that time
-- ``qread``, with ``samples`` and ``stream`` if wanted: the same at times that nobody counted, as a profiler samples a program
+- ``cycle,qread``: the NPU's position in its command stream (the QREAD register, in bytes), and the cycle counter at that time
+- ``qread``, with ``samples`` and ``stream`` if wanted: positions without times, as a profiler samples a program
 - ``layer,cycles``: the cycles of layers, by the names that ``simulate --csv`` writes
 - Vela's ``NAME_per-layer.csv``, and what ExecuTorch's inspector writes of an ETDump, in cycles: the same by their own columns
 - any other columns of layers and cycles, which a mapping names
@@ -70,7 +70,7 @@ Measured = Traced | Sampled | PerLayer | Counters
 
 
 def _count(where: str, column: str, text: str, least: int, bound: int) -> int:
-    """A whole number in decimal, or of a position in hexadecimal with 0x; InputError with the bounds if it is none."""
+    """A whole number in decimal, or a position in hexadecimal with 0x; InputError with the bounds for other text."""
     base = 16 if column == "qread" and text[:2].lower() == "0x" else 10
     digits = text[2:] if base == 16 else text
     plain = digits.isascii() and digits.isalnum() and len(digits) <= 15
@@ -84,7 +84,7 @@ def _count(where: str, column: str, text: str, least: int, bound: int) -> int:
 
 
 Lines = Sequence[tuple[str, dict[str, str]]]
-"""Where a line stands, for messages, and its cells by column."""
+"""The position of a line, for messages, and its cells by column."""
 
 
 def _table(path: str | Path) -> tuple[tuple[str, ...], Lines]:
@@ -144,7 +144,7 @@ _KINDS: dict[tuple[str, ...], Callable[[Lines], Measured]] = {
     ("qread", "samples", "stream"): _sampled,
     ("cycles", "layer"): _per_layer,
 }
-"""The readers of the lines below a header, by its columns in the order of the alphabet."""
+"""The readers of the lines below a header, by its columns in alphabetical order."""
 
 
 VELA_COLUMNS = {"layer": "Name", "cycles": "Op Cycles"}
@@ -155,7 +155,7 @@ EXECUTORCH_COLUMNS = {"layer": "event_name", "cycles": "avg (cycles)"}
 
 
 def column_map(text: str) -> dict[str, str]:
-    """The mapping that ``layer=COLUMN,cycles=COLUMN`` says; InputError if it names another key, or a key twice or not at all.
+    """The mapping in ``layer=COLUMN,cycles=COLUMN``; InputError for an unknown key, and for a repeated or missing one.
 
     >>> column_map("cycles=npu_active,layer=name")
     {'cycles': 'npu_active', 'layer': 'name'}
@@ -168,7 +168,7 @@ def column_map(text: str) -> dict[str, str]:
 
 
 def _mapped(header: Sequence[str], lines: Lines, columns: dict[str, str], path: str | Path) -> PerLayer:
-    """The layers of a table of other columns; fractional cycles are rounded, lines without cycles are left out."""
+    """The layers of a table with other columns. Fractional cycles are rounded; lines without cycles are left out."""
     for column in columns.values():
         if column not in header:
             near = did_you_mean(column, header)
@@ -179,7 +179,7 @@ def _mapped(header: Sequence[str], lines: Lines, columns: dict[str, str], path: 
 
 
 def _whole(text: str) -> str:
-    """A number of cycles that may have decimals, as a whole one; other text as it is, which is refused where it is read."""
+    """A number of cycles, rounded to a whole one. Other text stays, and is refused where it is read."""
     return str(round(float(text))) if re.fullmatch(r"\d{1,15}\.\d{1,9}", text) else text
 
 
@@ -190,7 +190,7 @@ def _counters(data: bytes) -> Counters | None:
 
 
 def read_measured(path: str | Path, columns: dict[str, str] | None = None) -> Measured:
-    """The measurement in a file; its content says of which kind it is, or ``columns`` which of a table hold layers and cycles.
+    """The measurement in a file. Its content tells its kind; ``columns`` may name the columns of layers and cycles.
 
     InputError names the line and what is wrong with it.
     """

@@ -1,8 +1,8 @@
 """The rows of a measurement and of the replay, layer by layer.
 
-A trace and samples say how far the NPU had read its command stream, not when a kernel was finished. So both sides are cut alike
-(:mod:`validation.fvp.live.operations`): a kernel lasts from the issue of its command to the issue of the next one's, and what comes
-before the first kernel of a stream is a row of its own. A table of layers is held against the cycles of ``simulate``'s table.
+Traces and samples say how far the NPU had read its command stream, not when a kernel ended. So both sides are cut in the same way
+(:mod:`validation.fvp.live.operations`): a kernel lasts from the issue of its command to the issue of the next command. The time before the
+first kernel of a stream is a row of its own. A table of layers is compared with the cycles of ``simulate``'s table.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _NORMAL = 1.96
 
 
 class MeasuredRow(Struct, frozen=True):
-    """One layer: NPU cycles of both sides. Half of the 95 % interval of ``measured`` is ``margin``, None where nothing was sampled."""
+    """One layer: NPU cycles of both sides. ``margin`` is half of the 95 % interval of ``measured``, None without samples."""
 
     layer: str
     operator: str
@@ -43,12 +43,12 @@ class MeasuredRow(Struct, frozen=True):
 
     @property
     def difference(self) -> int:
-        """Cycles by which the replay is longer."""
+        """Excess of the replay in cycles."""
         return self.replayed - self.measured
 
     @property
     def error(self) -> float | None:
-        """Relative error of the replay; None where nothing was measured."""
+        """Relative error of the replay; None without a measurement."""
         return relative(self.replayed, self.measured) if self.measured else None
 
 
@@ -102,7 +102,7 @@ def _require_within(offset: int, number: int, cut: _Cuts) -> None:
 
 
 def _spans(number: int, stream: StreamTrace, cut: _Cuts) -> list[float]:
-    """Time of each slot in one run of a stream."""
+    """Duration of each slot in one run of a stream."""
     _require_within(stream.offsets[-1], number, cut)
     if cut.offsets and stream.offsets[-1] <= cut.offsets[-1]:
         raise InputError(
@@ -133,7 +133,7 @@ def _traced(cuts: Sequence[_Cuts], trace: Traced, cycles: int | None, replayed: 
 
 
 def _slot_samples(cuts: Sequence[_Cuts], sampled: Sampled) -> list[list[int]]:
-    """Samples of each slot: the NPU is at the last kernel whose command it has read beyond."""
+    """Samples of each slot: the NPU is at the last kernel whose command it has passed."""
     counts = [[0] * len(cut.slots) for cut in cuts]
     for number, offset, count in sampled.samples:
         if number >= len(cuts):
@@ -154,7 +154,7 @@ def _layered(replay: NetworkReplay, table: PerLayer) -> Beside:
 
 
 def _counted(replay: NetworkReplay, measured: Counters) -> Beside:
-    """The counters of the whole network; those that the replay does not count are left out."""
+    """The counters of the whole network, without those that the replay does not count."""
     ours: Counter[str] = Counter()
     for one in replay.replays:
         ours.update(one.pmu())
@@ -169,7 +169,7 @@ def _sorted(rows: Iterable[MeasuredRow]) -> tuple[MeasuredRow, ...]:
 
 
 def _by_layer(cuts: Sequence[_Cuts], spent: Sequence[Sequence[float]]) -> list[MeasuredRow]:
-    """One row for all slots of a name; what was measured in cycles, rounded."""
+    """One row for all slots of a name; measured cycles are rounded."""
     found: dict[str, tuple[str, int, float, int]] = {}
     for cut, cycles in zip(cuts, spent, strict=True):
         for (name, operator, ours), theirs in zip(cut.slots, cycles, strict=True):
@@ -179,7 +179,7 @@ def _by_layer(cuts: Sequence[_Cuts], spent: Sequence[Sequence[float]]) -> list[M
 
 
 def _margin(cycles: int, whole: int, samples: int) -> int:
-    """Half of the 95 % interval of cycles that are a share of samples, after Agresti and Coull, so that zero samples do not mean certainty.
+    """Half of the 95 % interval of cycles from samples, after Agresti and Coull, so that zero samples do not mean certainty.
 
     >>> _margin(50_000, 100_000, 400), _margin(0, 100_000, 400)
     (4876, 684)

@@ -1,4 +1,4 @@
-"""Models whose inputs and outputs are NHWC in place of NCHW: the TRANSPOSE at that end of the network goes."""
+"""Models whose inputs and outputs are NHWC instead of NCHW, without the TRANSPOSE at that end of the network."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _INPUT, _OUTPUT = "input", "output"
 def channels_last(model: bytes, layouts: Sequence[ChannelsLast]) -> bytes:
     """The .tflite ``model`` with these inputs and outputs as NHWC, and metadata that name them.
 
-    InputError if a tensor is no input or output, or its only reader or writer is not a TRANSPOSE between NCHW and NHWC.
+    InputError if a tensor is not an input or output, or if its only reader or writer is not a TRANSPOSE between NCHW and NHWC.
     """
     if is_tosa(model):
         raise InputError("--layout was given for a TOSA network, whose inputs and outputs are fixed: leave it out.")
@@ -59,7 +59,7 @@ def _tensors(reader: RecordReader, wanted: ChannelsLast) -> tuple[int, ...]:
 
 
 def _input_transpose(model: TfliteModel, index: int) -> int:
-    """The number of the TRANSPOSE to NHWC that alone reads an input; InputError if something else does."""
+    """The number of the TRANSPOSE to NHWC that is an input's only reader; InputError if there is another reader or none."""
     readers = [number for number, one in enumerate(model.operators) if index in one.inputs]
     made = [model.operators[number].outputs[0] for number in readers if _orders(model, model.operators[number], _TO_LAST)]
     if len(readers) == 1 and len(made) == 1 and not {index, made[0]} & set(model.outputs):
@@ -74,7 +74,7 @@ def _input_transpose(model: TfliteModel, index: int) -> int:
 
 
 def _output_transpose(model: TfliteModel, index: int) -> int:
-    """The number of the TRANSPOSE to NCHW that writes an output, which nothing reads; InputError if there is none."""
+    """The number of the TRANSPOSE to NCHW that writes an output without readers; InputError if there is none."""
     name = printable(model.tensors[index].name)
     writers = [number for number, one in enumerate(model.operators) if index in one.outputs]
     readers = [one for one in model.operators if index in one.inputs]
@@ -93,12 +93,12 @@ def _output_transpose(model: TfliteModel, index: int) -> int:
 
 
 def _is_inner(model: TfliteModel, index: int) -> bool:
-    """Whether an operator writes a tensor that the network does not hand out."""
+    """Whether an operator writes a tensor that is not an output of the network."""
     return index not in (*model.inputs, *model.outputs) and any(index in one.outputs for one in model.operators)
 
 
 def _orders(model: TfliteModel, operator: TfliteOperator, axes: tuple[int, ...]) -> bool:
-    """Whether an operator is the TRANSPOSE that orders the axes so, and keeps the values."""
+    """Whether an operator is a TRANSPOSE of this order that keeps the values."""
     if operator.code != "TRANSPOSE" or len(operator.inputs) != 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1:
         return False
     given, order = (model.tensors[index] for index in operator.inputs)
@@ -106,7 +106,7 @@ def _orders(model: TfliteModel, operator: TfliteOperator, axes: tuple[int, ...])
 
 
 def _listed(operators: Sequence[TfliteOperator]) -> str:
-    """Operators as a sentence names them."""
+    """Operators in the form of a sentence."""
     if not operators:
         return "no operator"
     more = f" and {len(operators) - 1} more" if len(operators) > 1 else ""
@@ -114,7 +114,7 @@ def _listed(operators: Sequence[TfliteOperator]) -> str:
 
 
 def _without(model: bytes, number: int, index: int) -> bytes:
-    """The .tflite ``model`` in which the input or output ``index`` takes the place of the other tensor of the TRANSPOSE ``number``."""
+    """The .tflite ``model`` without the TRANSPOSE ``number``; the input or output ``index`` replaces the tensor on its other side."""
     records = read_records(model)
     operator = records.operators[number]
     other = operator.outputs[0] if operator.inputs[0] == index else operator.inputs[0]

@@ -1,4 +1,4 @@
-"""Homes of a compiled network: the memories in which those inputs and outputs are that have regions of their own."""
+"""Homes of a compiled network: the memories of its inputs and outputs that have regions of their own."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npu_model.program.region_numbers import FIRST_HOME
 
 
 def homes_of(network: CompiledNetwork, homes: tuple[str, ...], system: MemorySystem) -> tuple[Home, ...]:
-    """The homes that pairs WHAT=MEMORY ask for; InputError if a tensor is unknown, or lies in the arena of the compiled file."""
+    """The homes in pairs WHAT=MEMORY; InputError for an unknown tensor, or one in the arena of the compiled file."""
     found = []
     for text in homes:
         wanted = wanted_home(text, system)

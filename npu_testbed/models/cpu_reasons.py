@@ -1,4 +1,4 @@
-"""Reasons for the CPU operators of a compiled file, which does not hold them: Vela is asked about these operators alone."""
+"""Reasons for the CPU operators of a compiled file. The file does not hold them, so Vela is asked about these operators alone."""
 
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ _COMPILERS_OWN = "OfflineMemoryAllocation"
 
 
 def cpu_model(compiled: bytes) -> bytes | None:
-    """The CPU operators of a compiled .tflite file as a model: what they read of others is its input, what none of them reads its output.
+    """The CPU operators of a compiled .tflite file as a model; None if there are none.
 
-    None if there are none. InputError if records cannot hold them.
+    Tensors from other operators are its inputs, and tensors that none of them reads are its outputs. InputError if records cannot hold
+    them.
     """
     records = read_records(compiled)
     operators = tuple(one for one in records.operators if one.custom_code != CUSTOM_CODE)
@@ -47,7 +48,7 @@ def cpu_model(compiled: bytes) -> bytes | None:
 
 
 def with_reasons(network: CompiledNetwork, compiled: bytes) -> CompiledNetwork:
-    """The ``network`` of a compiled file with the reasons of its operators on the CPU, as far as Vela has some to give."""
+    """The ``network`` of a compiled file, with Vela's reasons for its operators on the CPU, as far as Vela has any."""
     missing = [step for step in network.steps if isinstance(step, CpuOperator) and step.reason is None]
     if not missing or is_delegate(compiled) or not is_tflite(compiled):
         return network
@@ -62,7 +63,7 @@ def with_reasons(network: CompiledNetwork, compiled: bytes) -> CompiledNetwork:
 
 
 def with_reasons_of(network: CompiledNetwork, source: str) -> CompiledNetwork:
-    """As :func:`with_reasons`, of the compiled file that ``source`` names, if it is one; a schedule records its reasons."""
+    """As :func:`with_reasons` for the file ``source``, if it is a compiled one. A schedule records its reasons."""
     if any(isinstance(step, CpuOperator) and step.reason is None for step in network.steps):
         return with_reasons(network, unpacked(load_model(source).data))
     return network

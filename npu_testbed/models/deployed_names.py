@@ -1,4 +1,4 @@
-"""Names of a deployed network's inputs and outputs, which most deployed forms do not hold: those of its model of the same size."""
+"""Names for a deployed network's inputs and outputs. Most deployed forms hold no names, so they come from its model, matched by size."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from npu_model.program import Binding
 
 
 def named_alike(network: CompiledNetwork, model: CompiledNetwork, name: str) -> CompiledNetwork:
-    """The network with the names, shapes and types of its ``model``; InputError if the sizes are others."""
+    """The network with the names, shapes and types of its ``model``; InputError if the sizes differ."""
     inputs, outputs = _paired(network.inputs, model.inputs, "inputs", name), _paired(network.outputs, model.outputs, "outputs", name)
     return with_ends(network, inputs, outputs)
 
 
 def _paired(found: Sequence[Binding], wanted: Sequence[Binding], what: str, name: str) -> tuple[Binding, ...]:
-    """The wanted arrays at the places of those that were found, by name or else by size, in their order."""
+    """The wanted arrays at the positions of the found ones, matched by name or else by size."""
     left, paired = list(found), []
     for one in wanted:
         same = [other for other in left if other.name == one.name] or [other for other in left if other.size == one.size]

@@ -9,7 +9,7 @@ from validation.reading import read_configuration
 
 
 def home_file(path: str) -> list[str]:
-    """The homes that a file has, as pairs WHAT=MEMORY; InputError if it is no such file."""
+    """The homes in a file, as pairs WHAT=MEMORY; InputError if it is not such a file."""
     table = parse_toml(read_configuration(path, "Home file"), f"The home file {shown(path)}", 'write NAME = "MEMORY" lines')
     wrong = next((key for key, value in table.items() if not isinstance(value, str)), None)
     if wrong is not None:

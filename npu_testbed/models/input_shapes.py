@@ -1,4 +1,4 @@
-"""Input shapes that a user gives a network (``--input-shape``), read from their text, and the source that carries what is changed."""
+"""Input shapes from ``--input-shape``: parsed from their text, and carried by a model's source."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class InputShape(Struct, frozen=True):
 
     @classmethod
     def of(cls, text: str) -> InputShape:
-        """The shape in a text ``NAME=1,224,224,3`` or, of a network with one input, ``1,224,224,3``; InputError if it is neither.
+        """The shape in ``NAME=1,224,224,3`` or, for a network with one input, ``1,224,224,3``; InputError for other text.
 
         >>> InputShape.of("image:0=1,32,32,3")
         InputShape(name='image:0', shape=(1, 32, 32, 3))
@@ -49,7 +49,7 @@ class InputShape(Struct, frozen=True):
 class ShapedSource(str):
     """A model's source (a path, ``zoo:NAME`` or ``portfolio:NAME``) with the shapes of its inputs, and the tensors that are NHWC.
 
-    It goes wherever a source goes, and :func:`npu_testbed.models.sources.load_model` reads the model with these changes.
+    It can replace any source; :func:`npu_testbed.models.sources.load_model` reads the model with these changes.
     """
 
     __slots__ = ("layouts", "shapes")
@@ -65,7 +65,7 @@ class ShapedSource(str):
         return made
 
     def __reduce__(self) -> tuple[type[ShapedSource], tuple[str, tuple[InputShape, ...], tuple[ChannelsLast, ...]]]:
-        """The source as another process has it."""
+        """The source for another process."""
         return ShapedSource, (str(self), self.shapes, self.layouts)
 
     @property

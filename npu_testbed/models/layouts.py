@@ -1,4 +1,4 @@
-"""Layouts that a user gives a network's inputs and outputs (``--layout``), read from their text."""
+"""Layouts of a network's inputs and outputs from ``--layout``, parsed from their text."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from npu_model.printable import shown
 
 
 class ChannelsLast(Struct, frozen=True):
-    """The tensor that a network takes as NHWC: its name or a signature's, or ``input`` or ``output`` for all of them."""
+    """A tensor that is NHWC: its name or a signature's, or ``input`` or ``output`` for all of them."""
 
     name: str
 
     @classmethod
     def of(cls, text: str) -> ChannelsLast:
-        """The tensor in a text ``NAME=NHWC``; InputError if it is not one.
+        """The tensor in ``NAME=NHWC``; InputError for other text.
 
         >>> ChannelsLast.of("image:0=NHWC")
         ChannelsLast(name='image:0')

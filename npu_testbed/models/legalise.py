@@ -1,4 +1,4 @@
-"""From a Request to the task of its search: compiled with Vela as legaliser, while the search is imported."""
+"""From a Request to the task of its search: Vela legalises the model while the search is imported."""
 
 from __future__ import annotations
 
@@ -40,11 +40,11 @@ _SEARCH = (
     "npu_testbed.replays.scheduling",
     "npu_testbed.replays.simulation",
 )
-"""Modules that whoever loads a task will need."""
+"""Modules that every user of a task will need."""
 
 
 def import_search() -> None:
-    """Import the search while nothing else is to be done."""
+    """Import the search while the process would otherwise wait."""
     for name in _SEARCH:
         import_module(name)
 
@@ -54,10 +54,10 @@ Legaliser = Callable[[bytes, str, tuple[str, ...]], Legalised]
 
 
 def load_task(request: Request, progress: Progress = silent, legaliser: Legaliser | None = None, known: Known = NOTHING_KNOWN) -> Task:
-    """The task of scheduling what is requested; ``legaliser`` may know what Vela has said before, and ``known`` has what it compiled.
+    """The task of a scheduling request; ``legaliser`` may know Vela's earlier answers, and ``known`` its compilations.
 
-    Where the memory mode parts a fast scratch from the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and
-    outputs live in the mode's own. InputError if the model or a name is wrong, or a tensor may not live where it should.
+    If the memory mode separates a fast scratch from the arena (Dedicated_Sram), that scratch is the schedule's arena, and inputs and
+    outputs live in the mode's arena. InputError if the model or a name is wrong, or a tensor may not live where it should.
     """
     require_use(request.device, "schedule")
     request.check()

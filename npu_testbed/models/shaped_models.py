@@ -1,4 +1,4 @@
-"""Models with the input shapes that a user gives them: names found, bounds asked, and LiteRT for what follows."""
+"""Models with new input shapes: inputs found by name, bounds checked, and the other shapes from LiteRT."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from validation.litert.resized import with_input_shapes
 
 
 def _tensor(reader: RecordReader, wanted: InputShape) -> int:
-    """Number of the input's tensor; InputError if there is none, or not one alone, of that name."""
+    """Number of the input's tensor; InputError unless exactly one input has that name."""
     model = reader.model
     names = {model.tensors[index].name: index for index in model.inputs}
     for signature in reader.signatures():
@@ -30,7 +30,7 @@ def _tensor(reader: RecordReader, wanted: InputShape) -> int:
 
 
 def shaped(model: bytes, shapes: Sequence[InputShape]) -> bytes:
-    """The .tflite ``model`` whose inputs have these shapes, and all tensors those that follow; InputError if it cannot have them."""
+    """The .tflite ``model`` with these input shapes and the tensor shapes that follow from them; InputError if they are impossible."""
     if is_tosa(model):
         raise InputError("--input-shape was given for a TOSA network, whose shapes are fixed: leave it out.")
     if is_compiled(read_tflite(model)):

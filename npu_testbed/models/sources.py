@@ -47,7 +47,7 @@ class Model(Brief, frozen=True):
 
 
 def load_model(source: str) -> Model:
-    """The model that ``source`` names, with the changes that a :class:`ShapedSource` carries; InputError if there is none."""
+    """The model of ``source``, with the changes of a :class:`ShapedSource`; InputError if there is none."""
     model = _load(str(source))
     return replace(model, data=_changed(model.data, source.shapes, source.layouts)) if isinstance(source, ShapedSource) else model
 
@@ -84,7 +84,7 @@ def _load(source: str) -> Model:
 
 
 def text_of(name: str) -> str:
-    r"""The name of a file as text that can be written: bytes that are not UTF-8 as their escapes.
+    r"""The name of a file as printable text: bytes that are not UTF-8 become escapes.
 
     >>> text_of("net.tflite"), text_of("a\udcff.tflite")
     ('net.tflite', 'a\\xff.tflite')
@@ -93,7 +93,7 @@ def text_of(name: str) -> str:
 
 
 _TVM_JSON = b'{"root_index":'
-"""Beginning of what ``tvm.ir.save_json`` writes (0.26 and 0.27)."""
+"""First characters of a file from ``tvm.ir.save_json`` (0.26 and 0.27)."""
 
 _CONVERTERS = {
     ".onnx": "convert it with `onnx2tf -i MODEL.onnx -oiqt`, whose *_full_integer_quant.tflite is what to give",
@@ -101,11 +101,11 @@ _CONVERTERS = {
     ".pt2": "lower it with ExecuTorch's Arm backend (EthosUPartitioner) and give the .pte, or with litert-torch and give the .tflite",
 }
 _CONVERTERS |= {".keras": _CONVERTERS[".h5"], ".hdf5": _CONVERTERS[".h5"], ".pt": _CONVERTERS[".pt2"], ".pth": _CONVERTERS[".pt2"]}
-"""The converter of a file of another framework, by its ending."""
+"""The converter for another framework's file, by its ending."""
 
 
 def _require_no_built_name(source: str) -> None:
-    """InputError for a path that is not there but for its prefix, or nearly, names a network that the package builds."""
+    """InputError for a missing path that is nearly the name of a built network."""
     if Path(source).exists():
         return
     names = [*(ZOO + name for name in zoo.zoo_names()), *(PORTFOLIO + network.name for network in portfolio.NETWORKS)]
@@ -115,7 +115,7 @@ def _require_no_built_name(source: str) -> None:
 
 
 def _require_convertible(source: str) -> None:
-    """InputError with the converter's line for a file of another framework that is there."""
+    """InputError, with the converter's command line, for an existing file of another framework."""
     how = _CONVERTERS.get(Path(source).suffix.lower())
     if how is not None and Path(source).is_file():
         raise InputError(f"{Path(source).name!r} is not a TFLite network: {how}.")

@@ -1,4 +1,4 @@
-"""Tensor Expressions as models: their graph by its source, and what they compute on the machine that this runs on."""
+"""Tensor Expressions as models: the graph of a source, and its results on this machine."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ else:
     host = later("cascader.frontends.te.host")
 
 _AT_HAND = "tensor_expressions:"
-"""Beginning of the source of a graph in memory, which has no file; its number follows."""
+"""First characters of the source of a graph in memory; its number follows."""
 
 _PYTHON = ".py"
 
@@ -38,7 +38,7 @@ _GRAPHS: dict[str, Graph] = {}
 
 
 class TeSource(Source, frozen=True):
-    """Tensor Expressions: a function of a Python file, or a graph at hand, by the text that names it."""
+    """Tensor Expressions by their source: a function of a Python file, or a graph in memory."""
 
 
 class TeModel(Struct, frozen=True, eq=False):
@@ -51,7 +51,7 @@ class TeModel(Struct, frozen=True, eq=False):
 
 
 def is_graph(value: object) -> TypeGuard[Graph]:
-    """Whether a value is a graph of Tensor Expressions; a caller who has one has imported its maker."""
+    """Whether a value is a graph of Tensor Expressions. A caller who has one has imported its module."""
     made = sys.modules.get("cascader.frontends.te.graph")
     return made is not None and isinstance(value, made.Graph)
 
@@ -64,7 +64,7 @@ def source_of(graph: Graph) -> str:
 
 
 def is_te(source: str) -> bool:
-    """Whether a model's source stands for Tensor Expressions: a function of a Python file, such a file alone, or a graph at hand.
+    """Whether a source stands for Tensor Expressions: a function of a Python file, such a file alone, or a graph in memory.
 
     >>> is_te("net.py:make_graph"), is_te("net.py"), is_te("net.tflite"), is_te("zoo:net")
     (True, True, False, False)
@@ -92,7 +92,7 @@ def load_te(source: str) -> TeModel:
 
 
 def refuse_te(source: str) -> InputError:
-    """The error that says that what is asked for takes no Tensor Expressions."""
+    """The error for a command that takes no Tensor Expressions."""
     return InputError(f"{source} is a graph of Tensor Expressions where a model file is needed: give it to schedule, frontier or verify.")
 
 

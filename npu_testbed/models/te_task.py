@@ -1,4 +1,4 @@
-"""From Tensor Expressions to the task of scheduling them, for which TVM reads them."""
+"""From Tensor Expressions to the task of scheduling them, with TVM as their reader."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from sim import quick_cycles
 
 
 def te_task(request: Request, text: str, progress: Callable[[str], None]) -> Task:
-    """The task of scheduling the Tensor Expressions that a text names; InputError for operators that are to stay on the CPU."""
+    """The task of scheduling the Tensor Expressions ``text``; InputError if operators must stay on the CPU."""
     if request.ignore_ops:
         names = ", ".join(request.ignore_ops)
         raise InputError(f"Operators {names} cannot stay on the CPU: {text} is a graph of Tensor Expressions alone.")

@@ -14,14 +14,14 @@ from npu_model.tflite.model import TfliteModel
 Array = NDArray[Any]
 
 _COUNTED = {"TFLite_Detection_PostProcess": ((0, 1, 2), 3)}
-"""Outputs of an operator of which only the first entries along axis 1 are written, and the output that is their number.
+"""Outputs of which an operator writes only the first entries along axis 1, and the output that counts the entries.
 
-Source: LiteRT's kernel ``detection_postprocess.cc``, which writes the boxes, classes and scores of the valid detections alone.
+Source: LiteRT's kernel ``detection_postprocess.cc``, which writes boxes, classes and scores only for valid detections.
 """
 
 
 def counted_outputs(model: TfliteModel) -> dict[str, str]:
-    """Names of the model's outputs that are defined in part alone, each with the name of the output that counts its entries."""
+    """Names of the model's partly defined outputs, each with the output that counts its entries."""
     found: dict[str, str] = {}
     for operator in model.operators:
         outputs, count = _COUNTED.get(operator.custom_code, ((), 0))
@@ -32,7 +32,7 @@ def counted_outputs(model: TfliteModel) -> dict[str, str]:
 
 
 def defined_part(ours: Array, theirs: Array, count: Array | None) -> tuple[Array, Array]:
-    """The entries of two outputs that the number ``count`` says are defined; all if there is none, or the two have other shapes."""
+    """The parts of two outputs that the number ``count`` defines; all if there is no number, or if the shapes differ."""
     if count is None or ours.shape != theirs.shape or ours.ndim < 2 or count.size != 1:
         return ours, theirs
     number = float(np.asarray(count, np.float64).reshape(-1)[0])
@@ -41,17 +41,17 @@ def defined_part(ours: Array, theirs: Array, count: Array | None) -> tuple[Array
 
 
 def entries(outputs: Mapping[str, Array], counts: Mapping[str, str]) -> int:
-    """The entries that an inference defines, of all outputs that are counted."""
+    """The number of entries that an inference defines, over all counted outputs."""
     numbers = (np.asarray(outputs[count], np.float64).reshape(-1) for count in counts.values() if count in outputs)
     return sum(int(number[0]) for number in numbers if number.size == 1 and np.isfinite(number[0]))
 
 
 _PARTS = (2, 4, 16)
-"""Divisors of the range of noise: what is seen in an image is often faint."""
+"""Divisors of the range of noise: visible objects are often faint."""
 
 
 def other_inputs(inputs: tuple[Binding, ...], seed: int) -> Iterator[dict[str, Array]]:
-    """Yield inputs by which a network may detect something where plain noise shows it nothing: constant images, and fainter noise."""
+    """Yield inputs by which a network may detect something that plain noise does not show: constant images, and fainter noise."""
     for part in (0.0, 0.25, 0.5, 0.75, 1.0):
         yield {one.name: _scaled(one, np.full(one.shape, part)) for one in inputs}
     for divisor in _PARTS:

@@ -1,4 +1,4 @@
-"""The outcomes of ``npu-testbed calibrate``: a fitted profile, and a profile held to measurements."""
+"""The outcomes of ``npu-testbed calibrate``: a fitted profile, and a profile checked against measurements."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class CalibrateCheckOutcome(Outcome, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether the profile's own cycles are reproduced, and its error left out is near that in sample."""
+        """Whether the profile's own cycles are reproduced, and its error on left-out networks is near its error in sample."""
         return self.found.passed
 
     def document(self) -> CalibrateCheckDocument:

@@ -33,7 +33,7 @@ class ComparisonOutcome(Outcome, frozen=True):
     A single network also has the layers of our schedule in Vela Performance's bytes.
 
     ``simulation`` and ``findings`` are None where layers or findings are not shown; ``markdown`` makes the text a section of a page.
-    ``cpu`` is the table of what operators take on the CPU (None: the default).
+    ``cpu`` is the table of the operators' CPU cycles (None: the default).
     """
 
     comparisons: tuple[Comparison, ...]
@@ -49,7 +49,7 @@ class ComparisonOutcome(Outcome, frozen=True):
         return "compare"
 
     def inference(self, comparison: Comparison) -> Inference:
-        """An inference by our schedule at Vela Performance's bytes or fewer; what the CPU does is the same in every schedule."""
+        """An inference by our schedule at Vela Performance's bytes or fewer. Every schedule leaves the same work to the CPU."""
         network, _ = ends_of(comparison.frontier)
         return inference_of(network, comparison.chosen.cycles, comparison.frontier.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
 

@@ -1,4 +1,4 @@
-"""Compilations that a folder keeps: what each command line wrote and said, under the digest of all that it follows from."""
+"""Compilations that a folder keeps: the files and the text of each command line, under the digest of all their inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from validation.reading import read_file
 
 
 class StoredCompilation(Outcome, frozen=True):
-    """A compilation that was found in a folder: its document and its text, without the networks and the replay behind them."""
+    """A compilation from a folder: its document and its text, without its networks and its replay."""
 
     facts: dict[str, object]
     words: str
@@ -33,11 +33,11 @@ class StoredCompilation(Outcome, frozen=True):
         return "compile"
 
     def document(self) -> CompileDocument:
-        """The document, as it was."""
+        """The stored document."""
         return checked(CompileDocument, self.facts)
 
     def text(self) -> str:
-        """The text, as it was."""
+        """The stored text."""
         return self.words
 
     def deadline_text(self, milliseconds: float) -> str:
@@ -60,13 +60,13 @@ class CompilationStore:
 
     @staticmethod
     def key(request: Request, target: Target, *others: object) -> str:
-        """The key of a compilation of a model; ``others`` are values that JSON can hold and its files or its text follow from."""
+        """The key of a compilation of a model. ``others`` are further JSON values on which its files or its text depend."""
         config = request.names.config
         read = "" if config is None else sha256(read_file(config, "Configuration file")).hexdigest()
         return key_of_request("compile", request, plain(target), read, *others)
 
     def find(self, key: str) -> FilesAndWords | None:
-        """The compilation that is kept; None if there is none, or if it is damaged."""
+        """The kept compilation; None if there is none, or if it is damaged."""
         return self._answers.find(key, lambda value: typed(FilesAndWords, value))
 
     def keep(self, key: str, outcome: Outcome, cycles: int, clock_hz: int, files: Mapping[Path, bytes]) -> None:

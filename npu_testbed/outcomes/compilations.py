@@ -33,7 +33,7 @@ class CompilationsOutcome(Outcome, frozen=True):
 
     @property
     def headline(self) -> str:
-        """The number of networks that were compiled."""
+        """The number of compiled networks."""
         count = len(self.compilations)
         return f"{count} of {count + len(self.failures)} networks were compiled."
 
@@ -42,7 +42,7 @@ class CompilationsOutcome(Outcome, frozen=True):
         return CompilationsDocument(tuple(one.document() for one in self.compilations), tuple(one.to_json() for one in self.failures))
 
     def text(self) -> str:
-        """The report on each network, and how many there are."""
+        """The report on each network, and the number of networks."""
         return "\n\n\n".join((*(one.text() for one in self.compilations), self.headline))
 
     def deadline_text(self, milliseconds: float) -> str:

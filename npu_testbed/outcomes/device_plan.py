@@ -15,10 +15,7 @@ from validation.layout import filled
 
 
 class DevicePlanOutcome(Outcome, frozen=True, eq=False):
-    """Groups of parts with their stripes and buffers, and the run that has proven all their claims.
-
-    ``output`` is the file that is written (empty: none).
-    """
+    """Groups of parts with their stripes and buffers, and the run that proves the plan. ``output`` is the written file (empty: none)."""
 
     model: str
     device: OwnDevice
@@ -34,7 +31,7 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
 
     @property
     def memory_bytes(self) -> int:
-        """Bytes of the device's memory that the plan takes."""
+        """Bytes of the device's memory that the plan needs."""
         return self.proposal.memory
 
     @property
@@ -55,7 +52,7 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
         )
 
     def text(self) -> str:
-        """The plan in a sentence, its groups, and what the run has shown."""
+        """The plan in a sentence, its groups, and the facts that the run proves."""
         file = f"{printable(self.output)}: " if self.output else ""
         count = len(self.proposal.plans)
         said = (

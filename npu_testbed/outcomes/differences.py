@@ -1,4 +1,4 @@
-"""The outcomes of ``npu-testbed diff`` and ``npu-testbed check``: a schedule compared with another schedule, or with bars."""
+"""The outcomes of ``npu-testbed diff`` and ``npu-testbed check``: a schedule against another schedule, or against bars."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npu_testbed.replays.simulation import Simulation
 
 
 class Energies(NamedTuple):
-    """Energy of both sides by the table of a name."""
+    """Energy of both sides by a named table."""
 
     table: str
     before: Energy
@@ -26,9 +26,9 @@ class Energies(NamedTuple):
 
 
 class DiffOutcome(Outcome, frozen=True):
-    """Two replays, and what moved between them.
+    """Two replays, and their differences.
 
-    ``energies`` is None where none were asked for; of the layers the text shows the ``most`` that differ most, or all for None.
+    ``energies`` is None if not requested. The text shows the ``most`` layers that differ most (None: all).
     """
 
     before: Simulation
@@ -52,9 +52,9 @@ class DiffOutcome(Outcome, frozen=True):
 
 
 class CheckOutcome(ReplayedOutcome, frozen=True):
-    """A replay and the ``bars`` that it must keep to, including the bars of a ``baseline`` (None: no baseline).
+    """A replay and the ``bars`` that it must keep, including the bars of a ``baseline`` (None: no baseline).
 
-    ``markdown`` makes the text a summary for a pull request; ``said`` is what is added to it.
+    ``markdown`` makes the text a summary for a pull request; ``said`` is appended to it.
     """
 
     simulation: Simulation
@@ -79,7 +79,7 @@ class CheckOutcome(ReplayedOutcome, frozen=True):
         return all(bar.is_met for bar in self.bars)
 
     def deadline_text(self, milliseconds: float) -> str:  # noqa: ARG002  # a deadline is one of the bars
-        """Say nothing: a bar has the verdict."""
+        """No text, because a bar has the verdict."""
         return ""
 
     def document(self) -> CheckDocument:

@@ -14,11 +14,11 @@ from npu_testbed.runtimes.runtime_words import notes, runtimes_json
 from validation.layout import filled
 
 _RUNTIMES = {"tflite": TFLM, "raw": EXECUTORCH}
-"""Runtimes of the formats that are not for firmware of one's own."""
+"""Runtimes of the formats that are not for your own firmware."""
 
 
 class ExportOutcome(Outcome, frozen=True):
-    """The files that were written, by path, from the file ``source`` in a ``form``."""
+    """The written files by path, made from the file ``source`` in a ``form``."""
 
     source: str
     form: str
@@ -26,9 +26,9 @@ class ExportOutcome(Outcome, frozen=True):
     runtimes: tuple[RuntimeUse, ...]
     """The bytes that each runtime sets aside for the network."""
     lost: tuple[LostInput, ...] = ()
-    """The inputs that a run writes over."""
+    """The inputs that a run overwrites."""
     layouts: tuple[str, ...] = ()
-    """Sentences on the inputs and outputs that have another order than in the model."""
+    """Sentences on the inputs and outputs whose order differs from the model's."""
 
     @property
     def command(self) -> str:
@@ -42,7 +42,7 @@ class ExportOutcome(Outcome, frozen=True):
         return ExportDocument(self.source, self.form, sizes, runtimes_json(self.runtimes), lost)
 
     def text(self) -> str:
-        """A line for each file, and what the runtime of its format sets aside."""
+        """A line for each file, and the bytes that the runtime of its format sets aside."""
         files = [f"{printable(str(path))}: {len(data):,} bytes" for path, data in self.files.items()]
         runtime = _RUNTIMES.get(self.form, BARE)
         said = [sentence for one in self.runtimes if one.runtime == runtime for sentence in notes(one)]

@@ -46,11 +46,11 @@ class FrontierOutcome(Outcome, frozen=True):
         return self.frontier.within(memory)
 
     def svg(self) -> str:
-        """The frontier as a picture, with Vela's points if they are known."""
+        """The frontier as a picture, with Vela's points if known."""
         return frontier_svg(self.frontier) if self.comparison is None else comparison_svg(self.comparison)
 
     def plot(self, path: str | Path) -> None:
-        """Write the picture to an .svg file; InputError if that cannot be done."""
+        """Write the picture to an .svg file; InputError if that is impossible."""
         require_picture(path)
         write_file(path, self.svg().encode("utf-8"))
 

@@ -1,4 +1,4 @@
-"""The result of a command: a value with its report as text, as one JSON document and as a notebook shows it."""
+"""The result of a command: a value with its report as text, as a JSON document and in a notebook."""
 
 from __future__ import annotations
 
@@ -38,11 +38,11 @@ class Outcome(Struct, frozen=True):
         """The report as a terminal shows it."""
 
     def deadline_text(self, milliseconds: float) -> str:  # noqa: ARG002  # most outcomes know no time
-        """The verdict on a time per inference, in a sentence; "" if an outcome has no time, or states it as a bar of its own."""
+        """The verdict on a time per inference, in a sentence; "" for an outcome without a time, or with a bar for it."""
         return ""
 
     def within_text(self, within: float) -> str:  # noqa: ARG002  # a schedule's own text says what it took
-        """The smallest schedule within a share of the fastest one's cycles, in a sentence, where an outcome has several; "" where not."""
+        """The smallest schedule within a share of the fastest one's cycles, in a sentence; "" for an outcome without several schedules."""
         return ""
 
     @property
@@ -52,12 +52,12 @@ class Outcome(Struct, frozen=True):
 
     @property
     def status(self) -> int:
-        """The exit status of the command: 0, or 1 if it does not pass."""
+        """The exit status of the command: 0, or 1 if the outcome does not pass."""
         return 0 if self.passed else 1
 
     @property
     def headline(self) -> str:
-        """The answer in one line: the first of the text."""
+        """The answer in one line: the first line of the text."""
         return self.text().partition("\n")[0]
 
     def __repr__(self) -> str:
@@ -69,19 +69,19 @@ class Outcome(Struct, frozen=True):
         return found
 
     def to_json(self) -> str:
-        """The document as text, with a new line at its end."""
+        """The document as text, with a final newline."""
         return json.dumps(to_builtins(self.document()), indent=1, sort_keys=True) + "\n"
 
     def __str__(self) -> str:
         return self.text()
 
     def _repr_html_(self) -> str:
-        """The report as a notebook shows it."""
+        """The report for a notebook."""
         return f"<pre>{html.escape(self.text())}</pre>"
 
 
 class TextOutcome(Outcome, frozen=True):
-    """A text that is printed as it is, to its last line's end."""
+    """A text that is printed unchanged."""
 
     name: str
     words: str

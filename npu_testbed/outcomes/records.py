@@ -1,4 +1,4 @@
-"""Records: values of one kind as a table, for dictionaries, pandas and notebooks."""
+"""Records: values of one kind as a table for dictionaries, pandas and notebooks."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 class Records(Sequence[T], Generic[T]):
-    """A sequence of values, and a table of the same with one row for each.
+    """A sequence of values, also as a table with one row for each value.
 
     ``entry`` makes the fields of a row: a Struct or a dictionary (default: the value itself).
 
@@ -55,13 +55,13 @@ class Records(Sequence[T], Generic[T]):
         return hash(self._values)
 
     def to_dict(self) -> dict[str, list[Any]]:
-        """The columns by name; a row without a column's value has None there."""
+        """The columns by name; None in a row without the column's value."""
         rows = [to_builtins(one if self._entry is None else self._entry(one)) for one in self._values]
         names = dict.fromkeys(name for row in rows for name in row)
         return {name: [row.get(name) for row in rows] for name in names}
 
     def to_pandas(self) -> Any:
-        """The table as a ``pandas.DataFrame``; InputError where pandas is not installed."""
+        """The table as a ``pandas.DataFrame``; InputError if pandas is not installed."""
         try:
             pandas = import_module("pandas")
         except ImportError:
@@ -77,5 +77,5 @@ class Records(Sequence[T], Generic[T]):
         return grid(tuple(columns), rows, (False,) * len(columns))
 
     def _repr_html_(self) -> str:
-        """The table as a notebook shows it."""
+        """The table for a notebook."""
         return f"<pre>{escape(str(self))}</pre>"

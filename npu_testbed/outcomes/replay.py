@@ -1,4 +1,4 @@
-"""The outcome of ``npu-testbed simulate``: a replay with what was asked about it."""
+"""The outcome of ``npu-testbed simulate``: a replay with the requested extras."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ from validation.layout import filled
 
 
 class ReplayOutcome(ReplayedOutcome, frozen=True):
-    """A replay of a schedule, ``kind`` ours or Vela's, and what else was requested.
+    """A replay of a schedule, ``kind`` ours or Vela's, and the requested extras.
 
-    ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" where not asked for, ``trace`` the file that a trace was
-    written to. ``areas`` makes the map of the arena. ``stream`` is the run with an input whose rows arrive one by one.
+    ``findings``, a measurement (``beside``) and a ``drawing`` are None or "" if not requested; ``trace`` is the path of a written trace.
+    ``areas`` makes the map of the arena. ``stream`` is the run with an input whose rows arrive one by one.
     """
 
     kind: str
@@ -65,7 +65,7 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
 
     @property
     def layers(self) -> Records[LayerRow]:
-        """The layers in their order: cycles, what binds each, traffic."""
+        """The layers in their order, each with cycles, bound and traffic."""
         return Records(layer_rows(self.simulation.replay))
 
     def svg(self) -> str:
@@ -73,7 +73,7 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
         return sram_map_svg(self.areas())
 
     def document(self) -> SimulateDocument:
-        """The figures, the layers, and what else was asked for."""
+        """The figures, the layers, and the requested extras."""
         facts = extended(
             SimulateDocument,
             replay_json(self.simulation),
@@ -89,7 +89,7 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
         return extended(SimulateScheduleDocument, facts, stream=UNSET if self.stream is None else stream_json(self.stream))
 
     def text(self) -> str:
-        """The summary, the layers, and what else was asked for."""
+        """The summary, the layers, and the requested extras."""
         return "\n\n".join(self._sections())
 
     def _sections(self) -> Iterator[str]:

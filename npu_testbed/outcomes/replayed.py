@@ -1,4 +1,4 @@
-"""ReplayedOutcome: what outcomes of one replayed schedule have in common."""
+"""ReplayedOutcome: the common part of the outcomes of one replayed schedule."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ReplayedOutcome(Outcome, frozen=True):
 
     @property
     def arena_bytes(self) -> int:
-        """Bytes that the plan sets aside for feature maps."""
+        """Bytes that the plan reserves for feature maps."""
         return self.replayed.planned_bytes
 
     @property

@@ -49,11 +49,11 @@ _AXES = "A stripe is images x rows x columns x channels; of five numbers images 
 
 
 class ScheduleOutcome(ReplayedOutcome, frozen=True):
-    """A schedule with its replay, and what the search proved and found.
+    """A schedule with its replay, its proofs and its findings.
 
-    ``findings`` is None where none were asked for, ``stopped`` what ended the search early (empty: nothing did), ``output`` the file
-    that it was written to (empty: none). Layers below ``min_percent`` of the cycles are one row of the text. ``striped`` are the plans of
-    stripes that it executes, where these were asked for.
+    ``findings`` is None if not requested, ``stopped`` the reason why the search ended early (empty: it did not), ``output`` the written
+    file (empty: none). Layers below ``min_percent`` of the cycles share one row of the text. ``striped`` are the stripe plans that it
+    executes, if requested.
     """
 
     choice: Choice
@@ -92,7 +92,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         return of_schedule(self.schedule, self.simulation.network, self.cycles)
 
     def save(self, path: str | Path) -> None:
-        """Write the schedule file; InputError if that cannot be done."""
+        """Write the schedule file; InputError if that is impossible."""
         write_schedule(self.schedule, path)
 
     def svg(self) -> str:

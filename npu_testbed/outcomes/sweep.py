@@ -11,7 +11,7 @@ from npu_testbed.views.sweep_plot import sweep_svg
 
 
 class SweepOutcome(Outcome, frozen=True):
-    """All points of a sweep; the text says which meet a ``deadline`` in milliseconds (None: none is asked for)."""
+    """All points of a sweep. The text says which points meet a ``deadline`` in milliseconds (None: no deadline)."""
 
     results: tuple[Result, ...]
     deadline: float | None = None

@@ -43,7 +43,7 @@ class FvpOutcome(Outcome, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether no bar is missed that is not known to be."""
+        """Whether no bar is missed, except those known to be."""
         return self.scorecard.passed
 
     def document(self) -> ValidateFvpDocument:
@@ -113,7 +113,7 @@ class BesideVelaOutcome(Outcome, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether no score is without a reason, no bar is missed and no network failed."""
+        """Whether every score has a reason, no bar is missed and no network failed."""
         return self.result.passed
 
     def document(self) -> ValidateVelaDocument:
@@ -175,7 +175,7 @@ class PortfolioOutcome(Outcome, frozen=True):
         return self.report.to_json()
 
     def text(self) -> str:
-        """A row for each network, and what is known of those that do not pass."""
+        """A row for each network, and the known facts about networks that do not pass."""
         return _text(tables(self.report))
 
 
@@ -216,7 +216,7 @@ class SuiteOutcome(Outcome, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether no bar is missed that is not known to be."""
+        """Whether no bar is missed, except those known to be."""
         return self.suite.passed
 
     def document(self) -> Document:

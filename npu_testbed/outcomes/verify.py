@@ -20,7 +20,7 @@ def _result(row: OutputComparison) -> str:
 
 
 class VerifyOutcome(Outcome, frozen=True):
-    """The outputs of a file and its references. ``proof`` is the run in TensorIR, None if none was asked for."""
+    """The outputs of a file and its references. ``proof`` is the run in TensorIR, None if not requested."""
 
     verification: Verification
     proof: TensorirProof | None = None
@@ -32,16 +32,16 @@ class VerifyOutcome(Outcome, frozen=True):
 
     @property
     def comparisons(self) -> Sequence[OutputComparison]:
-        """Each output with each reference: bytes, and how many differ."""
+        """Each output with each reference: its bytes, and the number that differ."""
         return self.verification.comparisons
 
     @property
     def passed(self) -> bool:
-        """Whether no output differs without a reason, and no order of the operations could change one."""
+        """Whether every difference has a reason, and no order of the operations could change an output."""
         return self.verification.passed and (self.proof is None or self.proof.passed)
 
     def document(self) -> VerifyDocument:
-        """The comparisons, and what is said of them."""
+        """The comparisons, and the remarks."""
         result = self.verification
         return VerifyDocument(
             model=result.model,

@@ -1,4 +1,4 @@
-"""The portfolio compared with Vela: each network compared and verified on its own, the findings kept, and their verdicts."""
+"""The portfolio compared with Vela: each network compared and verified alone, the findings kept, and their verdicts."""
 
 from npu_testbed.portfolio.examination import examine
 from npu_testbed.portfolio.run import examine_all

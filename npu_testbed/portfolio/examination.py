@@ -1,4 +1,4 @@
-"""One network of the portfolio: compared with Vela, its smallest schedule verified; the finding states any failure."""
+"""One network of the portfolio: compared with Vela, its smallest schedule verified. A failure is part of the finding."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ from npu_testbed.searches.frontiers import FrontierPoint
 from validation.portfolio import PortfolioNetwork, portfolio_network
 
 INFERENCES = 2
-"""Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""
+"""Inferences that are compared with LiteRT: one on any values, one only on extreme values."""
 
 
 def _figures(point: VelaPoint | FrontierPoint) -> BytesAndCycles:
@@ -47,9 +47,9 @@ def _peer(found: Comparison) -> VelaFigures | None:
 
 
 def _no_peer(failures: Sequence[VelaFailure], *, separate: bool) -> str:
-    """Why no core of Vela makes a stream for Size, or for Performance: each core with its first failure.
+    """The reason why no core of Vela makes a stream for Size, or for Performance: each core with its first failure.
 
-    LimitError for a limit of ours; InputError if Vela was ended or not started, so that another time it may do better.
+    LimitError for a limit of ours; InputError if Vela was stopped or did not start, so that another run may succeed.
     """
     if limit := next((failure for failure in failures if failure.limit), None):
         raise LimitError(limit.reason)
@@ -77,7 +77,7 @@ def _ours(found: Comparison, vela: VelaFigures | None) -> Ours:
 
 
 def judge(result: Verification, exception: str) -> tuple[Check, str]:
-    """The verdict of a verification, with a remark; a difference with an ``exception`` that the portfolio names is one."""
+    """The verdict of a verification, with a remark. A difference that the portfolio names as an ``exception`` is a verdict of its own."""
     if not any(row.reference == LITERT for row in result.comparisons):
         return Check.FAILED, result.remark
     if result.equal_to(LITERT):
@@ -106,10 +106,10 @@ _ALONE, _NO_SWEEP = Run(), Sides(sweep=0)
 
 
 def examine(request: Request, run: Run = _ALONE, *, verified: bool = True, results: Path | None = None) -> Examined:
-    """The finding of a network of the portfolio; what fails of it is in the finding.
+    """The finding of a network of the portfolio, including its failures.
 
-    Without homes in the request the network's own hold. ``results`` is a folder as :class:`npu_testbed.comparisons.comparison.Folders`
-    has one.
+    Without homes in the request, the network's own homes apply. ``results`` is a folder as in
+    :class:`npu_testbed.comparisons.comparison.Folders`.
     """
     name = request.source.name.removeprefix(PORTFOLIO)
     network = portfolio_network(name)

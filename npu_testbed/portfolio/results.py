@@ -1,4 +1,4 @@
-"""Results: findings in a folder, and while a network is examined what its search has answered: a run goes on where another one ended."""
+"""Results: findings in a folder, and the search's answers for networks in progress, so that a run continues an earlier one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Results(Struct, frozen=True):
     verified: bool
 
     def key(self, request: Request) -> str:
-        """The key of the finding of a network, which begins with what people look for."""
+        """The key of a network's finding, which begins with the network's name."""
         digest = key_of_request("finding", request, SCHEMA, self.verified)
         return f"{request.source.name.removeprefix(PORTFOLIO)}-{request.device}-{digest[:16]}"
 
@@ -31,11 +31,11 @@ class Results(Struct, frozen=True):
         return Answers(self.folder).find(self.key(request), from_json)
 
     def search(self, request: Request) -> Answers:
-        """The answers of the search of a network, while it is examined."""
+        """The answers of the search of a network while the network is examined."""
         return Answers(self.folder / f"{FOLDER}-{self.key(request)}")
 
     def write(self, request: Request, finding: Examined) -> None:
-        """Write a finding, in place of what its search answered; what failed is not written, so that it is tried again."""
+        """Write a finding, which replaces the answers of its search. Failures are not written, so that they are tried again."""
         if not finding.failure:
             Answers(self.folder).keep(self.key(request), finding.to_json())
             self.search(request).remove()

@@ -1,4 +1,4 @@
-"""Many networks of the portfolio, several at once: each in one process, kept as soon as it is done."""
+"""Many networks of the portfolio, several at once: each in one process, kept as soon as it is finished."""
 
 from __future__ import annotations
 
@@ -21,9 +21,9 @@ from validation.portfolio import NETWORKS, PortfolioNetwork, drawn_network, draw
 
 
 def chosen(patterns: Sequence[str] = (), *, sample: bool = False) -> tuple[PortfolioNetwork, ...]:
-    """The networks whose name or group is among ``patterns`` (as a shell's, all without any), with ``sample`` those that stand for others.
+    """The networks whose name or group matches a shell pattern of ``patterns`` (all without any); with ``sample``, representatives.
 
-    A name of a drawn network is drawn. InputError if a pattern fits none.
+    The name of a random network draws that network. InputError if a pattern fits none.
     """
     drawn = dict.fromkeys(number for pattern in patterns if (number := drawn_number(pattern)) is not None)
     for pattern in patterns:
@@ -62,10 +62,10 @@ _ALONE = Run(None)
 
 
 def examine_all(requests: Sequence[Request], run: Run = _ALONE, *, verified: bool = True, results: Path | None = None) -> Report:
-    """The findings of the networks of the portfolio that are requested, so many at once as there are processes.
+    """The findings of the requested networks of the portfolio, one at a time in each process.
 
-    A folder ``results`` keeps findings, and known findings are not computed again. What fails on one network costs no other its finding.
-    InputError before anything takes time if a home is wrong or the folder cannot be written to.
+    A folder ``results`` keeps findings, and known findings are not computed again. A failure on one network does not affect the others.
+    InputError before any long work if a home is wrong or the folder cannot be written.
     """
     progress = run.show
     for request in requests:

@@ -1,4 +1,4 @@
-"""Findings as tables: for a terminal, and as the page of the documentation."""
+"""Findings as tables: for a terminal, and for a page of the documentation."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def _place(finding: Examined) -> str:
 
 
 def _shortcomings(finding: Examined) -> tuple[str, ...]:
-    """A sentence for each bar that is missed, and for what fails or differs."""
+    """A sentence for each missed bar, failure and difference."""
     found = []
     if finding.failure:
         found.append(f"{finding.network} fails: {finding.failure}")
@@ -66,7 +66,7 @@ def _shortcomings(finding: Examined) -> tuple[str, ...]:
 
 
 def _left_out(failures: Sequence[str]) -> Iterator[str]:
-    """Schedules of Vela's with why they are left out; those of the same reason together."""
+    """Schedules of Vela's that are left out, with the reasons; schedules with the same reason share a line."""
     reasons: dict[str, list[str]] = {}
     for failure in failures:
         schedule, _, reason = failure.partition(": ")
@@ -76,7 +76,7 @@ def _left_out(failures: Sequence[str]) -> Iterator[str]:
 
 
 def _remarks(finding: Examined) -> tuple[str, ...]:
-    """Notes that do not count against us but must be known: named exceptions, and cores of Vela that are left out."""
+    """Notes that are not misses but must be known: named exceptions, and cores of Vela that are left out."""
     named = (f"{finding.network}: {finding.remark}",) if finding.check is Check.EXCEPTION else ()
     failures = finding.vela.failures if finding.vela is not None else ()
     alone = (f"{finding.network}: no valid stream of Vela's. {finding.no_peer}",) if finding.no_peer else ()
@@ -88,7 +88,7 @@ def _mean(name: str, ratios: Sequence[float]) -> tuple[str, ...]:
 
 
 def totals(findings: Sequence[Examined]) -> tuple[str, ...]:
-    """The number of networks, of those that miss a bar, and the means of the ratios."""
+    """The number of networks, the number that miss a bar, and the means of the ratios."""
     both = [(finding.ours, finding.vela) for finding in findings if finding.ours is not None and finding.vela is not None]
     counted = [check for finding in findings if (check := finding.check) is not Check.NOT_ASKED and not finding.failure]
     passed, missed, failed = (sum(map(bool, some)) for some in zip(*((f.passed, f.misses, f.failure) for f in findings), strict=True))

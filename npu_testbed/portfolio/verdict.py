@@ -30,7 +30,7 @@ class BytesAndCycles(Struct, frozen=True):
 
 
 class VelaFigures(Struct, frozen=True):
-    """The bytes and cycles of Vela's Size and Performance, each on the core that did better, and the runs that failed, with the reason."""
+    """The bytes and cycles of Vela's Size and Performance, each on the better core, and the failed runs with their reasons."""
 
     size: BytesAndCycles
     size_core: str
@@ -40,9 +40,9 @@ class VelaFigures(Struct, frozen=True):
 
 
 class Ours(Struct, frozen=True):
-    """Points of our frontier: the smallest, and the best under each of Vela's figures; None where no point keeps to it.
+    """Points of our frontier: the smallest, and the best within each of Vela's figures (None: none is within it).
 
-    Of the smallest also the bytes that live outside its arena, and the multiply-accumulates that are done a second time.
+    For the smallest, also its bytes outside the arena and its recomputed multiply-accumulates.
     """
 
     smallest: BytesAndCycles
@@ -54,7 +54,7 @@ class Ours(Struct, frozen=True):
 
 
 class Examined(Struct, frozen=True):
-    """One network on one accelerator. ``failure`` is why there is no comparison, "" if there is one."""
+    """One network on one accelerator. ``failure`` is the reason why there is no comparison, "" if there is one."""
 
     network: str
     group: str
@@ -66,11 +66,14 @@ class Examined(Struct, frozen=True):
     remark: str = ""
     failure: str = ""
     no_peer: str = ""
-    """Why neither of Vela's cores makes a valid stream, "" if one does; ``ours`` then has the smallest schedule alone."""
+    """The reason why neither of Vela's cores makes a valid stream, "" if one does.
+
+    With a reason, ``ours`` has only the smallest schedule.
+    """
 
     @property
     def misses(self) -> tuple[str, ...]:
-        """In what Vela is ahead, a phrase each: bytes, or more than 1 % of the cycles in Vela's bytes."""
+        """A phrase for each miss: in bytes, or over 1 % of the cycles in Vela's bytes."""
         if self.vela is None or self.ours is None:
             return ()
         least, size, performance = self.ours.smallest.memory, self.vela.size, self.vela.performance
@@ -84,7 +87,7 @@ class Examined(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether Vela is ahead in nothing, or has nothing, and the outputs are LiteRT's or differ as the portfolio names."""
+        """Whether Vela is ahead nowhere, or has no schedule, and the outputs equal LiteRT's or differ as the portfolio names."""
         # Without a peer it is the outputs alone that speak for ours.
         unasked = {Check.NOT_ASKED} if not self.no_peer else set()
         return not self.failure and not self.misses and self.check in {Check.EXACT, Check.EXCEPTION} | unasked
@@ -96,14 +99,14 @@ class Examined(Struct, frozen=True):
 
 
 def _slower(strategy: str, peer: BytesAndCycles, own: BytesAndCycles | None) -> str:
-    """The phrase that ours is slower in the bytes of a strategy of Vela's; "" if it is not, or does not fit, which is a miss in bytes."""
+    """A phrase if ours is slower in the bytes of a strategy of Vela's; "" if not, or if ours does not fit, which is a miss in bytes."""
     if own is None or own.cycles <= SLOWEST * peer.cycles:
         return ""
     return f"takes {own.cycles / peer.cycles:.3f} of Vela {strategy}'s cycles in its {peer.memory:,} bytes"
 
 
 def from_json(document: dict[str, Any]) -> Examined:
-    """The finding that :meth:`Finding.to_json` wrote; KeyError or TypeError if it is none."""
+    """The finding that :meth:`Finding.to_json` wrote; KeyError or TypeError for anything else."""
     plain = {key: document[key] for key in ("network", "group", "accelerator", "memory_system", "remark", "failure", "no_peer")}
     vela, ours = document["vela"], document["ours"]
     if vela is not None:

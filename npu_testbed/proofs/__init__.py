@@ -1,1 +1,1 @@
-"""Runs that are held against references: LiteRT's bytes, Vela's figures, TVM's run, and where a difference begins."""
+"""Runs that are compared with references: LiteRT's bytes, Vela's figures, TVM's run, and the first layer that differs."""

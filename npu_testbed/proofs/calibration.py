@@ -1,4 +1,4 @@
-"""The surroundings of a calibration: the files that its measurements are read from, its tools, and its profile as JSON."""
+"""The environment of a calibration: the files of its measurements, its tools, and its profile as JSON."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _FILES = ("model", "config", "timing_adapter")
 
 
 def source_files(measurements: Path | None) -> tuple[Path, ...]:
-    """The CSV file of measurements and every file that it names: a profile must overwrite none of them. None: no file."""
+    """The CSV file of measurements and every file that it names, which a profile must not overwrite. None: no file."""
     if measurements is None:
         return ()
     rows = csv.DictReader(read_text(measurements, "Measurements", MAX_TABLE_BYTES).splitlines())
@@ -29,7 +29,7 @@ def source_files(measurements: Path | None) -> tuple[Path, ...]:
 
 
 def fit_tools() -> Tools:
-    """Versions of what a fit is made with."""
+    """Versions of the tools that make a fit."""
     try:
         return tool_versions((("scipy", metadata.version("scipy")),))
     except metadata.PackageNotFoundError:
@@ -38,7 +38,7 @@ def fit_tools() -> Tools:
 
 
 def profile_json(profile: CalibrationProfile) -> ProfileEntry:
-    """The profile as a document has it: ratios of whole numbers and rules as text, as in its file."""
+    """The profile for a document, with ratios of whole numbers and rules as text, as in its file."""
     values = asdict(profile.timing)
     timing = {name: value if isinstance(value, int) else str(getattr(value, "value", value)) for name, value in values.items()}
     return checked(ProfileEntry, to_builtins(profile, enc_hook=str) | {"timing": timing, "tools": dict(profile.tools)})

@@ -1,7 +1,7 @@
-"""Where a difference begins: the first layer whose tensor is another one than the reference's, and by how much.
+"""The first layer whose tensor differs from the reference's, and the size of the difference.
 
-A compiled file names no layers, and its kernels make parts of tensors. So tensors are found by content: one that the kernels have
-made, whole or in parts, is right, wherever it lies. The first of the reference's tensors that was made otherwise is where it begins.
+A compiled file names no layers, and its kernels make parts of tensors. So tensors are found by content: a tensor is right if the kernels
+have made it, whole or in parts, at any address. The difference begins at the first of the reference's tensors that was made differently.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from validation.litert.judge import Arrays
 Array = NDArray[Any]
 
 Tensor = tuple[str, Array]
-"""A layer's name, "" if it is unknown, and what it made."""
+"""A layer's name ("" if unknown) and its tensor."""
 
 _SLICE = 8
-"""Channels at whose multiples a part of a tensor's channels begins."""
+"""A part of a tensor's channels begins at a multiple of this number of channels."""
 
 
 class Divergence(Struct, frozen=True):
@@ -39,18 +39,18 @@ class Divergence(Struct, frozen=True):
     largest: int
 
     def document(self) -> DivergenceEntry:
-        """The same as a document has it."""
+        """The difference for a document."""
         return DivergenceEntry(self.reference, self.layer, self.differing, self.size, self.largest)
 
     @property
     def text(self) -> str:
-        """The sentence that says so."""
+        """The difference in a sentence."""
         by = f", by {self.largest:,} at most" if self.largest >= 0 else ""
         return f"The first layer that differs from {self.reference} is {self.layer!r}: {self.differing:,} of {self.size:,} elements{by}."
 
 
 def made_tensors(network: CompiledNetwork, inputs: Sequence[Arrays], kernels: CpuKernels | None) -> list[Tensor]:
-    """All that kernels and CPU operators make in the last of some inferences in a row, in their order."""
+    """All tensors that kernels and CPU operators make in the last of several inferences, in order."""
     filters, state, made = FilterCache(), NetworkState(network), list[Tensor]()
     on_cpu = None if kernels is None else kernels.executor(network)
     begun: list[Program] = []
@@ -74,7 +74,7 @@ def made_tensors(network: CompiledNetwork, inputs: Sequence[Arrays], kernels: Cp
 
 
 def _is_alike(array: Array, tensor: Array) -> bool:
-    """Whether an array may be a part of a tensor: rows of it, channels of it, or all."""
+    """Whether an array may be a part of a tensor: some rows, some channels, or all of it."""
     if array.dtype != tensor.dtype or array.size > tensor.size:
         return False
     if array.size == tensor.size:
@@ -84,7 +84,7 @@ def _is_alike(array: Array, tensor: Array) -> bool:
 
 
 def _places(array: Array, tensor: Array) -> Iterator[tuple[int, int]]:
-    """First position and first channel where a tensor has an array; positions and channels are those of its last axis."""
+    """First position and first channel at which a tensor contains an array. Positions and channels belong to its last axis."""
     depth = tensor.shape[-1] if tensor.ndim else 1
     own = array.shape[-1] if array.ndim else 1
     if array.size == tensor.size:
@@ -103,7 +103,7 @@ def _places(array: Array, tensor: Array) -> Iterator[tuple[int, int]]:
 
 
 def _covered(tensor: Array, made: Sequence[Tensor]) -> tuple[int, list[int]]:
-    """Elements of a tensor that were made as they are, and the numbers of what made them."""
+    """Elements of a tensor that were made correctly, and the numbers of the arrays that hold them."""
     depth = tensor.shape[-1] if tensor.ndim else 1
     marks, hits = np.zeros((tensor.size // max(depth, 1), depth), np.bool_), []
     for number, (_, array) in enumerate(made):
@@ -119,7 +119,7 @@ def _covered(tensor: Array, made: Sequence[Tensor]) -> tuple[int, list[int]]:
 
 
 def _difference(tensor: Array, made: Sequence[Tensor], numbers: Sequence[int], covered: int) -> tuple[int, int]:
-    """Elements that differ and the largest difference, of the likest of what may be the tensor."""
+    """The number of differing elements and the largest difference, for the most similar candidate of a tensor."""
     found = []
     whole = [made[number][1] for number in numbers if made[number][1].size == tensor.size]
     parts = [made[number][1] for number in numbers if made[number][1].size < tensor.size and made[number][1].shape[-1] == tensor.shape[-1]]
@@ -132,9 +132,9 @@ def _difference(tensor: Array, made: Sequence[Tensor], numbers: Sequence[int], c
 
 
 def divergence(reference: str, tensors: Sequence[Tensor], made: Sequence[Tensor]) -> Divergence | None:
-    """The first of a reference's ``tensors``, in the order of its layers, that was ``made`` otherwise; None if none is known to be.
+    """The first of a reference's ``tensors``, in the order of its layers, that was ``made`` differently; None if none is known.
 
-    A tensor that nothing has made, as it was fused with the next, says nothing.
+    A tensor that no kernel has made, because it was fused with the next, does not count.
     """
     wanted = [(name, array) for name, array in tensors if array.dtype.kind in "iu" and array.size]
     known = [_covered(array, made) for _, array in wanted]

@@ -71,13 +71,11 @@ def verify(
 ) -> Verification:
     """Run a ``*_vela.tflite``, a ``.pte`` of one delegate or a schedule bit by bit, and compare it with its references.
 
-    Each of ``files`` gives the inputs of one inference, as :func:`npu_testbed.proofs.given_inputs.inference_inputs` says; so many more
-    ``inferences`` run on seeded inputs.
-
-    These are Vela's legalised stream of the original ``model`` (by default the one of the package's own that a schedule records), the
-    same with its fully connected layers mended, if it has any, and LiteRT, where it is installed. LiteRT's kernels execute the
-    CPU operators of all of them, one by one. The orders of its operations that the NPU may choose are checked too. InputError if the
-    model is missing or another, or if LiteRT is not installed and an operator on the CPU is not a mere copy.
+    Each of ``files`` gives the inputs of one inference, as in :func:`npu_testbed.proofs.given_inputs.inference_inputs`; ``inferences`` more
+    run on seeded inputs. The references are Vela's legalised stream of the original ``model``, the same stream with mended fully connected
+    layers, if any, and LiteRT, if installed. The default ``model`` is the built-in one that a schedule records. LiteRT's kernels execute
+    the CPU operators of all of them, one by one. Every order of operations that the NPU may choose is checked, too. InputError if the model
+    is missing or wrong, or if LiteRT is not installed and a CPU operator is not a mere copy.
     """
     progress(f"Reading {path}")
     read = read_network(path)
@@ -142,7 +140,7 @@ def verify(
 
 
 def _legaliser(network: CompiledNetwork) -> str:
-    """The NPU for which the reference is legalised: the network's own, or the default one; the bytes are the same."""
+    """The NPU of the reference: the network's own, or the default one. The output bytes are the same."""
     device = network.programs[0].accelerator
     return device if device in accelerator_names() else DEFAULT_ACCELERATOR
 
@@ -150,7 +148,7 @@ def _legaliser(network: CompiledNetwork) -> str:
 def _detecting(
     network: CompiledNetwork, inputs: list[dict[str, NDArray[Any]]], counts: Mapping[str, str], kernels: CpuKernels, seed: int
 ) -> list[dict[str, NDArray[Any]]]:
-    """The inputs, with one more by which the network defines the most entries, if it does so of none by these."""
+    """The inputs. If the network detects nothing in them, one more input is added: the one with the most detections."""
     if max(entries(outputs, counts) for outputs in functional_outputs(network, inputs, kernels)):
         return inputs
     others = list(other_inputs(network.inputs, seed))
@@ -159,7 +157,7 @@ def _detecting(
 
 
 def _te_model(read: ReadFile, source: str, name: str) -> TeModel:
-    """The graph that a schedule was made from; InputError if the file is no schedule, or another graph's."""
+    """The graph that a schedule was made from; InputError for another file, or for another graph's schedule."""
     model = load_te(source)
     if read.plan is None:
         raise InputError(
@@ -170,7 +168,7 @@ def _te_model(read: ReadFile, source: str, name: str) -> TeModel:
 
 
 def _verify_te(read: ReadFile, source: str, name: str, inputs: Sequence[Arrays], seed: int, progress: Progress) -> Verification:
-    """A schedule of Tensor Expressions beside these, as TVM compiles them for the machine that this runs on."""
+    """Tensor Expressions as a reference for their schedule: TVM compiles them for this machine."""
     model = _te_model(read, source, name)
     progress(f"Running {name}")
     found = functional_outputs(read.network, inputs)
@@ -180,14 +178,17 @@ def _verify_te(read: ReadFile, source: str, name: str, inputs: Sequence[Arrays],
 
 
 class _Judged(Struct, frozen=True):
-    """LiteRT among the references, if it could be asked, and what is to be said about it."""
+    """LiteRT's runs among the references, if LiteRT could be asked, and the remarks."""
 
     references: tuple[Reference, ...]
     note: str = ""
 
 
 def _judged(original: Model, inputs: Sequence[Arrays], stream: Once) -> _Judged:
-    """LiteRT's outputs of a model. Its process works while this one runs Vela's stream; a refusal does not make the answer worse."""
+    """LiteRT's outputs of a model.
+
+    Its process works while this one runs Vela's stream. If it refuses the model, the answer is still valid.
+    """
     if is_tosa(original.data):
         return _Judged((), f"{LITERT} read no TOSA.")
     if not litert_installed():
@@ -202,14 +203,14 @@ def _judged(original: Model, inputs: Sequence[Arrays], stream: Once) -> _Judged:
 
 
 def _defined(codes: tuple[str, ...]) -> str:
-    """The sentence that says which operators were held to their definition; "" if none were."""
+    """The sentence that names operators compared with their definition; "" if there are none."""
     if not codes:
         return ""
     return f"{', '.join(codes)} was held to its definition, with 64-bit integers: LiteRT's reference kernel of it is wrong."
 
 
 def _built_in(codes: tuple[str, ...], *, is_reference: bool) -> str:
-    """The sentence that says which built-in kernels were asked; "" if none were."""
+    """The sentence that names the built-in kernels that were used; "" if there are none."""
     if not is_reference:
         return "LiteRT lacks reference kernels of the model, whose operators cannot be executed one by one: its built-in ones were asked."
     if not codes:
@@ -218,7 +219,7 @@ def _built_in(codes: tuple[str, ...], *, is_reference: bool) -> str:
 
 
 def _require_driver(path: str | Path, read: ReadFile) -> None:
-    """InputError, naming the check, if the core driver would refuse a file, or what a schedule is exported to."""
+    """InputError, with the failed check, if the core driver would refuse a file or a schedule's export."""
     if read.plan is not None:
         checks: Iterator[DriverCheck] = (check for program in read.network.programs for check in payload_checks(payload_of(program)))
     elif read.deployed:
@@ -242,10 +243,10 @@ def _require_constants(network: CompiledNetwork, expected: CompiledNetwork, name
 
 
 def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, seed: int = 0, progress: Progress = silent) -> TensorirProof:
-    """Compile a schedule's TensorIR and run it on seeded inputs: outputs, memory and work are compared with LiteRT and the schedule.
+    """Compile a schedule's TensorIR and run it on seeded inputs.
 
-    ``model`` is by default the package's own that the schedule records. InputError if the file is no schedule, the extra ``tensorir``
-    is not installed, or a kernel cannot be expressed.
+    Outputs, memory and work are compared with LiteRT and the schedule. The default ``model`` is the built-in one that the schedule records.
+    InputError if the file is no schedule, the extra ``tensorir`` is not installed, or a kernel cannot be expressed.
     """
     progress(f"Reading {path}")
     plan = read_network(path).plan
@@ -262,7 +263,7 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
 
 
 def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
-    """The model that a file was made from; InputError if it is not known or not the recorded one."""
+    """The model that a file was made from; InputError if it is unknown, or not the recorded one."""
     source = model
     if source is None and plan is not None:
         source = recorded_source(plan.provenance.model, plan.provenance.nhwc or ())
@@ -275,7 +276,7 @@ def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
 
 
 def _require_recorded(plan: Schedule, name: str, model: str, sha256: str) -> None:
-    """InputError if a schedule was made from another model than that of this hash."""
+    """InputError unless a schedule was made from the model with this hash."""
     if plan.provenance.model_sha256 not in ("", sha256):
         raise InputError(
             f"{name} was made from {plan.provenance.model} with SHA-256 {plan.provenance.model_sha256[:12]}, but {model} has "

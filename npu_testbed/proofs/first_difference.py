@@ -1,4 +1,4 @@
-"""The search for where a difference begins: which two runs are held against each other, tensor by tensor."""
+"""The search for the first differing layer: two runs are compared tensor by tensor."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from validation.litert.judge import reference_tensors
 
 
 class Runs(Struct, frozen=True, eq=False):
-    """The network that is verified and Vela's stream of the model, mended or not, each with its outputs; the model's inputs and outputs.
+    """The verified network and Vela's stream of the model, mended or not, each with its outputs; the model's inputs and outputs.
 
-    ``counts`` is that of :func:`npu_testbed.proofs.verification.compare`.
+    ``counts`` as in :func:`npu_testbed.proofs.verification.compare`.
     """
 
     network: CompiledNetwork
@@ -47,7 +47,7 @@ def _of_model(model: bytes, inputs: Sequence[Arrays]) -> list[Tensor]:
 
 
 def _named(tensors: Sequence[Tensor]) -> list[Tensor]:
-    """Tensors of which a nameless one is called by the layer that it is made for, the next one with a name."""
+    """Tensors with names. A nameless tensor is named after the next tensor with a name, which is its layer's."""
     found, name = list[Tensor](), ""
     for own, array in reversed(tensors):
         name = own or name
@@ -56,7 +56,7 @@ def _named(tensors: Sequence[Tensor]) -> list[Tensor]:
 
 
 def differing_reference(result: Verification) -> str:
-    """The reference against which a difference is searched: Vela's stream if the schedule differs from it, else LiteRT; "" for none."""
+    """The reference for the search: Vela's stream if the schedule differs from it, else LiteRT; "" without a difference."""
     if not (result.equal_to(VELA_STREAM) or result.equal_to(MENDED_STREAM)):
         return VELA_STREAM
     asked = any(row.reference == LITERT for row in result.comparisons)
@@ -64,7 +64,7 @@ def differing_reference(result: Verification) -> str:
 
 
 def first_difference(result: Verification, runs: Runs, model: bytes, kernels: CpuKernels | None) -> Divergence | None:
-    """The first layer that differs from the reference whose outputs ``runs`` expects; None if it cannot be told."""
+    """The first layer that differs from the reference whose outputs ``runs`` expects; None if it cannot be determined."""
     reference = differing_reference(result)
     last = _first(reference, runs) + 1
     stream = runs.stream if result.equal_to(VELA_STREAM) else runs.mended

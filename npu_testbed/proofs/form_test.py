@@ -1,4 +1,4 @@
-"""The test of a registered form: what it makes of the networks that it names computes the same bytes."""
+"""The test of a registered form: its result for each of its networks computes the same bytes."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def _outputs(network: Network, device: str) -> dict[str, bytes]:
 
 
 def require_same_outputs(name: str, device: str = DEFAULT_ACCELERATOR) -> None:
-    """InputError if the form of an entry point leaves one of its networks as it is, or changes a byte of an output."""
+    """InputError if the form of an entry point leaves one of its networks unchanged, or changes a byte of an output."""
     one = find_registered(FORMS, name)
     system = profile(measured_with(device)).memory_system()
     for source in load_form(one).tests:

@@ -1,4 +1,4 @@
-"""Inputs of inferences: those that a user gives in NumPy's files, one file for each inference, and seeded ones behind them."""
+"""Inputs of inferences: a user's NumPy files, one for each inference, followed by seeded inputs."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ from npu_testbed.proofs.verification import seeded_inputs
 from validation.reading import read_file
 
 _HEADER = 65_536
-"""Bytes that the header of an array may have beside its values."""
+"""Bytes that an array's file may have in addition to its values, for the header."""
 
 
 def inference_inputs(network: CompiledNetwork, files: Sequence[str | Path], count: int, seed: int) -> list[dict[str, NDArray[Any]]]:
-    """Arrays by name of an inference for each of ``files``, and of ``count`` more as :func:`seeded_inputs` draws them.
+    """Arrays by name for one inference per file of ``files``, and ``count`` more from :func:`seeded_inputs`.
 
-    A file is an .npz with an array for each input by its name, or the .npy of a network with one input. InputError if a file is damaged, or
-    an array has another shape or type than its input.
+    A file is an .npz with an array for each input by name, or an .npy for a network with one input. InputError if a file is damaged, or an
+    array has another shape or type than its input.
     """
     given = [_arrays(Path(file), network.inputs) for file in files]
     return [*given, *seeded_inputs(network, count, seed)]
@@ -44,7 +44,7 @@ def _arrays(file: Path, inputs: Sequence[Binding]) -> dict[str, NDArray[Any]]:
 
 
 def _member(data: bytes, binding: Binding, inputs: Sequence[Binding], file: Path) -> bytes:
-    """The file of one input in an archive, unpacked if it is not larger than that input; InputError if there is none."""
+    """The unpacked file of one input in an archive; InputError if it is missing, or larger than the input."""
     name = f"{binding.name}.npy"
     try:
         with ZipFile(BytesIO(data)) as archive:
@@ -65,7 +65,7 @@ def _names(inputs: Sequence[Binding]) -> str:
 
 
 def _array(data: bytes, binding: Binding, file: Path) -> NDArray[Any]:
-    """The array of one input; InputError if it is damaged, or has another type or shape. Nothing is set aside by what its header claims."""
+    """The array of one input; InputError if it is damaged, or has another type or shape. Its header's claims reserve no memory."""
     stream = BytesIO(data)
     try:
         reader = npy.read_array_header_1_0 if npy.read_magic(stream) == (1, 0) else npy.read_array_header_2_0

@@ -28,18 +28,18 @@ from validation.vela.replays import OPTIMISE, VelaScore, score_vela
 from validation.zoo import zoo_names
 
 INFERENCES = 2
-"""Inferences that are compared with LiteRT: one on any values, one on extreme values alone."""
+"""Inferences that are compared with LiteRT: one on any values, one only on extreme values."""
 
 
 def zoo_models() -> tuple[str, ...]:
-    """Every network that the package builds: what is validated if no model is named."""
+    """Every network that the package builds, which are validated if no model is named."""
     return tuple(f"{ZOO}{name}" for name in zoo_names())
 
 
 def _cases(
     models: Sequence[str], accelerators: Sequence[str], optimise: Sequence[str], what: str, progress: Progress
 ) -> Iterator[tuple[Model, str, str]]:
-    """Every compilation that is asked for, with its model loaded; names are checked before anything takes time."""
+    """Every requested compilation with its model loaded. Names are checked before any long work."""
     for name in accelerators:
         require_use(name, "replay")
     devices = [accelerator(name).name for name in accelerators]
@@ -68,7 +68,7 @@ def validate_vela(
 
 
 class BytesVerdict(Enum):
-    """Why the bytes of a functional run are, or are not, those of LiteRT's reference kernels."""
+    """The reason why the bytes of a functional run equal, or differ from, those of LiteRT's reference kernels."""
 
     EQUAL = "equal"
     ROUNDED_TWICE = "equal once fully connected layers are rounded once: Vela's stream rounds them twice"

@@ -22,7 +22,7 @@ from validation.silicon.scores import READS_OFF, STEADY, counters_missed, differ
 from validation.tables import Table, share
 
 CCNTR_LIMIT = 0.03
-"""Absolute error of any difference of cycles between two runs on silicon, with the memories as free parameters."""
+"""Absolute error of any difference in cycles between two runs on silicon, with the memories as free parameters."""
 
 _JITTER = "13 runs took up to 700 cycles more than those around them, for no more work; without them the worst is 4.5 %"
 
@@ -33,14 +33,14 @@ BLIND = (
     "silicon is one chip and one kind of kernel, on memories that are chosen to fit",
     "the points of the FVP were in view while the rules were chosen, those of the Ethos-U65 most of all",
 )
-"""Where no figure of the suite would show an error."""
+"""Places where no figure of the suite would show an error."""
 
 
 class Promise(Struct, frozen=True):
-    """One bar of the suite: the peer, the figure, its bound and what was found, over ``count`` cases.
+    """One bar of the suite: the peer, the figure, its bound and the result over ``count`` cases.
 
-    ``passed`` is None for a promise that could not be checked, with the reason in ``found``; one without a case is missed.
-    ``known`` is the reason why a promise is known to be missed.
+    ``passed`` is None for a promise that could not be checked, with the reason in ``found``. A promise without a case is missed. ``known``
+    is the reason for a known miss.
     """
 
     peer: str
@@ -66,12 +66,12 @@ class Suite(Struct, frozen=True):
 
     @property
     def passed(self) -> bool:
-        """Whether no promise is missed but those known to be; one that could not be checked is not missed."""
+        """Whether no promise is missed except the known misses. A promise that could not be checked is not missed."""
         return all(promise.passed is not False or promise.known for promise in self.promises)
 
 
 def _none(peer: str, figure: str, missed: int, count: int) -> Promise:
-    """A promise that no case misses."""
+    """A promise that every case keeps."""
     return Promise(peer, figure, "0", str(missed), count, count > 0 and missed == 0)
 
 
@@ -104,7 +104,7 @@ def silicon_promises(progress: Progress) -> list[Promise]:
 
 
 def _calibration() -> Promise:
-    """The cost of leaving a network out, as the built-in profile records it (``npu-testbed calibrate check`` holds it to the model)."""
+    """The extra error on left-out networks, as the built-in profile records it (``npu-testbed calibrate check`` verifies the profile)."""
     fitted = reference_profile()
     held_out = fitted.held_out("network")
     ratio = held_out.mean / fitted.errors.mean

@@ -1,4 +1,4 @@
-"""The proof of a schedule in TensorIR: compiled and run, its outputs, memory and work are what the schedule and LiteRT say."""
+"""The proof of a schedule in TensorIR, compiled and run: its outputs, memory and work must equal the schedule's and LiteRT's."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ Arrays = Mapping[str, NDArray[Any]]
 class TensorirProof(Struct, frozen=True):
     """The run of a schedule's compiled TensorIR, and the plan; all memory in bytes.
 
-    ``comparisons`` are of all outputs with each reference, once for the run in one arena and once for the run in buffers.
-    ``claimed`` and ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` is the most that whole buffers take
-    at once, and ``placed`` is TVM's own arena for these buffers. Both exceed ``arena`` if buffers share bytes row by row. ``damaged`` bytes
-    lie next to the arena, ``stale`` ones are staged weights; both must be 0. Work is in multiply-accumulates of one inference, and
-    ``unequal_parts`` are those that did not do what was planned.
+    ``comparisons`` compare all outputs with each reference, once for the run in one arena and once for the run in buffers. ``claimed`` and
+    ``allocated`` are the sizes of the buffers by name, planned and as lowered; ``live`` is the peak of whole buffers, and ``placed`` is
+    TVM's own arena for these buffers. Both exceed ``arena`` if buffers share bytes row by row. ``damaged`` bytes lie next to the arena,
+    ``stale`` ones are staged weights; both must be 0. Work is in multiply-accumulates of one inference; ``unequal_parts`` are the parts
+    whose work differs from the plan.
     """
 
     tvm: str
@@ -69,7 +69,7 @@ class TensorirProof(Struct, frozen=True):
         return self.equal_outputs and self.claimed == self.allocated and not (self.damaged or self.stale or self.unequal_parts)
 
     def text(self) -> str:
-        """The proof as two tables: outputs, then memory and work with what each number is held against."""
+        """The proof as two tables: outputs, then memory and work with the number that each must equal."""
         outputs = [(printable(row.output), row.reference, f"{row.differing:,} of {row.size:,} bytes differ") for row in self.comparisons]
         sizes = sum(self.claimed.values())
         measured = [
@@ -101,7 +101,7 @@ def _merged(prefix: str, rows: Sequence[OutputComparison]) -> tuple[OutputCompar
 
 
 def litert_judges(model: bytes) -> Sequence[Reference]:
-    """LiteRT as the reference of a schedule that was made from the .tflite file ``model``; none if it is not installed."""
+    """LiteRT as the reference of a schedule from the .tflite file ``model``; empty if it is not installed."""
     if not litert_installed():
         return ()
     return ((LITERT, lambda inputs: reference_outputs(without_constant_outputs(model)[0], inputs)),)

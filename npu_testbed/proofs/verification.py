@@ -1,4 +1,4 @@
-"""The functional run of a network against its references: how many bytes of each output differ."""
+"""The functional run of a network against its references: the number of differing bytes for each output."""
 
 from __future__ import annotations
 
@@ -22,12 +22,12 @@ Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the input or output."""
 
 HOST = "the Tensor Expressions, compiled by TVM for this machine"
-"""Reference of a command stream that was made of Tensor Expressions."""
+"""Reference for a command stream from Tensor Expressions."""
 VELA_STREAM = "Vela's legalised stream"
 MENDED_STREAM = "Vela's legalised stream, mended"
 LITERT = "LiteRT's reference kernels"
 BUILT_IN = "LiteRT's built-in kernels"
-"""No reference: they round otherwise than the reference kernels. They are asked where a model cannot be run without them."""
+"""Kernels that are not a reference, because they round differently. They run models that the reference kernels cannot."""
 
 _QUANTISED_BITS = 16
 """Widest integers that a network's activations are quantised to."""
@@ -36,8 +36,8 @@ _QUANTISED_BITS = 16
 class OutputComparison(Struct, frozen=True):
     """One output of all inferences and one reference: ``differing`` of ``size`` bytes.
 
-    ``undefined`` are the bytes that could not be compared, as the operator defines only a part of its output. ``is_vacuous`` says that no
-    inference defined half of it.
+    ``undefined`` are the bytes that could not be compared, because the operator defines only a part of its output. ``is_vacuous``: no
+    inference defined half of the output.
     """
 
     reference: str
@@ -49,12 +49,11 @@ class OutputComparison(Struct, frozen=True):
 
 
 class Verification(Struct, frozen=True):
-    """All comparisons of a network; ``skipped`` says which reference could not be asked, and why ("" if all were).
+    """All comparisons of a network; ``skipped`` names a reference that could not run, and why ("" if all ran).
 
-    ``fully_connected`` are the layers that Vela rounds twice and LiteRT once: the mended stream has them rounded once, as
-    schedules have that are made here. ``unmended`` are 16-bit ones, which no rounding mends. ``hazards`` are what no order that
-    the NPU keeps to guarantees: the run is in stream order, the NPU's may be another. ``began`` is the first layer that differs.
-    Without ``inferences`` only the hazards were looked for.
+    ``fully_connected`` are the layers that Vela rounds twice and LiteRT once. The mended stream rounds them once, as our own schedules do.
+    ``unmended`` are 16-bit layers, which no rounding mends. ``hazards`` are results that depend on the NPU's order of operations; the run
+    itself is in stream order. ``began`` is the first layer that differs. Without ``inferences``, only hazards were checked.
     """
 
     model: str
@@ -67,24 +66,24 @@ class Verification(Struct, frozen=True):
     hazards: tuple[Hazard, ...] = ()
     began: Divergence | None = None
     given: int = 0
-    """Inferences on inputs that the user gave."""
+    """Inferences on the user's inputs."""
 
     def equal_to(self, reference: str) -> bool:
-        """Whether ``reference`` was asked and no byte differs from it."""
+        """Whether ``reference`` has run and no byte differs from it."""
         rows = [comparison for comparison in self.comparisons if comparison.reference == reference]
         return bool(rows) and not any(row.differing for row in rows)
 
     @property
     def passed(self) -> bool:
-        """Whether there is no hazard, and no byte differs from LiteRT; where that was not asked, from Vela's stream, mended or not.
+        """Whether there is no hazard, and no byte differs from LiteRT, or without LiteRT from Vela's stream, mended or not.
 
-        Nothing has passed of which less than half was ever compared.
+        An output of which less than half was ever compared does not pass.
         """
         return not self.hazards and not self.vacuous and self._is_equal()
 
     @property
     def vacuous(self) -> tuple[str, ...]:
-        """The outputs of which less than half was compared in every inference."""
+        """The outputs for which every inference compared less than half."""
         return tuple(dict.fromkeys(row.output for row in self.comparisons if row.is_vacuous))
 
     def _is_equal(self) -> bool:
@@ -98,7 +97,7 @@ class Verification(Struct, frozen=True):
 
     @property
     def remark(self) -> str:
-        """A remark that the reader of the comparisons needs, "" if nothing."""
+        """A remark for the reader of the comparisons; "" without one."""
         began = "" if self.began is None else self.began.text
         return " ".join(sentence for sentence in (began, self._difference(), self.skipped, self._vacuity()) if sentence)
 
@@ -114,7 +113,7 @@ class Verification(Struct, frozen=True):
         )
 
     def _difference(self) -> str:
-        """The cause of the differences, "" without differences or if it is unknown."""
+        """The cause of the differences; "" without differences or if it is unknown."""
         once = f"{_named(self.fully_connected)}, where {LITERT} round once"
         if self.equal_to(MENDED_STREAM) and not self.equal_to(VELA_STREAM):
             return f"Differs from {VELA_STREAM} only by the mending: that stream rounds twice in {once}."
@@ -133,7 +132,7 @@ def _named(layers: tuple[str, ...]) -> str:
 
 
 _LARGE = 1000.0
-"""Stand-in for a float that is far outside the range of any quantised tensor."""
+"""Replaces a float far outside the range of any quantised tensor."""
 
 
 def _floats(binding: Binding, random: np.random.Generator, *, extreme: bool) -> NDArray[Any]:
@@ -160,10 +159,10 @@ def _array(binding: Binding, random: np.random.Generator, *, extreme: bool, on_n
 
 
 def seeded_inputs(network: CompiledNetwork, count: int, seed: int) -> list[dict[str, NDArray[Any]]]:
-    """Arrays for every input of ``count`` inferences: any value of the type, in every second inference only its two extremes.
+    """Arrays for every input of ``count`` inferences: any value of the type, or in every second inference only its two extremes.
 
-    Floats are normal with deviation 1, and -1000 and 1000 in every second inference. Integers of 32 and 64 bits that only the
-    CPU reads are indices or counters: 0 and 1, which are safe.
+    Floats are normal with deviation 1, or -1000 and 1000 in every second inference. Integers of 32 and 64 bits that only the CPU reads may
+    be indices or counters, so they are 0 and 1, which are safe.
     """
     read = {binding for program in network.programs for binding in program.inputs}
     inputs = []
@@ -177,7 +176,7 @@ def seeded_inputs(network: CompiledNetwork, count: int, seed: int) -> list[dict[
 def functional_outputs(
     network: CompiledNetwork, inputs: Sequence[Arrays], kernels: CpuKernels | None = None
 ) -> list[dict[str, NDArray[Any]]]:
-    """Outputs by name of one inference for each of ``inputs``, in a row: what the network keeps in variables goes from one to the next.
+    """Outputs by name of one inference for each of ``inputs``, one after the other, so that the network's variables carry over.
 
     ``kernels`` execute the CPU operators.
     """
@@ -187,9 +186,9 @@ def functional_outputs(
 
 
 def renamed(arrays: Sequence[Arrays], own: Sequence[Binding], theirs: Sequence[Binding]) -> list[dict[str, NDArray[Any]]]:
-    """Arrays of a network's inputs or outputs under the names that another network has for them, in the same order.
+    """Arrays of a network's inputs or outputs under another network's names, in the same order.
 
-    InputError if the other one has not as many, or others in size.
+    InputError if the numbers or the sizes differ.
     """
     if [one.size for one in own] != [one.size for one in theirs]:
         ours, model = (", ".join(str(one.size) for one in side) for side in (own, theirs))
@@ -206,7 +205,7 @@ def compare(
 ) -> tuple[OutputComparison, ...]:
     """Pairs of outputs with the same name in ``found`` and in ``expected``; InputError if the names differ.
 
-    ``counts`` names the output that says how much of another one is defined: no more of it is compared.
+    ``counts`` names the output that says how much of another output is defined; only that much is compared.
     """
     names = {name: name if name in expected[0] else name.removesuffix(OLD_SUFFIX) for name in found[0]}
     if set(names.values()) != expected[0].keys():
@@ -230,11 +229,11 @@ def compare(
 
 
 Reference = tuple[str, Callable[[Sequence[Arrays]], Sequence[Arrays]]]
-"""A reference's name, and what computes its outputs."""
+"""A reference's name, and the function that computes its outputs."""
 
 
 class Once:
-    """Outputs that are worked out once: while another process is waited for, or when they are asked for."""
+    """Outputs that are computed once: while another process works, or when they are first needed."""
 
     def __init__(self, work: Callable[[], list[dict[str, NDArray[Any]]]]) -> None:
         self._work = work
@@ -242,7 +241,7 @@ class Once:
         self._error: Exception | None = None
 
     def run(self) -> None:
-        """Work them out; an error is kept for who asks for them."""
+        """Compute the outputs; keep an error for the caller."""
         if self._found is None and self._error is None:
             try:
                 self._found = self._work()
@@ -250,7 +249,7 @@ class Once:
                 self._error = error
 
     def outputs(self) -> list[dict[str, NDArray[Any]]]:
-        """The outputs; raises what working them out has raised."""
+        """The outputs; raises the error of their computation, if any."""
         self.run()
         if self._error is not None:
             raise self._error

@@ -59,11 +59,11 @@ FORMATS = tuple(_FORMATS)
 class ExportTerms(Struct, frozen=True):
     """Terms of an export.
 
-    ``cop_format`` is that of the driver payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw. ``fast_scratch``
-    makes the arena region 2 and tensors outside it region 1, as runtimes of the memory mode Dedicated_Sram have them. None means True in
-    format tflite if a schedule was made for such a memory mode. ``stream`` names an input that arrives row by row, in a ring of as few rows
-    as the jobs need. NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C sources of a
-    schedule then have a job for every few rows, each with the rows that it waits for and the rows that it frees.
+    ``cop_format`` is the format of the driver payloads: COP1, which Arm's core driver takes, or COP2 in formats tflite and raw.
+    ``fast_scratch`` makes the arena region 2 and tensors outside it region 1, as runtimes of the memory mode Dedicated_Sram expect. None
+    means True for format tflite and a schedule for such a memory mode. ``stream`` names an input that arrives row by row, in a ring with
+    the fewest rows that the jobs need. NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C
+    sources of a schedule then have a job for every few rows. Each job lists the rows that it waits for and the rows that it frees.
     """
 
     cop_format: str = COP_FORMATS[0]
@@ -87,12 +87,12 @@ def _check_model(schedule: Schedule, model: bytes) -> None:
 
 
 def is_made_for_fast_scratch(source: Schedule | CompiledNetwork) -> bool:
-    """Whether it is a schedule that was made for a memory mode that parts a fast scratch from the arena (Dedicated_Sram)."""
+    """Whether a schedule was made for a memory mode that separates a fast scratch from the arena (Dedicated_Sram)."""
     return isinstance(source, Schedule) and is_scheduled_in_fast_scratch(source.provenance.memory_system)
 
 
 def _check_asked(source: Schedule | CompiledNetwork, file_format: str, options: ExportTerms) -> None:
-    """InputError if the format is unknown, or not the one of an option."""
+    """InputError if the format is unknown, or does not allow an option."""
     cop_format, stream = options.cop_format, options.stream
     if file_format not in (*FORMATS, TIR_C):
         raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join((*FORMATS, TIR_C))}.")
@@ -116,11 +116,11 @@ def export(
 ) -> dict[str, bytes]:
     """The files of ``source`` in a format of ``FORMATS`` or ``TIR_C``, from file name to content; the same input gives the same bytes.
 
-    ``name`` is the stem of the file names and, as :func:`c_identifier` makes it one, what names in C begin with. ``model`` is the
-    .tflite file that the network was compiled from: needed for format tflite if the network has CPU operators, whose options and
-    constants no schedule holds; with it the file keeps the model's metadata and signatures.
+    ``name`` is the stem of the file names, and after :func:`c_identifier` the prefix of names in C. ``model`` is the original .tflite file.
+    Format tflite needs it if the network has CPU operators, because a schedule does not hold their options and constants. With it, the file
+    keeps the model's metadata and signatures.
 
-    InputError if the format is unknown, the model is another than the schedule's, or the network cannot be exported.
+    InputError if the format is unknown, the model is not the schedule's, or the network cannot be exported.
     """
     _check_asked(source, file_format, options)
     fast_scratch, stream = options.fast_scratch, options.stream

@@ -1,7 +1,7 @@
-"""Fast scratch: a network as stock software of the memory mode Dedicated_Sram runs it, its arena in the fast scratch.
+"""Fast scratch: a network for stock software in the memory mode Dedicated_Sram, with its arena in the fast scratch.
 
-A schedule of ours has region 1 for its arena and regions from 3 on for what lives outside it. In that memory mode runtimes keep inputs and
-outputs in their arena, in an outer memory, as region 1, and hand a small fast memory to the driver as region 2.
+A schedule of ours has region 1 for its arena, and regions from 3 on for tensors outside it. In that memory mode, runtimes keep inputs and
+outputs in their arena in an outer memory, as region 1. They pass a small fast memory to the driver as region 2.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from npu_model.program.region_numbers import ARENA, FIRST_HOME
 FAST_SCRATCH = 2
 
 _Moves = Mapping[int, tuple[int, int]]
-"""By region, the region that its bytes move to, and their distance from its start."""
+"""For each region, the region that its bytes move to, and the offset there."""
 
 
 def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
@@ -54,7 +54,7 @@ def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
 
 
 def scratch_note(network: CompiledNetwork, *, fast_scratch: bool) -> str:
-    """Note on a file of a schedule for Dedicated_Sram, whose lowered ``network`` this is; "" if it takes the cycles planned."""
+    """A note for a schedule's file for Dedicated_Sram, whose lowered ``network`` this is; "" if it takes the planned cycles."""
     if not fast_scratch:
         return (
             "the schedule was made for a fast scratch (Dedicated_Sram), and this file has its arena as region 1: firmware must keep that "
@@ -70,7 +70,7 @@ def scratch_note(network: CompiledNetwork, *, fast_scratch: bool) -> str:
 
 
 def require_outer(schedule: Schedule) -> None:
-    """InputError if a tensor has a home of its own in the memory of the schedule's arena: a fast scratch's file has it in another."""
+    """InputError if a tensor has its home in the memory of the schedule's arena, because a fast scratch's file puts it elsewhere."""
     system = schedule.provenance.memory_system
     near = next((home for home in schedule.network.homes if system is not None and home.port == system.port_of(ARENA)), None)
     if near is not None:

@@ -1,4 +1,4 @@
-"""Short names of a replay's layers and operators: every table, picture and finding shows these."""
+"""Short names of a replay's layers and operators, for every table, picture and finding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from sim.views.layers import layers
 from validation.short_names import name_end, short_names, told_apart
 
 NAME_WIDTH = 40
-"""Characters of a layer's name that a table shows; ``--json`` has it whole."""
+"""Characters of a layer's name in a table; ``--json`` has the whole name."""
 
 
 def shortened(name: str) -> str:
-    """A layer's name for a table: up to the first ";", which joins the names of fused operators, and cut in its middle.
+    """A layer's name for a table: up to the first ";", which joins the names of fused operators, and with its middle cut out.
 
     >>> shortened("model/relu;model/conv")
     'model/relu'
@@ -25,7 +25,7 @@ def shortened(name: str) -> str:
 
 
 def all_shortened(names: Sequence[str]) -> list[str]:
-    """The names of all layers for a table: up to the first ";" where that is one layer's, and of a path what tells the layer apart.
+    """The names of all layers for a table: up to the first ";" if that is unique, and of a path only the part that tells the layer apart.
 
     >>> all_shortened(["relu;conv_1", "relu;conv_2", "add;x", "net/conv_3/expand/Relu", "net/conv_3/project/BatchNorm"])
     ['relu;conv_1', 'relu;conv_2', 'add', 'expand', 'project']
@@ -38,7 +38,7 @@ def all_shortened(names: Sequence[str]) -> list[str]:
 
 
 def short_layers(network: NetworkReplay) -> dict[str, str]:
-    """The layers of a replay, and the gates of recurrent ones, each with the name that every table of it has."""
+    """The layers of a replay, including the gates of recurrent ones, each with its name in tables."""
     names = [one.label for one in layers(network)]
     short = dict(zip(names, all_shortened(names), strict=True))
     gates = {row.layer: f"{short[one.layer]}{row.layer.removeprefix(one.layer)}" for one in recurrent_layers(network) for row in one.gates}
@@ -46,6 +46,6 @@ def short_layers(network: NetworkReplay) -> dict[str, str]:
 
 
 def first_operator(mnemonics: str) -> str:
-    """The first of a layer's operators, and how many others it has."""
+    """The first of a layer's operators, and the number of its other operators."""
     first, *others = mnemonics.split("+")
     return f"{first} and {len(others)} more" if len(others) > 1 else mnemonics

@@ -27,7 +27,7 @@ else:
 class LiveNetwork(Brief, frozen=True):
     """A network for the FVP to run, as a .tflite, compiled or not.
 
-    ``accelerator`` and ``timing`` hold where the command line names no other.
+    ``accelerator`` and ``timing`` apply unless the command line names others.
     """
 
     unshown = ("data",)
@@ -41,7 +41,7 @@ class LiveNetwork(Brief, frozen=True):
 def live_network(source: str) -> LiveNetwork:
     """The network of ``source``: a .tflite, ``zoo:NAME``, or a schedule file, whose stream is exported with its arena as region 1.
 
-    InputError if it cannot be read, or the schedule has operators on the CPU and its model is a file that only the user knows.
+    InputError if it cannot be read, or if the schedule has operators on the CPU and its model is not built in.
     """
     path = Path(source)
     if source.startswith(BUILT) or path.suffix != ".json":

@@ -1,4 +1,4 @@
-"""Bytes that a replayed network takes of each memory: the arena, and a fast scratch that Vela keeps apart from it."""
+"""Bytes that a replayed network needs of each memory: the arena, and a fast scratch that Vela keeps apart from it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from sim import Footprint, footprint
 
 
 def arena_bytes(network: CompiledNetwork) -> int:
-    """The bytes that a user sets aside for the arena of a compiled network, from its base to its end, rounded up to 16.
+    """The bytes to set aside for the arena of a compiled network, from its base to its end, rounded up to 16.
 
     The file asks for these bytes as its scratch tensor. They reach at least to the end of every tensor in the arena: tensors of the NPU's
     programs, of operators on the CPU, and of the network itself. The highest byte that a replay touches may lie below.
@@ -46,12 +46,12 @@ def fast_scratch_bytes(network: CompiledNetwork) -> int:
 
 
 def sram_bytes(network: CompiledNetwork) -> int:
-    """Bytes of SRAM that a compiled network asks for: its arena, or the fast scratch that it keeps apart from that."""
+    """Bytes of SRAM that a compiled network asks for: its arena, or its separate fast scratch."""
     return fast_scratch_bytes(network) if has_fast_scratch(network) else arena_bytes(network)
 
 
 def _only(programs: Sequence[Program], role: RegionRole) -> tuple[Program, ...]:
-    """The programs with ``role`` as their one region of feature maps, and the bindings that lie in it."""
+    """The programs with ``role`` as their only region of feature maps, and the bindings inside it."""
     result = []
     for program in programs:
         regions = tuple(r if r.role in (role, RegionRole.CONSTANTS) else replace(r, role=RegionRole.UNUSED) for r in program.regions)
@@ -74,9 +74,9 @@ def memory_name(system: MemorySystem, region: int) -> str:
 
 
 def fast_scratch_footprint(network: CompiledNetwork, system: MemorySystem) -> Footprint:
-    """The bytes that the network touches of its fast scratch, which is then its SRAM; the arena is another memory.
+    """The bytes that the network touches in its fast scratch, which is its SRAM; the arena is another memory.
 
-    InputError if ``system`` has both in one memory: their addresses would be taken for each other.
+    InputError if ``system`` has both in one memory, because their addresses would collide.
     """
     if system.port_of(ARENA) == system.port_of(FAST_SCRATCH):
         raise InputError(

@@ -1,4 +1,4 @@
-"""The network in a compiled file or a schedule: shown as text, and exported in other formats."""
+"""The network in a compiled file or a schedule: shown as text, or exported to another format."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ else:
     scratch = later("npu_testbed.replays.fast_scratch")
 
 _LINE = 2000
-"""Characters of the line of a CPU operator."""
+"""Characters in the line of a CPU operator."""
 
 
 class ReadFile(Struct, frozen=True):
@@ -53,7 +53,7 @@ class ReadFile(Struct, frozen=True):
 
 
 def read_network(path: str | Path) -> ReadFile:
-    """The network of a ``*_vela.tflite``, a ``.pte`` or a schedule file, told apart by content."""
+    """The network of a ``*_vela.tflite``, a ``.pte`` or a schedule file. The content tells which it is."""
     data = unpacked(read_file(path, "File"))
     if is_delegate(data):
         return ReadFile(read_executorch(data), delegate=True)
@@ -73,7 +73,7 @@ def read_network(path: str | Path) -> ReadFile:
 def inspect(path: str | Path) -> str:
     """The text form of every Program in a ``*_vela.tflite``, a ``.pte`` or a schedule file, in order.
 
-    Each CPU operator has a line, which says why it is there: as the schedule records it, or as Vela says of a compiled file's.
+    Each CPU operator has a line with the reason why it is there: a schedule records it, and Vela gives it for a compiled file.
     """
     read = read_network(path)
     network = read.network if read.plan is not None else with_reasons(read.network, unpacked(read_file(path, "File")))
@@ -95,12 +95,11 @@ def export_files(  # noqa: PLR0913  # what is exported and how, and who is told 
     progress: Progress = silent,
     note: Callable[[str], None] = lambda _: None,
 ) -> dict[Path, bytes]:
-    """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.replays.exports.FORMATS`: what is to be written, by path.
+    """A schedule or a ``*_vela.tflite`` in a format of :data:`npu_testbed.replays.exports.FORMATS`, as files by path.
 
-    ``options`` are those of :func:`npu_testbed.replays.exports.export`. One of the files is ``output``,
-    whose name names the others. ``note`` is told in a sentence where the file's cycles may differ from the schedule's.
-
-    InputError if the output's name does not suit the format, the network needs ``model`` and has it not, or it cannot be exported.
+    ``options`` are as in :func:`npu_testbed.replays.exports.export`. One of the files is ``output``; the others are named after it.
+    ``note`` receives a sentence if the file's cycles may differ from the schedule's. InputError if the output's name does not suit the
+    format, if ``model`` is needed and missing, or if the network cannot be exported.
     """
     if model is not None and file_format != "tflite":
         raise InputError(f"--model {model} has no use for format {file_format}, which holds nothing of it: leave it out.")

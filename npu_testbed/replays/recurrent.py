@@ -1,7 +1,7 @@
 """The kernels of a recurrent layer by gate and step: an LSTM, which Vela unrolls into some twenty kernels a step under one name.
 
-Gates are told by what becomes of their values, as the order of kernels is the compiler's. The cell gate is a TANH of the sum of two
-products. It is multiplied with the input gate; the forget gate multiplies the state, the output gate the TANH of the state.
+Gates are recognised by the use of their values, because the compiler chooses the order of kernels. The cell gate is a TANH of the sum of
+two products. It is multiplied with the input gate; the forget gate multiplies the state, the output gate the TANH of the state.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from sim.views.layers import Layer, LayerRow, layer_cycles, layer_row, layers
 
 GATES = ("input gate", "forget gate", "cell gate", "output gate")
 STATES = "states"
-"""The name of what is no gate: products and sums of the cell state, and copies of the output."""
+"""The name for kernels of no gate: products and sums of the cell state, and copies of the output."""
 
 _INPUT, _FORGET, _CELL, _OUTPUT = GATES
 
@@ -33,7 +33,7 @@ class RecurrentLayer(Struct, frozen=True):
 
 
 class _Kernels:
-    """The kernels of a layer with the number of the one that wrote each operand, -1 for one from outside."""
+    """The kernels of a layer, with the number of the kernel that wrote each operand (-1: outside the layer)."""
 
     def __init__(self, operations: Sequence[OperationReplay]) -> None:
         self.kernels = [one.op for one in operations if isinstance(one.op, KernelOperation)]
@@ -51,7 +51,7 @@ class _Kernels:
         return op.mnemonic == "ELEMENTWISE.ADD" and curved and all(one >= 0 and self.kernels[one].weights for one in reads)
 
     def curve(self, number: int) -> ActivationKind | None:
-        """The function that a kernel applies, None of one from outside."""
+        """The function that a kernel applies; None for a kernel outside the layer."""
         return self.kernels[number].activation.kind if number >= 0 else None
 
 
@@ -68,7 +68,7 @@ def _families(kernels: _Kernels) -> dict[int, int]:
 
 
 def _gates(kernels: _Kernels, family: dict[int, int]) -> dict[int, str] | None:
-    """The gate of each kernel that belongs to one; None of a layer that is no LSTM."""
+    """The gate of each kernel that belongs to one; None for a layer that is not an LSTM."""
     names = {one: _CELL for one in set(family.values()) if kernels.curve(one) is ActivationKind.TANH}
     for number, op in enumerate(kernels.kernels):
         if op.mnemonic != "ELEMENTWISE.MUL":
@@ -92,7 +92,10 @@ def _gates(kernels: _Kernels, family: dict[int, int]) -> dict[int, str] | None:
 
 
 def _steps(gates: dict[int, str], family: dict[int, int], count: int) -> list[int]:
-    """The step of each of ``count`` kernels: the how many-th of its gate it is of; another one is of the step of the last cell gate."""
+    """The step of each of ``count`` kernels: its rank among the kernels of its gate.
+
+    Other kernels belong to the step of the last cell gate.
+    """
     sums = {name: sorted({family[one] for one, gate in gates.items() if gate is name}) for name in GATES}
     begun, found = 0, []
     for number in range(count):
@@ -131,13 +134,13 @@ def recurrent_layers(network: NetworkReplay) -> tuple[RecurrentLayer, ...]:
 
 
 def with_gates(rows: Sequence[LayerRow], found: Sequence[RecurrentLayer]) -> tuple[LayerRow, ...]:
-    """The rows of layers, those of a recurrent one in place of its own."""
+    """The rows of layers, with the gates of recurrent layers in place of the layers."""
     gates = {one.layer: one.gates for one in found}
     return tuple(row for layer in rows for row in gates.get(layer.layer, (layer,)))
 
 
 def steps_text(one: RecurrentLayer, short: str) -> str:
-    """A sentence on the steps of a layer of a short name."""
+    """A sentence on the steps of a layer, under its short name."""
     least, most = min(one.steps), max(one.steps)
     each = f"{least:,}" if least == most else f"{least:,} to {most:,}"
     return f"{short} takes {len(one.steps)} steps of {each} cycles; the row of a gate is all of its steps."

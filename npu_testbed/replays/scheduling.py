@@ -26,7 +26,7 @@ _ALONE = Run(None)
 
 
 def choice_of(task: Task, request: Request, run: Run = _ALONE) -> Choice:
-    """The schedule of a task that is loaded, with its replayed cycles and a lower bound of them."""
+    """The schedule of a loaded task, with its replayed cycles and their lower bound."""
     run.show(f"Scheduling {task.provenance.model}")
     return verbs.chosen(task, request, run)
 
@@ -55,5 +55,5 @@ def write_schedule(plan: Schedule, path: str | Path) -> None:
 
 
 def read_schedule(path: str | Path) -> Schedule:
-    """Read and check a schedule file; InputError if it is damaged or wrong in itself."""
+    """Read and check a schedule file; InputError if it is damaged or inconsistent."""
     return from_json(read_text(path, "Schedule"))

@@ -1,7 +1,7 @@
 """Separate regions: Vela's schedules with inputs and outputs outside the arena, compared with ours with homes.
 
-Vela's ``--separate-io-regions`` takes all inputs and all outputs out of its arena, on its C++ core alone: the Python core reads the option
-and keeps them in. Which memory they are in is a matter of the replay: that of our homes, or the arena's memory where ours has none.
+Vela's ``--separate-io-regions`` takes all inputs and all outputs out of its arena, but only on its C++ core: the Python core accepts the
+option and ignores it. The replay chooses their memory: the memory of our homes, or the arena's memory for a tensor without a home.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ SEPARATE_CORES = CORES[:1]
 
 
 class EndPorts(Struct, frozen=True):
-    """The port behind which each input, and each output, of a network lives; None for one that ours keeps in the arena."""
+    """The port of each input, and of each output, of a network; None for one that ours keeps in the arena."""
 
     inputs: tuple[int | None, ...]
     outputs: tuple[int | None, ...]
@@ -52,7 +52,7 @@ def on_end_ports(system: MemorySystem, network: CompiledNetwork, ports: EndPorts
 
 
 def _pairs(bindings: Sequence[Binding], ports: Sequence[int | None]) -> Sequence[tuple[Binding, int | None]]:
-    """Bindings with their ports, in the model's order; where the numbers differ, all behind the first port that is said."""
+    """Bindings with their ports, in the model's order. If the numbers differ, all get the first named port."""
     if len(bindings) == len(ports):
         return list(zip(bindings, ports, strict=True))
     said = next((port for port in ports if port is not None), None)

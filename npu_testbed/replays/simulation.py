@@ -1,4 +1,4 @@
-"""Replays of schedules, ours and Vela's, with what was planned for them."""
+"""Replays of schedules, ours and Vela's, with the planned figures for comparison."""
 
 from __future__ import annotations
 
@@ -55,9 +55,9 @@ def replayed(
     engine: str = "",
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> NetworkReplay:
-    """The replay of a network by the engine of a name of :data:`ENGINES`; without one the fast one, unless there are listeners.
+    """The replay of a network by a named engine of :data:`ENGINES`.
 
-    InputError for listeners and the fast one.
+    The default is the fast one, unless there are listeners. InputError for listeners with the fast one.
     """
     if listeners and engine == "fast":
         raise InputError(
@@ -69,12 +69,12 @@ def replayed(
 
 
 class Simulation(Brief, frozen=True):
-    """A replayed network: what ran, on what, and what was planned for it.
+    """A replayed network, its hardware, and its plan.
 
-    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs, and the replay's footprint is the part that
-    it touches. That is a part of the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) of the fast scratch. The memory
-    mode grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are what the waits, BLOCKDEP and the partition
-    of the shared buffer do not guarantee. ``cpu`` is the table of what operators take there (None: the default).
+    ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs; the replay's footprint is the part that it
+    touches. These bytes belong to the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) to the fast scratch. The memory
+    mode grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are orders that the waits, BLOCKDEP and the
+    partition of the shared buffer do not guarantee. ``cpu`` is the table of the operators' CPU cycles (None: the default).
     """
 
     unshown = ("network", "replay")
@@ -95,12 +95,12 @@ class Simulation(Brief, frozen=True):
 
     @property
     def inference(self) -> Inference:
-        """The time of an inference with what the CPU does, by the table ``cpu``, or the default one."""
+        """The time of an inference including CPU operators, by the table ``cpu`` or the default one."""
         return inference_of(self.network, self.replay.cycles, self.system.clock_hz, self.cpu or load_cpu_table(DEFAULT_CPU))
 
     @property
     def memory_name(self) -> str:
-        """The memory that holds the feature maps: SRAM, or what the arena lies in."""
+        """The memory that holds the feature maps: SRAM, or the arena's memory."""
         return memory_name(self.system, FAST_SCRATCH if self.fast_scratch else ARENA)
 
 
@@ -112,9 +112,9 @@ def simulate(
     *,
     separate_io_regions: bool = False,
 ) -> Simulation:
-    """Replay what a request names: a schedule, a compiled network, or Vela's own schedule of a model.
+    """Replay the source of a request: a schedule, a compiled network, or Vela's own schedule of a model.
 
-    With ``separate_io_regions`` Vela compiles the model so. InputError if a home is wrong, or a stream.
+    ``separate_io_regions`` is Vela's option for the model's compilation. InputError if a home or a stream is wrong.
     """
     if isinstance(request.source, ScheduleSource):
         return _simulated(request, request.source.plan, listeners, progress, engine)
@@ -158,7 +158,7 @@ def _simulated(request: Request, plan: Schedule, listeners: Sequence[Listener], 
 
 
 def _require_right(name: str, network: CompiledNetwork) -> None:
-    """A stream that reads what nothing wrote computes another network: its cycles would say nothing."""
+    """InputError if the stream reads bytes that nothing wrote: it computes another network, and its cycles would be meaningless."""
     wrong = next(unwritten_reads(network), None)
     if wrong is not None:
         raise InputError(
@@ -187,7 +187,7 @@ def simulate_plan(
     engine: str = "",
     timing: TimingParameters = DEFAULT_TIMING,
 ) -> Simulation:
-    """Replay a compiled network of the model ``name``; InputError if its stream reads what nothing wrote."""
+    """Replay a compiled network of the model ``name``; InputError if its stream reads bytes that nothing wrote."""
     require_defined(plan.network)
     scratch = fast_scratch_footprint(plan.network, system) if has_fast_scratch(plan.network) else None
     replay = replayed(plan.network, system, listeners, engine, timing)
@@ -207,7 +207,7 @@ def simulate_plan(
 
 
 class VelaPlan(Struct, frozen=True):
-    """Vela's schedule of a network and the arena that it says this takes."""
+    """Vela's schedule of a network, and the arena that Vela states for it."""
 
     network: CompiledNetwork
     planner: str
@@ -226,7 +226,7 @@ def _compiled(source: ModelSource, request: Request, *, separate_io_regions: boo
 
 
 def trace_file(simulation: Simulation, recorder: TraceRecorder, path: str | Path, buffers: Sequence[TraceBuffer] = ()) -> bytes:
-    """Bytes of a file ``path`` with the trace that ``recorder``, one of the simulation's listeners, took.
+    """The bytes for a file ``path`` with the trace of ``recorder``, one of the simulation's listeners.
 
     They are compressed if the name ends in ``.gz``. ``buffers`` of the arena, as :func:`npu_testbed.views.arena_map.trace_buffers` has
     them, get tracks of their own.

@@ -1,7 +1,7 @@
 """Streamed input: rows of an input that arrive while the network runs, as a camera or a sensor sends them.
 
-The schedule is cut before every job that reads a row which no job before it has read: each piece is a command stream of its own, which the
-host hands to the NPU when the rows are there. Pieces run one after the other; between two of them the NPU has drained.
+The schedule is cut before every job that reads a row for the first time. Each piece is a command stream of its own, which the host passes
+to the NPU when the rows are there. Pieces run one after the other, and the NPU drains between two pieces.
 
 The rows lie in a ring, row y in place y mod R, if the input is read row by row. A piece reads rows from ``low`` on. The source may write
 row y as soon as the NPU runs a piece whose ``low`` is above y - R.
@@ -35,7 +35,7 @@ _IMAGE = 3
 
 
 class Piece(Struct, frozen=True):
-    """A command stream: it may begin when rows before ``until`` have arrived, reads none before ``first``, and takes ``cycles``."""
+    """A command stream: it may begin when the rows before ``until`` have arrived, reads no row before ``first``, and takes ``cycles``."""
 
     first: int
     until: int
@@ -45,8 +45,8 @@ class Piece(Struct, frozen=True):
 class StreamCut(Struct, frozen=True):
     """A schedule in command streams for an input of ``rows`` rows of ``row_bytes`` that arrive in a ring of ``ring`` rows.
 
-    A ring of all rows is the whole frame. When command stream k begins rows before ``until[k]`` have arrived; it reads none before
-    ``low[k]``, and neither does any later one.
+    A ring of all rows is the whole frame. Rows before ``until[k]`` have arrived when command stream k begins. It reads no row before
+    ``low[k]``, and later streams do not either.
     """
 
     network: CompiledNetwork
@@ -59,14 +59,14 @@ class StreamCut(Struct, frozen=True):
 
     @property
     def freed(self) -> tuple[int, ...]:
-        """For each command stream the rows that may be overwritten when it is done."""
+        """For each command stream, the rows that may be overwritten when it ends."""
         return (*self.low[1:], self.rows)
 
 
 class StreamedInput(Struct, frozen=True):
     """An input of ``rows`` rows of ``row_bytes``, one every ``cycles_per_row``, and the pieces that run while they arrive.
 
-    Row y has arrived at cycle (y + 1) * cycles_per_row. The rows lie in a ring of ``ring`` rows (0: in a whole frame).
+    Row y has arrived at cycle (y + 1) * cycles_per_row. The rows lie in a ring of ``ring`` rows (0: a whole frame).
     """
 
     name: str
@@ -93,13 +93,13 @@ class StreamedInput(Struct, frozen=True):
 
     @property
     def waiting(self) -> int:
-        """Cycles that the NPU waits for rows, once its first piece has begun."""
+        """Cycles that the NPU waits for rows after its first piece has begun."""
         spans = self.spans
         return spans[-1][1] - spans[0][0] - sum(piece.cycles for piece in self.pieces)
 
     @property
     def never_waits(self) -> int | None:
-        """Most cycles from row to row at which the NPU never waits once it has begun; None if one piece reads all that is read."""
+        """Most cycles between rows at which the NPU never waits after its start; None if one piece reads everything."""
         first = self.pieces[0].until
         done = accumulate((piece.cycles for piece in self.pieces), initial=0)
         later = [(cycles, piece.until - first) for cycles, piece in zip(done, self.pieces, strict=False) if piece.until > first]
@@ -107,14 +107,14 @@ class StreamedInput(Struct, frozen=True):
 
     @property
     def held_rows(self) -> int:
-        """Most rows that have arrived and are still to be read, or being read, at one time: what a ring of rows would hold."""
+        """Most rows that have arrived and are not yet consumed at one time: the rows that a ring would hold."""
         lowest = list(accumulate((piece.first for piece in reversed(self.pieces)), min))[::-1]
         arrived = (min(self.rows, end // self.cycles_per_row) for _, end in self.spans)
         return max(count - low for count, low in zip(arrived, lowest, strict=True))
 
 
 def stream_of(text: str) -> tuple[str, int]:
-    """The input and the cycles per row that ``NAME=CYCLES`` says; InputError if it says none.
+    """The input and the cycles per row in ``NAME=CYCLES``; InputError for other text.
 
     >>> stream_of("input=2000")
     ('input', 2000)
@@ -130,7 +130,8 @@ def streamed_input(
 ) -> StreamedInput:
     """The run of a schedule while rows of an input arrive, one every ``cycles_per_row``, in the memory that is its home.
 
-    InputError if there is no such input, it is no image, it lives in the arena, or a piece would read a row before it has arrived.
+    InputError if there is no such input, if it is not an image, if it lives in the arena, or if a piece would read a row before its
+    arrival.
     """
     least = 1
     while True:
@@ -146,7 +147,7 @@ def streamed_input(
 
 
 def cut_for_stream(plan: Schedule, name: str, ring: int = 1) -> StreamCut:
-    """The schedule in several command streams, its input in a ring of ``ring`` rows or as many more as they need.
+    """The schedule in several command streams, with its input in a ring of at least ``ring`` rows.
 
     InputError as :func:`streamed_input` raises it.
     """
@@ -178,7 +179,7 @@ def cut_in_pace(plan: Schedule, text: str) -> StreamCut:
 
 
 def _ring(plan: Schedule, port: Port, least: int) -> int:
-    """Rows of a ring of ``least`` rows or more in which no kernel's row wraps; all rows of an input that is not read row by row."""
+    """The smallest ring of ``least`` rows or more in which no kernel's row wraps; all rows for an input that is not read row by row."""
     rows, unit, multiples = port.shape[-_IMAGE], port.size // port.shape[-_IMAGE], [1]
     if port.offset:
         return rows
@@ -192,7 +193,7 @@ def _ring(plan: Schedule, port: Port, least: int) -> int:
 
 
 def _pieces(plan: Schedule, port: Port) -> tuple[list[int], list[tuple[int, int]]]:
-    """The jobs before which a piece begins, but for the first; of each piece the first row that it reads, and those that it waits for."""
+    """The jobs before which a piece begins, except the first; for each piece its first row, and the rows that it waits for."""
     rows = port.shape[-_IMAGE]
     reads = _reads(plan, port, port.size // rows)
     cuts, until = [], 0
@@ -209,7 +210,7 @@ def _pieces(plan: Schedule, port: Port) -> tuple[list[int], list[tuple[int, int]
 
 
 def _port(plan: Schedule, name: str) -> tuple[Port, Home]:
-    """The input of a name, or the only one for "input", with its home."""
+    """The named input, or the only one for "input", with its home."""
     ports = plan.network.inputs
     found = [port for port in ports if name in (port.name, "input")]
     if len(found) != 1:
@@ -227,7 +228,7 @@ def _port(plan: Schedule, name: str) -> tuple[Port, Home]:
 
 
 def _reads(plan: Schedule, port: Port, row_bytes: int) -> dict[int, tuple[int, int]]:
-    """First and last (exclusive) row of the input that each job reads which reads any."""
+    """First and last (exclusive) row of the input for each job that reads rows."""
     places = {tensor.name: BufferPlace(0, 1, _WHOLE) for tensor in plan.network.graph.tensors}
     kernels, found = plan.network.kernels, {}
     for step, job in enumerate(plan.jobs):
@@ -249,7 +250,7 @@ def _operands(part: EthosuPart, rows: tuple[int, int] | None, places: dict[str, 
 
 
 def _check(cut: StreamCut, home: Home) -> None:
-    """InputError if an operation reads a byte that has not arrived when its command stream may begin, or may be overwritten by then."""
+    """InputError if an operation reads a byte that may not have arrived yet, or that may already be overwritten."""
     for number, (program, low, until) in enumerate(zip(cut.network.programs, cut.low, cut.until, strict=True)):
         there = {row % cut.ring for row in range(low, until)}
         for span in _reads_of(program, home):
@@ -262,7 +263,7 @@ def _check(cut: StreamCut, home: Home) -> None:
 
 
 def _reads_of(program: Program, home: Home) -> Iterator[ByteRange]:
-    """The bytes of a home that a program reads, counted from the home's first one."""
+    """The bytes that a program reads in a home, counted from the home's first byte."""
     moving = (one for one in program.operations if isinstance(one, (KernelOperation, DmaOperation)))
     for span in (span for one in moving for span in one.reads() if span.region == home.region):
         yield ByteRange(span.region, span.start - home.address, span.end - home.address)

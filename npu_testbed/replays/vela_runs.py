@@ -1,4 +1,4 @@
-"""Vela's own schedules of a network, replayed as ours are: one call for runs of a core, and its answer as JSON."""
+"""Vela's own schedules of a network, replayed like ours: one call for the runs of a core, and its answer as JSON."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ class VelaPoint(Struct, frozen=True):
 
     @property
     def overflows(self) -> bool:
-        """Whether its arena exceeds the one that was asked for, which Vela takes as a wish."""
+        """Whether its arena exceeds the requested one, which Vela takes as a wish."""
         return self.run.arena_cache_size is not None and self.memory > self.run.arena_cache_size
 
 
 class VelaFailure(Struct, frozen=True):
-    """A compilation that Vela did not finish, whose stream is wrong, or that cannot be compared, with the reason.
+    """A compilation that Vela did not finish, that has a wrong stream, or that cannot be compared, with the reason.
 
-    ``ended`` is False if Vela was ended or not started: another time it may do better. With ``limit`` the reason is a limit of ours.
+    ``ended`` is False if Vela was stopped or did not start, so that another run may succeed. With ``limit``, the reason is a limit of ours.
     """
 
     run: VelaRun
@@ -72,7 +72,7 @@ class VelaFailure(Struct, frozen=True):
 
 
 class VelaTask(Brief, frozen=True):
-    """A model, what it is compiled for by the names that Vela knows, and the memory system and the timing of the replay."""
+    """A model, its compilation targets by Vela's names, and the memory system and the timing of the replay."""
 
     unshown = ("model",)
 
@@ -84,7 +84,7 @@ class VelaTask(Brief, frozen=True):
     system: MemorySystem
     timing: TimingParameters = DEFAULT_TIMING
     end_ports: EndPorts | None = None
-    """Ports of the network's inputs and outputs if these have regions of their own (``--separate-io-regions``), None if they have not."""
+    """Ports of the network's inputs and outputs if they have regions of their own (``--separate-io-regions``), else None."""
 
     @property
     def target(self) -> CompilerOptions:
@@ -93,19 +93,19 @@ class VelaTask(Brief, frozen=True):
         return options if self.end_ports is None else replace(options, separate_io_regions=True)
 
     def replayed_on(self, network: CompiledNetwork) -> MemorySystem:
-        """The memory system with the inputs and outputs of a compilation where ours have them."""
+        """The memory system with a compilation's inputs and outputs in the memories of ours."""
         return self.system if self.end_ports is None else on_end_ports(self.system, network, self.end_ports)
 
 
 class VelaOutcome(Struct, frozen=True):
-    """A point with the operators that its core leaves on the CPU, whose time no replay counts."""
+    """A point with the operators that its core leaves on the CPU, whose time the replay does not count."""
 
     point: VelaPoint
     on_cpu: tuple[str, ...]
 
 
 def _checked(result: VelaResult | InputError, task: VelaTask) -> CompiledNetwork:
-    """The Programs of a result; InputError if it is one, or if its stream is wrong."""
+    """The Programs of a result; InputError if the result is an error, or its stream is wrong."""
     if isinstance(result, InputError):
         raise result
     return checked_network(result, task.model)
@@ -118,14 +118,14 @@ def vela_network(task: VelaTask, run: VelaRun) -> CompiledNetwork:
 
 
 class VelaBatch(Struct, frozen=True):
-    """Runs of one core, of which so many may go on ``at_once``: those of the Python core share what does not depend on their terms."""
+    """Runs of one core, ``at_once`` of them in parallel. Runs of the Python core share work that does not depend on their options."""
 
     task: VelaTask
     runs: tuple[VelaRun, ...]
     at_once: int = 1
 
     def worker_processes(self, processes: int) -> range:
-        """The last process for the Python core, whose runs take longest, and the others for the C++ core."""
+        """One process for the Python core, whose runs take longest, and the others for the C++ core."""
         last = processes - 1
         return range(last, processes) if self.runs[0].core == CORES[1] else range(max(last, 1))
 
@@ -140,7 +140,7 @@ _Figures = tuple[int, int, tuple[str, ...]]
 
 _MOST_KNOWN = 64
 _KNOWN: dict[object, _Figures] = {}
-"""Figures of this process's newest compilations by what they follow from: Vela makes the same of a network for several arena sizes."""
+"""Figures of this process's newest compilations by their inputs, because Vela makes the same schedule for several arena sizes."""
 
 
 def _figures(task: VelaTask, result: VelaResult | InputError) -> _Figures:
@@ -175,7 +175,7 @@ def outcomes(batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
 
 
 def outcomes_key(batch: VelaBatch) -> str:
-    """The key of what :func:`outcomes` follow from."""
+    """The key of everything that determines :func:`outcomes`."""
     task = batch.task
     ini = vela_ini_text() if task.config is None else read_configuration(task.config, "Configuration file")
     names = [task.accelerator, task.system_config, task.memory_mode, memory_system_sha256(task.system), plain(task.timing)]
@@ -184,7 +184,7 @@ def outcomes_key(batch: VelaBatch) -> str:
 
 
 def outcomes_json(found: Sequence[VelaOutcome | VelaFailure]) -> list[Any] | None:
-    """Outcomes as values that JSON can hold, None for a failure, which is tried again; None if all failed."""
+    """Outcomes as values that JSON can hold; None for a failure, which is tried again, and None for the whole if all failed."""
     plain = [None if isinstance(one, VelaFailure) else _outcome_json(one) for one in found]
     return plain if any(plain) else None
 
@@ -194,7 +194,7 @@ def _outcome_json(found: VelaOutcome) -> dict[str, Any]:
 
 
 def outcomes_of(plain: Any, batch: VelaBatch) -> tuple[VelaOutcome | VelaFailure, ...]:
-    """The outcomes that :func:`outcomes_json` wrote, with what failed tried again; TypeError, ValueError or LookupError if it is none."""
+    """The outcomes from :func:`outcomes_json`, with failures tried again; TypeError, ValueError or LookupError for other values."""
     known = {run: _outcome_of(one, run) for run, one in zip(batch.runs, plain, strict=True) if one is not None}
     again = tuple(run for run in batch.runs if run not in known)
     tried = dict(zip(again, outcomes(replace(batch, runs=again)), strict=True)) if again else {}

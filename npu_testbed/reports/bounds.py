@@ -1,4 +1,4 @@
-"""The proofs of a schedule in words and as JSON: cycles and bytes that none needs fewer of, and a class that was searched whole."""
+"""The proofs of a schedule in words and as JSON: lower bounds of cycles and bytes, and a class that was searched exhaustively."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def proof_text(proof: Proof, cycles: int) -> str:
-    """A sentence on the class that was searched whole, or would have been, for a schedule with so many cycles.
+    """A sentence on the class that was, or would have been, searched exhaustively, for a schedule with ``cycles``.
 
     >>> from cascader.ethosu.search.task import Proof
     >>> proof_text(Proof(members=376, replayed=136, tried=376, least_cycles=25900, complete=True), 25900)
@@ -32,7 +32,7 @@ def proof_text(proof: Proof, cycles: int) -> str:
 
 
 def bounds_text(choice: Choice, cycles: int) -> list[str]:
-    """The sentences on a choice of so many ``cycles``; nothing for a network layer by layer, which needs no search."""
+    """The sentences on a choice with ``cycles``; none for a network layer by layer, which needs no search."""
     said = []
     if choice.proof is not None:
         said.append(proof_text(choice.proof, cycles))
@@ -49,5 +49,5 @@ def bounds_text(choice: Choice, cycles: int) -> list[str]:
 
 
 def proof_json(proof: Proof) -> ProofEntry:
-    """The proof as a document has it."""
+    """The proof for a document."""
     return ProofEntry(proof.complete, proof.least_cycles, proof.members, proof.replayed, proof.tried)

@@ -1,4 +1,4 @@
-"""Carried bytes: what transfers move between the arena and the other memories in which feature maps live."""
+"""Carried bytes: transfers between the arena and the other memories of feature maps."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from npu_model.program.region_numbers import ARENA, FIRST_HOME
 
 
 def _transfers(network: CompiledNetwork) -> Iterator[DmaOperation]:
-    """The transfers between the arena and a region in which tensors have their home."""
+    """The transfers between the arena and the regions where tensors have their home."""
     for program in network.programs:
         for one in program.operations:
             if isinstance(one, DmaOperation) and not one.to_shram:
@@ -20,7 +20,7 @@ def _transfers(network: CompiledNetwork) -> Iterator[DmaOperation]:
 
 
 def carried_bytes(network: CompiledNetwork) -> int:
-    """Bytes that transfers carry out of the arena and into it; what leaves and comes back counts twice."""
+    """Bytes that transfers carry out of the arena and into it. A byte that leaves and returns counts twice."""
     return sum(one.length for one in _transfers(network))
 
 

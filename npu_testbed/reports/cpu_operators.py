@@ -23,7 +23,7 @@ def _on_cpu(network: CompiledNetwork) -> list[CpuOperator]:
 def cpu_operators_json(network: CompiledNetwork) -> tuple[CpuOperationEntry, ...]:
     """The operators in the order of their execution, with the tensors that they exchange with the arena, and why they are on the CPU.
 
-    ``reason`` is the value that Vela found, ``bound`` what it asks for, ``remedy`` what to change: "" where nothing is known.
+    ``reason`` is the value that Vela found, ``bound`` its requirement, ``remedy`` the change to make; "" if unknown.
     """
     return tuple(
         CpuOperationEntry(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 
 def deadline_sentence(cycles: int, clock_hz: int, milliseconds: float) -> str:
-    """Whether so many NPU cycles at a clock take at most so many milliseconds.
+    """A sentence that says whether ``cycles`` at a clock take at most ``milliseconds``.
 
     >>> deadline_sentence(500_000, 500_000_000, 2)
     'The NPU takes 1.000 ms at 500 MHz: the deadline of 2 ms is met.'
@@ -15,5 +15,5 @@ def deadline_sentence(cycles: int, clock_hz: int, milliseconds: float) -> str:
 
 
 def cycles_in(milliseconds: float, clock_hz: int) -> int:
-    """The whole cycles of a clock in so many milliseconds."""
+    """The whole cycles of a clock in ``milliseconds``."""
     return int(milliseconds * clock_hz / 1000)

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def io_bytes(network: CompiledNetwork) -> int:
-    """Bytes of the network's inputs and outputs, wherever they live; what is both counts once."""
+    """Bytes of the network's inputs and outputs, wherever they live. A tensor that is both counts once."""
     places = {(one.region, one.address, one.size) for one in (*network.inputs, *network.outputs)}
     return sum(size for _, _, size in places)
 
@@ -37,7 +37,7 @@ def outside_bytes(network: CompiledNetwork) -> int:
 
 
 def ends_text(network: CompiledNetwork, system: MemorySystem | None, arena: int) -> str:
-    """Where inputs, outputs and other tensors with a home of their own live, and the bytes of both conventions, as a clause."""
+    """The homes of inputs, outputs and other tensors outside the arena, and the bytes by both conventions, as a clause."""
     whole = f"{io_bytes(network):,} bytes of inputs and outputs"
     homes = home_sizes(network)
     if not homes:
@@ -49,6 +49,6 @@ def ends_text(network: CompiledNetwork, system: MemorySystem | None, arena: int)
 
 
 def ends_json(network: CompiledNetwork, system: MemorySystem | None) -> EndsEntry:
-    """The bytes of inputs and outputs, those outside the arena, and the regions in which they are."""
+    """The bytes of inputs and outputs, the bytes outside the arena, and the regions there."""
     homes = tuple(HomeEntry(region, _port(system, region), size) for region, size in home_sizes(network).items())
     return EndsEntry(io_bytes(network), outside_bytes(network), homes)

@@ -15,12 +15,12 @@ HEADING = "What would make it faster or smaller, each from a replay with that on
 
 
 def nothing_found(simulation: Simulation) -> str:
-    """That no single change helps, what the MACs wait for, and what a larger NPU or a faster memory would give."""
+    """The sentence that no single change helps, what the MACs wait for, and the effect of a larger NPU or a faster memory."""
     return f"No single change that is tried saves {percent(LEAST)} of the cycles or of the bytes. {what_bounds(simulation)}".rstrip()
 
 
 def findings_text(found: Sequence[Finding], simulation: Simulation) -> str:
-    """A numbered sentence for each, the largest first; without one, what bounds the replay."""
+    """A numbered sentence for each finding, the largest first. Without findings, the bound of the replay."""
     limit = width()
     if not found:
         return fill(nothing_found(simulation), limit)

@@ -30,7 +30,7 @@ def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:
 
 
 def bounds_text(frontier: Frontier) -> str:
-    """Two sentences on the least memory that is proven, and who legalised the network if it was not Vela's default core."""
+    """Two sentences on the proven least memory, and one on the legaliser if it was not Vela's default core."""
     bounds = frontier.bounds
     return (
         f"Lower bounds: {bounds.any_schedule:,} bytes for any schedule (the network's inputs, or outputs, lie in the arena all at once); "
@@ -47,7 +47,7 @@ def frontier_headline(frontier: Frontier) -> str:
 
 
 def frontier_text(frontier: Frontier) -> str:
-    """The table of points with what it was made on and the lower bounds."""
+    """The table of points, with the terms of the search and the lower bounds."""
     cells = [_cells(point, frontier.clock_hz) for point in frontier.points]
     table = grid(_HEADERS, cells, (False,) * len(_HEADERS))
     head = printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400)
@@ -60,7 +60,7 @@ def frontier_text(frontier: Frontier) -> str:
 
 
 def point_entry(point: FrontierPoint) -> FrontierPointEntry:
-    """A point as documents and tables have it."""
+    """A point for documents and tables."""
     return FrontierPointEntry(
         memory_bytes=point.memory,
         cycles=point.cycles,
@@ -76,7 +76,7 @@ def point_entry(point: FrontierPoint) -> FrontierPointEntry:
 
 
 def frontier_json(frontier: Frontier) -> FrontierEntry:
-    """The frontier as documents have it."""
+    """The frontier for documents."""
     return FrontierEntry(
         model=frontier.model,
         model_sha256=frontier.model_sha256,

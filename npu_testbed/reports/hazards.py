@@ -10,13 +10,13 @@ from sim.hazards import Hazard, PartitionFault, Race
 from validation.layout import filled
 
 _SHOWN = 5
-"""Hazards that are written out; a document has all."""
+"""Number of hazards that are written out; a document has all."""
 
 _CHARACTERS = 1000
 
 
 def hazards_text(found: Sequence[Hazard], word: str = "Warning") -> str:
-    """A heading that begins with ``word``, and a numbered sentence for each of the first; "" if there are none."""
+    """A heading that begins with ``word``, and a numbered sentence for each of the first hazards; "" if there are none."""
     if not found:
         return ""
     what = "1 hazard, by which" if len(found) == 1 else f"{len(found):,} hazards, by which"
@@ -29,7 +29,7 @@ def hazards_text(found: Sequence[Hazard], word: str = "Warning") -> str:
 
 
 def hazards_json(found: Sequence[Hazard]) -> tuple[HazardEntry, ...]:
-    """Each with its sentence, its program, and the operations that it is between (one if its own partition is wrong)."""
+    """Each hazard with its sentence, its program, and the operations that it is between (one if only its own partition is wrong)."""
     return tuple(
         HazardEntry(
             text=one.text,

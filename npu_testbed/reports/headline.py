@@ -8,7 +8,7 @@ from npu_testbed.replays.simulation import Simulation
 
 
 def kibibytes(size: int) -> str:
-    """A size as a person says it, rounded up to a tenth; in bytes below 1 KiB.
+    """A size as a person says it, rounded up to a tenth of a unit; in bytes below 1 KiB.
 
     >>> kibibytes(14496), kibibytes(65536), kibibytes(960), kibibytes(4_194_304)
     ('14.2 KiB', '64 KiB', '960 bytes', '4 MiB')
@@ -20,7 +20,7 @@ def kibibytes(size: int) -> str:
 
 
 def milliseconds(cycles: int, clock_hz: int) -> str:
-    """The time of so many cycles, to three digits.
+    """The time of ``cycles``, to three digits.
 
     >>> milliseconds(13_601, 500_000_000), milliseconds(7_292_897, 500_000_000), milliseconds(60_000_000_000, 500_000_000)
     ('0.0272 ms', '14.6 ms', '120,000 ms')
@@ -30,7 +30,7 @@ def milliseconds(cycles: int, clock_hz: int) -> str:
 
 
 def headline(simulation: Simulation) -> str:
-    """A replay in one line: its network and NPU, its time, its bytes, and whether what is granted holds them."""
+    """A replay in one line: its network and NPU, its time, its bytes, and whether they fit into the granted bytes."""
     cycles, size, granted = simulation.replay.cycles, simulation.planned_bytes, simulation.granted_bytes
     clock = simulation.system.clock_hz
     on_cpu = any(isinstance(step, CpuOperator) for step in simulation.network.steps)

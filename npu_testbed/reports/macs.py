@@ -1,4 +1,4 @@
-"""Multiply-accumulates of a network as it runs, and those that it does a second time, in words."""
+"""Multiply-accumulates of a network as it runs, including the recomputed ones, in words."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def recomputed_share(macs: int, again: int) -> str:
-    """The share of recomputed multiply-accumulates in the network's own.
+    """The recomputed multiply-accumulates as a share of the network's own.
 
     >>> recomputed_share(1008, 8), recomputed_share(1000, 0)
     ('+0.8%', '0')
@@ -18,7 +18,7 @@ def recomputed_share(macs: int, again: int) -> str:
 
 
 def macs_text(compiled: CompiledNetwork, again: int) -> str:
-    """A sentence on the multiply-accumulates of a network as it runs, and the recomputed ones (``again``)."""
+    """A sentence on the multiply-accumulates of a network as it runs, and on the recomputed ones (``again``)."""
     macs = macs_of(compiled)
     if not again:
         return f"It does {macs:,} multiply-accumulates, none of them twice."
@@ -26,5 +26,5 @@ def macs_text(compiled: CompiledNetwork, again: int) -> str:
 
 
 def macs_of(compiled: CompiledNetwork) -> int:
-    """Multiply-accumulates of all kernels that run. Transfers do none, and unread rows are not computed."""
+    """Multiply-accumulates of all kernels that run. Transfers do none, and rows that are not read are not computed."""
     return sum(kernel.macs for program in compiled.programs for kernel in program.kernels)

@@ -9,7 +9,7 @@ from validation.layout import filled
 
 
 def stream_text(found: StreamedInput) -> str:
-    """The run with its source: latency, waits, the pace at which it never waits, and the rows that are held at once."""
+    """The run with its source: latency, waits, the pace without waits, and the largest number of held rows."""
     cycles = sum(piece.cycles for piece in found.pieces)
     pace = (
         "All rows that are read are read by one of them."

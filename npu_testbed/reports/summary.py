@@ -31,17 +31,17 @@ PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")
 """Ports and directions, as :class:`sim.Beats` names them."""
 
 _VALUE = 400
-"""Characters of a value in a line of the summary."""
+"""Characters of a value in one line of the summary."""
 
 
 class Summary(Struct, frozen=True):
     """The figures of one replay.
 
-    ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is what the
-    replay touches of the SRAM for feature maps, ``live_peak_bytes`` the most that held something still needed, ``planned_bytes``
-    what the plan sets aside; ``constant_bytes`` are the weights, scales and tables.
-    ``beats`` are data beats of 8 bytes per port and direction. ``mac_utilisation`` is the share (0 to 1) of the
-    accelerator's multiply-accumulates that the network's mathematics needs. ``cpu_operators`` take no NPU cycles.
+    ``cycles`` is NPU ACTIVE; ``milliseconds`` is that time at the memory system's clock. ``peak_bytes`` is the SRAM for feature maps that
+    the replay touches, ``live_peak_bytes`` its most bytes that are still needed, and ``planned_bytes`` the bytes that the plan sets aside.
+    ``constant_bytes`` are the weights, scales and tables. ``beats`` are data beats of 8 bytes per port and direction. ``mac_utilisation``
+    is the share (0 to 1) of the accelerator's multiply-accumulates that the network's mathematics needs. ``cpu_operators`` take no NPU
+    cycles.
     """
 
     cycles: int
@@ -59,7 +59,7 @@ class Summary(Struct, frozen=True):
 
     @property
     def as_planned(self) -> bool:
-        """Whether the bytes that the replay touches, rounded up as an arena is, are those that were planned."""
+        """Whether the bytes that the replay touches, rounded up to the arena's alignment, equal the planned ones."""
         return round_up(self.peak_bytes, ALIGNMENT) == self.planned_bytes
 
 
@@ -158,7 +158,7 @@ def summary_lines(simulation: Simulation) -> list[tuple[str, str]]:
 
 
 def summary_text(simulation: Simulation) -> str:
-    """The summary as lines of a name and a value, which goes on below itself where it does not fit."""
+    """The summary as lines of a name and a value; a long value continues on the next line."""
     lines = summary_lines(simulation)
     width = max(len(name) for name, _ in lines)
     return "\n".join(filled(f"{name:<{width}}  {printable(value, _VALUE)}", " " * (width + 2)) for name, value in lines)

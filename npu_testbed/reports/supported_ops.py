@@ -11,11 +11,11 @@ from npu_model.version import VERSION
 from validation.vela.supported import operator_constraints
 
 GENERAL = 0.8
-"""Share of the operators from which on a condition is one of all, which the page says once."""
+"""Share of the operators from which on a condition counts as general, so that the page says it once."""
 
 
 def general_conditions(constraints: Mapping[str, tuple[str, ...]], least: float = GENERAL) -> dict[str, tuple[str, ...]]:
-    """The conditions of at least ``least`` of the operators, with those that have no such condition.
+    """The conditions of at least ``least`` of the operators, each with the operators that do not have it.
 
     >>> general_conditions({"ADD": ("a", "b"), "MUL": ("a", "c"), "SUB": ("a",)}, 0.6)
     {'a': ()}
@@ -31,7 +31,7 @@ def general_conditions(constraints: Mapping[str, tuple[str, ...]], least: float 
 
 
 def _condition(text: str, without: tuple[str, ...] = ()) -> str:
-    """An item of a list; Vela's own lists in it stay lists."""
+    """An item of a list; Vela's own nested lists stay lists."""
     first, *others = (printable(line, 1000) for line in text.splitlines())
     exceptions = f" Not asked of {', '.join(without)}." if without else ""
     return "\n".join([f"- {first}{exceptions}", *(f"  {line}" for line in others)])

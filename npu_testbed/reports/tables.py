@@ -1,4 +1,4 @@
-"""Tables of a replay for a terminal, and the same rows as JSON: layers, and where every unit's cycles went."""
+"""Tables of a replay for a terminal, and the same rows as JSON: layers, and the cycles of every unit."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ def _share(percent: float) -> str:
 
 
 def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]:
-    """The rows from ``min_percent`` of the cycles on, and then one row for two or more other layers together."""
+    """The rows from ``min_percent`` of the cycles on, and one row for two or more other layers together."""
     small = [row for row in rows if 100 * row.share < min_percent]
     if len(small) < 2:
         return tuple(rows)
@@ -72,14 +72,14 @@ def folded(rows: Sequence[LayerRow], min_percent: float) -> tuple[LayerRow, ...]
 
 
 def _together(name: str, rows: Sequence[LayerRow], offered: int) -> tuple[str, ...]:
-    """The cells of some layers that a table of sums shows: their number, cycles, share and use of the MACs."""
+    """The cells for a group of layers in a table of sums: number, cycles, share and MAC use."""
     cycles = sum(row.cycles for row in rows)
     used = sum(row.mac_utilisation * row.cycles for row in rows) / cycles if cycles else 0.0
     return name, f"{len(rows)}", f"{cycles:,}", f"{100 * cycles / offered if offered else 0:.1f}", f"{100 * used:.1f}"
 
 
 def _sums(title: str, rows: Sequence[LayerRow], key: Callable[[LayerRow], str]) -> str:
-    """A table of the layers by what they share, the most cycles first."""
+    """A table of sums of layers with a common value, the most cycles first."""
     alike: dict[str, list[LayerRow]] = {}
     for row in rows:
         alike.setdefault(key(row), []).append(row)
@@ -90,7 +90,7 @@ def _sums(title: str, rows: Sequence[LayerRow], key: Callable[[LayerRow], str]) 
 
 
 def rolled_up(rows: Sequence[LayerRow]) -> str:
-    """The layers summed by what bounds them, and by operator: for networks whose layers are all small."""
+    """The layers summed by bound and by operator, for networks with only small layers."""
     return f"{_sums('bound by', rows, lambda row: row.binding)}\n\n{_sums('operator', rows, lambda row: first_operator(row.operator))}"
 
 
@@ -106,9 +106,10 @@ def notes(rows: Sequence[LayerRow]) -> tuple[str, ...]:
 
 
 def layers_text(replay: NetworkReplay, min_percent: float = 0.0) -> str:
-    """The per-layer table with its totals; layers below ``min_percent`` of the cycles are one row, a recurrent layer one for each gate.
+    """The per-layer table with its totals; small layers share one row, and a recurrent layer has one row for each gate.
 
-    A column of what is written through AXI1 is there if anything is. If that one row has most of the cycles, sums of all layers follow.
+    Small layers are those below ``min_percent`` of the cycles. Writes through AXI1 have a column if there are any. If the shared row has
+    most of the cycles, sums of all layers follow.
     """
     rows = shown_rows(replay)
     shown = (*folded(rows, min_percent), total_row(rows, replay))
@@ -129,7 +130,7 @@ def layers_json(replay: NetworkReplay) -> tuple[LayerEntry, ...]:
 
 
 def layers_csv(replay: NetworkReplay) -> bytes:
-    """All rows of the per-layer table as comma-separated values, under the names that ``--json`` has them by."""
+    """All rows of the per-layer table as comma-separated values, under the names of the ``--json`` keys."""
     rows = [list((to_builtins(row) | {"layer": printable(row.layer)}).values()) for row in layer_rows(replay)]
     return csv_file([LayerRow.__struct_fields__, *rows])
 

@@ -1,4 +1,4 @@
-"""Tolerances in words: what the fastest schedule would take, and what a little slower one would save."""
+"""Tolerances in words: the figures of the fastest schedule, and the savings of a slightly slower one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def percent_slower(cycles: int, fastest: int) -> float:
-    """The tolerance in tenths of a per cent that allows so many cycles beside the fewest.
+    """The tolerance in tenths of a per cent that allows ``cycles`` above the fewest.
 
     >>> percent_slower(1003, 1000), percent_slower(10001, 10000), percent_slower(1000, 1000)
     (0.3, 0.1, 0.0)
@@ -27,7 +27,7 @@ def _saved(memory: int, other: int) -> str:
 
 
 def fastest_text(memory: int, cycles: int, fastest: Size) -> str:
-    """A sentence on the schedule that a tolerance chose, beside the fastest one.
+    """A sentence that compares the schedule that a tolerance chose with the fastest one.
 
     >>> from cascader.ethosu.search.task import Size
     >>> fastest_text(76288, 179049, Size(121024, 178112))
@@ -54,7 +54,7 @@ def smaller_text(memory: int, cycles: int, smaller: Size) -> str:
 
 
 def tolerance_text(choice: Choice) -> str:
-    """The sentence on slower or faster schedules of the search of a choice; "" for nothing."""
+    """The sentence on slower or faster schedules of a choice's search; "" without one."""
     memory, cycles = choice.point.memory, choice.point.cycles
     if choice.fastest is not None:
         return fastest_text(memory, cycles, choice.fastest)
@@ -62,7 +62,7 @@ def tolerance_text(choice: Choice) -> str:
 
 
 def trade_json(size: Size) -> TradeEntry:
-    """Bytes and cycles of another schedule, as a document has them."""
+    """Bytes and cycles of another schedule, for a document."""
     return TradeEntry(size.memory, size.cycles)
 
 
@@ -79,7 +79,7 @@ def frontier_within(frontier: Frontier, within: float) -> str:
 
 
 def frontier_hint(frontier: Frontier) -> str:
-    """A sentence on the bytes that a little slower schedule of a frontier saves; "" for few."""
+    """A sentence on the bytes that a slightly slower schedule of a frontier saves; "" if they are few."""
     fastest, *others = (Size(point.memory, point.cycles) for point in reversed(frontier.points))
     smaller = worth_a_tolerance(fastest, others)
     return "" if smaller is None else smaller_text(fastest.memory, fastest.cycles, smaller)

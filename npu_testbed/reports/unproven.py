@@ -10,7 +10,7 @@ from npu_testbed.documents.replay import UnprovenEntry
 from npu_testbed.replays.simulation import Simulation
 
 _SHOWN = 5
-"""Operations of a kind that are written out; a document has all."""
+"""Operations of one kind that are written out; a document has all."""
 
 
 def _found(simulation: Simulation) -> Iterator[UnprovenEntry]:
@@ -21,7 +21,7 @@ def _found(simulation: Simulation) -> Iterator[UnprovenEntry]:
 
 
 def unproven_json(simulation: Simulation) -> tuple[UnprovenEntry, ...]:
-    """Every kernel of a kind that no published measurement has; the Ethos-U55 and U65 have none."""
+    """Every kernel of a kind without a published measurement; the Ethos-U55 and U65 have none."""
     return tuple(_found(simulation))
 
 

@@ -1,1 +1,1 @@
-"""Runtimes: what TFLite Micro, ExecuTorch and firmware of one's own set aside for a network, and the cycles that it takes there."""
+"""Runtimes: the bytes that TFLite Micro, ExecuTorch and your own firmware set aside for a network, and the cycles there."""

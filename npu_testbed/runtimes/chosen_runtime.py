@@ -1,4 +1,4 @@
-"""A chosen runtime: what it cannot run is refused, and its own bytes are part of the arena that the user allows."""
+"""A chosen runtime: networks that it cannot run are refused, and its own bytes are part of the allowed arena."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from npu_testbed.runtimes.runtime_use import BARE, NAMES, TFLM, RuntimeUse
 
 
 def require_together(runtime: str | None, request: Request) -> None:
-    """InputError if a request moves tensors to where the runtime cannot have them."""
+    """InputError if a request puts tensors into a memory that the runtime cannot use for them."""
     moved = next((f"--home {home}" for home in request.homes), None if request.spill is None else f"--spill {request.spill}")
     if runtime not in (None, BARE) and moved is not None:
         why = "which plans inputs and outputs into its own arena" if runtime == TFLM else "whose delegate knows its scratch alone"
@@ -26,7 +26,7 @@ def require_together(runtime: str | None, request: Request) -> None:
 
 
 def planned_room(runtime: str | None, request: Request, task: Task) -> Request:
-    """The request with the budget of its plan alone: TFLite Micro's own bytes are taken off the arena that the user allows."""
+    """The request with the budget for its plan: TFLite Micro's own bytes are subtracted from the allowed arena."""
     if runtime != TFLM or request.budget is None:
         return request
     share = own_share(lower(schedule_layer_by_layer(task.network, task.accelerator, checked=False), checked=False))

@@ -1,4 +1,4 @@
-"""Own share: the bytes that TFLite Micro takes of its tensor arena beside the activations, as measured with Arm's ready firmware."""
+"""Own share: the bytes of its tensor arena that TFLite Micro uses besides activations, as measured with Arm's ready firmware."""
 
 from __future__ import annotations
 
@@ -12,27 +12,29 @@ from npu_model.shapes import round_up
 # TFLM of April 2026), on 21 files of 1 to 12 tensors. The firmware prints the bytes that it uses. For six of the files the least
 # arena that it takes was found by halving the constant of its arena's size: it lies 0 to 12 bytes above what is printed.
 _BASE, _TENSOR, _OPERATOR, _END = 208, 16, 64, 64
-"""Most bytes: in any case, for each tensor, for each operator, and for each input or output of the network."""
+"""Most bytes: a fixed number, then for each tensor, for each operator, and for each input or output of the network."""
 
 _SPREAD = 64
-"""Bytes by which the measured shares lie below the most."""
+"""Bytes by which the measured shares are lower than the most."""
 
 _STATE = 64
-"""Most bytes for a state beside twice its own bytes."""
+"""Most bytes for a state in addition to twice its own bytes."""
 
 _PLANNER, _PLANNED_TENSOR = 256, 64
-"""Bytes in which the planner works, in any case and for each tensor: two networks of few bytes needed 360 and 364."""
+"""Bytes in which the planner works: a fixed number, and some for each tensor. Two small networks needed 360 and 364."""
 
 UNMEASURED = 1024
-"""Bytes that are allowed for each operator on the CPU whose kernel was not measured: a CONV_2D of four channels kept 68,
-a TRANSPOSE_CONV some 4,600."""
+"""Allowance in bytes for each CPU operator whose kernel was not measured.
+
+A CONV_2D of four channels kept 68, a TRANSPOSE_CONV some 4,600.
+"""
 
 _NO_MORE = ("SPACE_TO_DEPTH", "DEPTH_TO_SPACE", "GATHER")
-"""Operators on the CPU that were measured: they keep nothing of their own."""
+"""CPU operators that were measured, which keep no bytes of their own."""
 
 
 class OwnShare(Struct, frozen=True):
-    """The least and the most bytes that the runtime takes for itself, and the most that its planner needs in place of activations.
+    """The least and the most bytes that the runtime takes for itself, and the most that its planner needs instead of activations.
 
     ``unmeasured`` are the operators on the CPU whose kernels may keep more.
     """
@@ -44,7 +46,7 @@ class OwnShare(Struct, frozen=True):
 
 
 def _tensors(network: CompiledNetwork) -> int:
-    """The tensors of the file, at most: streams, the constants, the scratch, every array, and a constant of each operator on the CPU."""
+    """An upper bound of the tensors in the file: streams, the constants, the scratch, every array, and a constant of each CPU operator."""
     arrays = {one for step in network.steps for one in (*step.inputs, *step.outputs)} | {*network.inputs, *network.outputs}
     on_cpu = sum(isinstance(step, CpuOperator) for step in network.steps)
     return len(arrays) + len(network.programs) + 2 + on_cpu

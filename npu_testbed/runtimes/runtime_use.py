@@ -1,4 +1,4 @@
-"""Runtime uses: where a runtime puts a network's memories, the bytes of its arena, and the cycles that the network takes there."""
+"""Runtime uses: the placement of a network's memories by a runtime, the bytes of its arena, and the network's cycles there."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from npu_testbed.runtimes.own_share import OwnShare, own_share
 from sim import quick_cycles
 
 RUNTIMES = TFLM, EXECUTORCH, BARE = "tflm", "executorch", "bare"
-"""Runtimes: TFLite Micro, ExecuTorch, and firmware of one's own on the core driver."""
+"""Runtimes: TFLite Micro, ExecuTorch, and your own firmware on the core driver."""
 
 NAMES = {TFLM: "TFLite Micro", EXECUTORCH: "ExecuTorch", BARE: "Your own firmware"}
 
 DRIVER_PORTS = (AXI1, *[AXI0] * 7)
-"""Port of each region as Arm's core driver programs REGIONCFG by default: constants at AXI1, all else at AXI0."""
+"""Port of each region in the default REGIONCFG of Arm's core driver: constants at AXI1, everything else at AXI0."""
 
 
 class RuntimeUse(Struct, frozen=True):
@@ -53,7 +53,7 @@ class RuntimeUse(Struct, frozen=True):
 
     @property
     def arena(self) -> int:
-        """Bytes of the arena that the application sets aside: they are enough."""
+        """A sufficient number of bytes for the application's arena."""
         own, planned = self.own, self.planned + self.placed
         return round_up(planned if own is None else max(planned, own.planner) + own.most, ALIGNMENT)
 
@@ -74,13 +74,13 @@ def _ports(network: CompiledNetwork, system: MemorySystem) -> tuple[tuple[int, i
 
 
 def in_driver_ports(system: MemorySystem) -> MemorySystem:
-    """The memory system with the tensors outside the arena where the driver's default REGIONCFG and TFLite Micro have them: at AXI0."""
+    """The memory system with tensors outside the arena at AXI0, where the driver's default REGIONCFG and TFLite Micro put them."""
     ports = tuple(DRIVER_PORTS[i] if i >= FIRST_HOME else port for i, port in enumerate(system.region_ports))
     return replace(system, region_ports=ports)
 
 
 def tflm(network: CompiledNetwork, system: MemorySystem, cycles: int | None, timing: TimingParameters = DEFAULT_TIMING) -> RuntimeUse:
-    """The placement by TFLite Micro, which plans inputs and outputs outside the arena into its own, with the driver's default ports.
+    """The placement by TFLite Micro, which puts inputs and outputs outside the arena into its own arena, with the driver's default ports.
 
     ``cycles`` are those of the replay on ``system`` (None: nothing is replayed).
     """
@@ -119,7 +119,7 @@ def executorch(network: CompiledNetwork, system: MemorySystem, cycles: int | Non
 
 
 def bare(network: CompiledNetwork, system: MemorySystem, cycles: int | None) -> RuntimeUse:
-    """The placement by firmware of one's own, which binds every region itself."""
+    """The placement by your own firmware, which binds every region itself."""
     outside = tuple(home_sizes(network).items())
     fast = fast_scratch_bytes(network) if has_fast_scratch(network) else 0
     return RuntimeUse(BARE, arena_bytes(network), outside=outside, fast=fast, ports=_ports(network, system), cycles=cycles)
@@ -133,7 +133,7 @@ def placements(
 
 
 def of_file(network: CompiledNetwork, plan: Schedule | None) -> tuple[RuntimeUse, ...]:
-    """The placements of what a file holds; of a compiled file without cycles, as it names no memory system."""
+    """The placements of a file's content. A compiled file names no memory system, so it has no cycles."""
     if plan is None or plan.provenance.memory_system is None:
         return placements(network, profile("off").memory_system(), None)
     cycles = quick_cycles(network, plan.provenance.memory_system, plan.provenance.timing)
@@ -141,7 +141,7 @@ def of_file(network: CompiledNetwork, plan: Schedule | None) -> tuple[RuntimeUse
 
 
 def of_schedule(plan: Schedule, network: CompiledNetwork, cycles: int) -> tuple[RuntimeUse, ...]:
-    """The placements of a schedule, whose lowered ``network`` takes so many cycles; as its file has the regions in Dedicated_Sram."""
+    """The placements of a schedule, whose lowered ``network`` takes ``cycles``, with the regions of its file in Dedicated_Sram."""
     system = plan.provenance.memory_system
     assert system is not None  # noqa: S101  # a schedule that was replayed has one
     if is_scheduled_in_fast_scratch(system):

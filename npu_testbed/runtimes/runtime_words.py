@@ -1,4 +1,4 @@
-"""Runtimes in words and as JSON: the bytes to set aside for each, the cycles there, and what to set."""
+"""Runtimes in words and as JSON: the bytes to set aside for each, the cycles there, and the required settings."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def _total(placement: RuntimeUse) -> str:
 
 
 def notes(placement: RuntimeUse) -> list[str]:
-    """Sentences on the parts of a runtime's bytes, and on what to set."""
+    """Sentences on the parts of a runtime's bytes, and on its settings."""
     name = NAMES[placement.runtime]
     if placement.refused:
         return [f"{name} cannot run this: {placement.refused}."]
@@ -56,7 +56,7 @@ def _bare_notes(placement: RuntimeUse) -> list[str]:
 
 
 def homes_warning(placement: RuntimeUse, planned_cycles: int | None) -> str:
-    """The sentence that a file with tensors outside the arena needs; "" if TFLite Micro runs it as planned, or not at all.
+    """The sentence that a file with tensors outside the arena needs; "" if TFLite Micro runs it as planned, or cannot run it.
 
     >>> from npu_testbed.runtimes.own_share import OwnShare
     >>> homes_warning(RuntimeUse("tflm", 12800, 27648, OwnShare(416, 480, 320), cycles=309024), 354224)
@@ -74,14 +74,14 @@ cycles and not 354,224. To run as planned, firmware binds the regions itself (`e
 
 
 def runtimes_text(placements: Sequence[RuntimeUse]) -> str:
-    """A table of the bytes to set aside and the cycles for each runtime, and the sentences about them."""
+    """A table with the bytes to set aside and the cycles for each runtime, and explanations."""
     rows = [(NAMES[one.runtime], _total(one), "-" if one.cycles is None else f"{one.cycles:,}") for one in placements]
     said = [filled(sentence) for one in placements for sentence in notes(one)]
     return "\n".join((grid(_HEADERS, rows, (True, False, False)), "", *said))
 
 
 def runtimes_json(placements: Sequence[RuntimeUse]) -> tuple[RuntimeEntry, ...]:
-    """The placements as documents have them."""
+    """The placements for documents."""
     return tuple(
         RuntimeEntry(
             runtime=one.runtime,

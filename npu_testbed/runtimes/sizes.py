@@ -1,4 +1,4 @@
-"""Sizes files: a C header or a Kconfig fragment with the bytes that an application sets aside for a network."""
+"""Sizes files: a C header or a Kconfig fragment with the bytes to set aside for a network."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def _values(placement: RuntimeUse) -> Iterator[tuple[str, int]]:
 
 
 def _symbol(name: str) -> str:
-    """A size's name as Kconfig has it.
+    """A size's name in Kconfig.
 
     >>> _symbol("kTensorArenaSize"), _symbol("kNpuRegion3Size")
     ('CONFIG_TENSOR_ARENA_SIZE', 'CONFIG_NPU_REGION3_SIZE')
@@ -49,7 +49,7 @@ def _symbol(name: str) -> str:
 
 
 def sizes_file(placements: Sequence[RuntimeUse], path: str | PathLike[str], network: str) -> bytes:
-    """The content of a sizes file of a network, in the form that its name asks for."""
+    """The content of a sizes file for a network; the file's name selects the form."""
     file = Path(path)
     said = [sentence for one in placements for sentence in notes(one)]
     values = [value for one in placements for value in _values(one)]

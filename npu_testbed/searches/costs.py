@@ -1,4 +1,4 @@
-"""Costs: a user's function that says what a schedule costs, in place of its cycles."""
+"""Costs: a user's function that gives a schedule's cost, which replaces its cycles."""
 
 from __future__ import annotations
 
@@ -30,9 +30,9 @@ else:
 class Figures(Struct, frozen=True):
     """Figures of a replayed schedule, for a cost function.
 
-    ``arena_bytes`` are to be set aside, ``cycles`` are those of the NPU. Traffic is in bytes of each port and direction, the command
-    stream among them. ``copied_bytes`` are the weights that DMA copies into the arena, each copy counted; ``macs`` those of all kernels,
-    what is done twice among them; ``clock_hz`` the NPU's clock. ``schedule`` has all else: jobs, buffers, copies, blocks.
+    ``arena_bytes`` is the arena to set aside, and ``cycles`` counts NPU cycles. Traffic is in bytes by port and direction, including the
+    command stream. ``copied_bytes`` are the weights that DMA copies into the arena, each copy counted. ``macs`` counts all kernels,
+    including recomputed work; ``clock_hz`` is the NPU's clock. ``schedule`` has the rest: jobs, buffers, copies, blocks.
     """
 
     arena_bytes: int
@@ -48,12 +48,12 @@ class Figures(Struct, frozen=True):
 
     @property
     def traffic(self) -> int:
-        """Bytes of all ports."""
+        """Bytes over all ports."""
         return self.axi0_read_bytes + self.axi0_write_bytes + self.axi1_read_bytes + self.axi1_write_bytes
 
 
 Cost = Callable[[Figures], float]
-"""The cost of a schedule, of which the least is wanted: a finite number in any unit."""
+"""The cost of a schedule, which the search minimises: a finite number in any unit."""
 
 
 def figures_of(point: Point, task: Task) -> Figures:
@@ -78,7 +78,7 @@ def figures_of(point: Point, task: Task) -> Figures:
 
 
 def cost_of(cost: Cost | str | None) -> Cost | None:
-    """The function of a cost, which may be the name of a registered one; InputError if there is none of that name, or it is no function."""
+    """The function of a cost, or the registered one of that name; InputError if there is none, or if it is not a function."""
     if not isinstance(cost, str):
         return cost
     one = find_registered(COSTS, cost)
@@ -96,5 +96,5 @@ def cost_of(cost: Cost | str | None) -> Cost | None:
 
 
 def price_of(cost: Cost | None, task: Task) -> Price | None:
-    """The cost as the search of a task asks for it; None of None."""
+    """The cost in the form of a task's search; None for None."""
     return None if cost is None else lambda point: cost(figures_of(point, task))

@@ -1,4 +1,4 @@
-"""Frontier: the schedules of a network that no other one beats in memory and cycles, each replayed."""
+"""Frontier: the schedules of a network that no other schedule beats in memory and cycles, each replayed."""
 
 from __future__ import annotations
 
@@ -33,10 +33,10 @@ _ALONE = Run(None)
 
 
 class FrontierPoint(Brief, frozen=True, dict=True):
-    """One schedule of the frontier: ``memory`` is its arena, the bytes that a user sets aside, ``cycles`` those of the replay.
+    """One schedule of the frontier: ``memory`` is the arena to set aside in bytes, and ``cycles`` are the replay's.
 
-    The arena goes from its base to the end of the highest buffer, tensors of CPU operators included, rounded up to 16.
-    ``estimate`` is what the search expected, ``schedule`` is self-contained.
+    The arena goes from its base to the end of the highest buffer, including tensors of CPU operators, rounded up to 16. ``estimate`` is the
+    search's estimate of the cycles; ``schedule`` is self-contained.
     """
 
     unshown = ("schedule",)
@@ -53,7 +53,7 @@ class FrontierPoint(Brief, frozen=True, dict=True):
 
     @cached_property
     def groups(self) -> int:
-        """Part groups: the pieces into which the parts fall if those whose jobs interleave stay together."""
+        """Part groups: the groups into which the parts fall if parts with interleaved jobs stay together."""
         spans: dict[str, list[int]] = {}
         for step, job in enumerate(self.schedule.jobs):
             spans.setdefault(job.part, []).append(step)
@@ -82,22 +82,22 @@ class FrontierPoint(Brief, frozen=True, dict=True):
 
     @property
     def homes(self) -> tuple[str, ...]:
-        """The tensors whose home is not the arena."""
+        """The tensors whose home is outside the arena."""
         return tuple(home.tensor for home in self.schedule.network.homes)
 
     @property
     def estimate_error(self) -> float:
-        """Relative distance of the search's expectation from the replay."""
+        """Relative error of the search's estimate."""
         return self.estimate / self.cycles - 1
 
     @cached_property
     def digest(self) -> str:
-        """SHA-256 of the schedule, the one that its file carries."""
+        """SHA-256 of the schedule, which its file also contains."""
         return digest(self.schedule)
 
 
 class Frontier(Brief, frozen=True):
-    """The Pareto points of a network by ascending memory, and on what they were found and replayed."""
+    """The Pareto points of a network by ascending memory, with the terms of their search and replay."""
 
     unshown = ("near",)
 
@@ -114,14 +114,14 @@ class Frontier(Brief, frozen=True):
     replayed: int
     timing: TimingParameters = DEFAULT_TIMING
     near: tuple[FrontierPoint, ...] = ()
-    """Schedules that are at most a per cent worse than a point. They may replace it if they say more under other timings."""
+    """Schedules that are at most a per cent worse than a point. One may replace the point if its claim holds under more timings."""
 
     def within(self, memory: int) -> FrontierPoint | None:
         """The fastest point that needs at most ``memory`` bytes; None if there is none."""
         return max((point for point in self.points if point.memory <= memory), key=lambda point: point.memory, default=None)
 
     def at_most(self, cycles: int) -> FrontierPoint | None:
-        """The smallest point that takes at most ``cycles``; None if there is none."""
+        """The smallest point with at most ``cycles``; None if there is none."""
         return min((point for point in self.points if point.cycles <= cycles), key=lambda point: point.memory, default=None)
 
 
@@ -146,7 +146,7 @@ def replayed_frontier(
     targets: tuple[int, ...] = (),
     show: Progress = silent,
 ) -> Frontier:
-    """The frontier of what was found, as :func:`~cascader.ethosu.search.frontier.frontier_of` makes it, with where it is from."""
+    """The frontier of a search's results, as :func:`~cascader.ethosu.search.frontier.frontier_of` makes it, with its origin."""
 
     def point(found: Point) -> FrontierPoint:
         return FrontierPoint(found.memory, found.cycles, found.estimate, found.schedule)
@@ -171,10 +171,10 @@ def replayed_frontier(
 
 
 def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None) -> Frontier:
-    """The frontier of a request: all schedules that no other one beats within its budget.
+    """The frontier of a request: all schedules within its budget that no other schedule beats.
 
-    ``schedules`` is a folder that has the schedules when they are all known and the best so far before that; if it was left before
-    its end, the search goes on from there. InputError if the model or a name is wrong, or no point fits.
+    ``schedules`` is a folder for the schedules, and during the search for the best so far. An interrupted search goes on from this folder.
+    InputError if the model or a name is wrong, or no point fits.
     """
     task = load_task(request, run.show)
     if request.budget is not None:

@@ -1,4 +1,4 @@
-"""Other ways: options under which a budget is met that a search could not meet, each tried, with what it then takes."""
+"""Other ways to meet a budget that a search could not meet: options, each tried, with the resulting figures."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.scheduling import choice_of
 
 _RECOMPUTE = 2
-"""Multiple of the multiply-accumulates that is tried; the search allows 1.1 by itself."""
+"""Multiple of the multiply-accumulates that is tried; the search's default is 1.1."""
 
 
 def _ways(request: Request) -> Iterator[tuple[str, Request]]:
-    """Options that were not given, and the request with each: work again, tensors in an outer memory, inputs and outputs there."""
+    """Options that were not given, and the request with each: recomputation, tensors in an outer memory, inputs and outputs there."""
     if request.recompute is None:
         yield f"--recompute {_RECOMPUTE}", replace(request, recompute=Fraction(_RECOMPUTE))
     system = request.memory
@@ -39,7 +39,7 @@ def _ways(request: Request) -> Iterator[tuple[str, Request]]:
 def other_ways(request: Request, run: Run) -> Iterator[str]:
     """Options with which a quick search meets the request's budget, each with its bytes and cycles.
 
-    Inputs and outputs leave the arena together only where neither of them helps alone.
+    Inputs and outputs leave the arena together only if neither helps alone.
     """
     helped = False
     for option, changed in _ways(request):
@@ -56,7 +56,7 @@ def other_ways(request: Request, run: Run) -> Iterator[str]:
 
 
 def with_other_ways(error: SearchedError, request: Request, run: Run) -> InputError:
-    """The refusal of a budget with the options that a quick search meets it with; the ``error`` itself if there is none, or no time."""
+    """The refusal of a budget, with the options under which a quick search meets it; the ``error`` itself without options or time."""
     try:
         found = list(other_ways(request, run))
     except TimeIsUp:

@@ -1,4 +1,4 @@
-"""The schedules of a frontier as files in a folder: the best so far while it is searched, its points at the end, named by their bytes."""
+"""The schedules of a frontier as files in a folder: the best so far during the search, and the points at the end, named by their bytes."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def point_name(stem: str, memory: int) -> str:
 
 
 def _write(schedule: Schedule, path: Path) -> None:
-    """Write the file of a point, whose name is ours."""
+    """Write the file of a point, under a name of ours."""
     write_file(path, schedule_file(schedule), follow=False)
 
 
@@ -41,7 +41,7 @@ class PointFiles:
         self._lock = Lock()
 
     def replayed(self, schedule: Schedule, cycles: int) -> None:
-        """Write a schedule unless another one is better; take back those that it betters."""
+        """Write a schedule unless another one is better; remove the schedules that it beats."""
         memory = schedule.arena_size
         with self._lock, suppress(InputError, OSError):
             if any(size <= memory and fast <= cycles for size, fast in self._points):
@@ -55,7 +55,7 @@ class PointFiles:
             self._points[memory, cycles] = path
 
     def finish(self, schedules: Mapping[int, Schedule]) -> None:
-        """Leave the schedules, by their bytes, and no other of ours."""
+        """Keep the schedules, named by their bytes, and remove our other files."""
         final = {self.folder / point_name(self._stem, memory): schedule for memory, schedule in schedules.items()}
         for path in self._points.values():
             if path not in final:

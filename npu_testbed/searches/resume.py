@@ -1,4 +1,4 @@
-"""A search that can be interrupted: the answer of each of its calls is kept, and what was answered is not asked again."""
+"""A search that can be interrupted: the answer of each call is kept, and answered calls are not repeated."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ T = TypeVar("T")
 
 
 def _checked(draft: Draft, form: Form) -> None:
-    """InputError if a draft that was read breaks a rule of schedules."""
+    """InputError if a draft from a file breaks a rule of schedules."""
     require_draft_of(draft, form.network)
     check_schedule(form.schedule(draft))
 
@@ -54,7 +54,7 @@ def _starts_from_plain(given: Any, form: Form, *_: object) -> tuple[tuple[Draft,
 
 @lru_cache(maxsize=8)
 def _form(form: Form) -> str:
-    """The key of a form, from all that decides on its plans."""
+    """The key of a form, from everything that determines its plans."""
     machine = form.accelerator, plain(form.system), plain(form.provenance.timing)
     return key_of([plain(replace(form.network, constants=b"")), *machine, repr(form.options)], form.network.constants)
 
@@ -68,7 +68,7 @@ def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
 
 
 def _line_key(_place: remote_calls.LinePlace, draft: Draft, form: Form, *wanted: object) -> str:
-    """As :func:`_draft_key`: no answer depends on which process takes a call."""
+    """Like :func:`_draft_key`, because no answer depends on the process that takes a call."""
     return _draft_key(draft, form, *wanted)
 
 
@@ -77,7 +77,7 @@ def _change_key(form: Form, draft: Draft, *wanted: object) -> str:
 
 
 _COUNT: Any = int | None
-"""An answer that may be none."""
+"""An answer, or None."""
 
 
 class _Kind(Struct, frozen=True):
@@ -108,13 +108,13 @@ _KINDS: dict[object, _Kind] = {
 
 
 class Resumed(Executor):
-    """An executor that keeps what its calls answer, and, with ``points``, the best schedules so far as files."""
+    """An executor that keeps the answers of its calls and, with ``points``, the best schedules so far as files."""
 
     def __init__(self, executor: Executor, answers: Answers, points: PointFiles | None = None) -> None:
         self._executor, self._answers, self._points = executor, answers, points
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """The answer that is known, or the one that is asked for now and kept."""
+        """The known answer, or a new one, which is then kept."""
         kind = _KINDS.get(fn)
         if kind is None:
             return self._executor.submit(fn, *args, **kwargs)
@@ -142,7 +142,7 @@ class Resumed(Executor):
         return asked
 
     def finish(self, schedules: Mapping[int, Schedule]) -> None:
-        """Leave the schedules, by their bytes, and nothing else of ours in their folder."""
+        """Keep the schedules, named by their bytes, and remove our other files in their folder."""
         if self._points is not None:
             self._points.finish(schedules)
             if self._answers.folder == self._points.folder / FOLDER:
@@ -159,7 +159,7 @@ def _succeeded(done: Future[Any]) -> bool:
 
 
 def resumed(executor: Executor, task: Task, schedules: Path | None, results: Path | None = None) -> Executor:
-    """The executor, with answers kept in ``results``, or while ``schedules`` are searched in a folder there; as it is without both."""
+    """The executor, with answers kept in ``results``, or during a search in ``schedules``. Unchanged without both."""
     points = None if schedules is None else PointFiles(schedules, task.provenance.model)
     if results is not None:
         return Resumed(executor, Answers(results), points)

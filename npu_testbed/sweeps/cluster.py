@@ -1,4 +1,4 @@
-"""Dask clusters: an executor on one, and what can go wrong with it as sentences."""
+"""Dask clusters: an executor on one, and its failures as sentences."""
 
 from __future__ import annotations
 
@@ -19,14 +19,14 @@ from npu_model.printable import printable
 from validation.reading import read_text
 
 ANSWER_SECONDS = 30.0
-"""Time in which a scheduler answers who connects to it."""
+"""Time limit for a scheduler's answer to a connection."""
 
 RETRIES = 3
-"""Times that a point is handed out again after its worker has died."""
+"""Number of times that a point is handed out again after its worker has died."""
 
 
 class Certificates(Struct, frozen=True):
-    """Files in PEM form, by the names of Dask's own options: of the authority, and of this client's certificate and key."""
+    """Files in PEM form, by the names of Dask's own options: the authority's certificate, this client's certificate, and its key."""
 
     ca_file: Path
     cert: Path
@@ -34,14 +34,14 @@ class Certificates(Struct, frozen=True):
 
 
 class Cluster(Struct, frozen=True):
-    """A Dask cluster by the address of its scheduler; with ``certificates`` connections to it are encrypted, and both sides known."""
+    """A Dask cluster by the address of its scheduler. With ``certificates``, connections are encrypted and both sides are authenticated."""
 
     address: str
     certificates: Certificates | None = None
 
 
 def _dask() -> Any:
-    """Dask's package, which has no types; InputError if it is not installed: a sweep on one machine does without."""
+    """Dask's package, which has no types; InputError if it is not installed, because a sweep on one machine works without it."""
     try:
         return import_module("distributed")
     except ModuleNotFoundError:
@@ -62,7 +62,7 @@ def _security(cluster: Cluster) -> Any:
 
 
 def _connected(cluster: Cluster) -> Any:
-    """A client of the cluster; InputError if none answers in time. Dask itself waits for ever for a port that accepts and is silent."""
+    """A client of the cluster; InputError if no scheduler answers in time. Dask itself waits for ever for a silent port."""
     dask, security = _dask(), _security(cluster)
     answers: Queue[Any] = Queue()
 
@@ -85,7 +85,7 @@ def _connected(cluster: Cluster) -> Any:
 
 
 def _told(error: BaseException, address: str) -> InputError | None:
-    """Fate of the cluster as a sentence; None if the error has another cause."""
+    """The failure of the cluster as a sentence; None if the error has another cause."""
     again = "start it again, and give the same command, which with --results goes on where it was"
     kind = type(error)
     if isinstance(error, CancelledError) or kind.__name__ in ("CancelledError", "FutureCancelledError", "CommClosedError"):
@@ -100,9 +100,10 @@ def _told(error: BaseException, address: str) -> InputError | None:
 
 @contextmanager
 def distributed(cluster: Cluster) -> Iterator[Executor]:
-    """An executor on a Dask cluster; its workers have this package too. What a worker that dies was doing, another one does.
+    """An executor on a Dask cluster, whose workers have this package, too.
 
-    InputError if Dask is not installed, no scheduler answers, or it is lost before the end.
+    If a worker dies, another one takes over its task. InputError if Dask is not installed, if no scheduler answers, or if the cluster is
+    lost before the end.
     """
     client = _connected(cluster)
     try:

@@ -1,4 +1,4 @@
-"""Points of a sweep, which are Requests: how each is named, and the answer to one."""
+"""Points of a sweep, which are Requests: their names, and the answer to one."""
 
 from __future__ import annotations
 
@@ -40,15 +40,14 @@ def point_json(request: Request) -> dict[str, Any]:
 
 
 def key_of_point(request: Request) -> str:
-    """The digest of all that the answer to a point follows from."""
+    """The digest of everything that determines the answer to a point."""
     return key_of_request("sweep", request)
 
 
 class Answer(Struct, frozen=True):
-    """Result of a point: the figures of its schedule in replay, or zeros and in ``refused`` the reason without a schedule.
+    """Result of a point: the figures of its schedule in replay, or zeros and the reason in ``refused``.
 
-    ``outside_bytes`` are those of tensors that live outside the arena, ``recomputed_macs`` the recomputed ones
-    of its ``macs``.
+    ``outside_bytes`` are the bytes of tensors outside the arena; ``recomputed_macs`` are the recomputed part of ``macs``.
     """
 
     arena_bytes: int = 0

@@ -1,4 +1,4 @@
-"""Sweeps worked out: points on executors of any kind, each answer kept as soon as it is known."""
+"""The execution of sweeps: points on executors of any kind, each answer kept as soon as it is known."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from npu_testbed.sweeps.points import Answer, key_of_point, point_json
 from sim import counted_network
 
 AHEAD = 2
-"""Points that a local process has before it, so that none waits for its next one, and none has a long line at the end."""
+"""Points in the queue of a local process: it never waits for its next point, and has no long queue at the end."""
 
 
 class Result(Struct, frozen=True):
@@ -46,12 +46,12 @@ class Result(Struct, frozen=True):
 
 @lru_cache(maxsize=2)
 def _compiled(data: bytes, device: str, ignore_ops: tuple[str, ...]) -> Legalised:
-    """Legalise a model with Vela; the result is the same on every memory system and for every budget."""
+    """Vela's legalised form of a model, which is the same on every memory system and for every budget."""
     return legalised(data, device, ignore_ops)
 
 
 def answer_of(point: Request) -> Answer:
-    """Schedule one point in this process and replay it; what the input does not allow is an answer, too."""
+    """Schedule one point in this process and replay it. A refusal of the input is an answer, too."""
     try:
         task = load_task(point, legaliser=_compiled)
         plan = choice_of(task, point, Run()).point.schedule
@@ -72,7 +72,7 @@ def answer_of(point: Request) -> Answer:
 
 
 def _kept(value: Any) -> Answer:
-    """The answer in a file that was kept; ValueError (InputError), TypeError or LookupError if it holds none."""
+    """The answer in a kept file; ValueError (InputError), TypeError or LookupError if it holds none."""
     found = typed(Answer, value["answer"])
     if not found.refused and found.cycles < 1:
         raise ValueError("It is not an answer.")
@@ -80,7 +80,7 @@ def _kept(value: Any) -> Answer:
 
 
 def _worked_out(points: Sequence[Request], executor: Executor, window: int) -> Iterator[tuple[Request, Answer]]:
-    """The points with their answers as they come, at most ``window`` of them handed out at a time."""
+    """Yield the points with their answers as they come, at most ``window`` points at a time."""
     waiting = iter(points)
     running: dict[Future[Answer], Request] = {}
     while True:
@@ -95,7 +95,10 @@ def _worked_out(points: Sequence[Request], executor: Executor, window: int) -> I
 
 
 def _is_worth_more(kept: Result, result: Result) -> bool:
-    """Whether a smaller budget's answer is better than a larger one's own; with a tolerance the smaller arena of two that are close."""
+    """Whether a smaller budget's answer is better than a larger budget's own.
+
+    With a tolerance, the smaller of two close arenas is better.
+    """
     within = result.point.within
     if within and result.answer.cycles <= kept.answer.cycles * (1 + within):
         return kept.answer.arena_bytes < result.answer.arena_bytes and kept.answer.cycles <= result.answer.cycles
@@ -103,7 +106,7 @@ def _is_worth_more(kept: Result, result: Result) -> bool:
 
 
 def _rank(result: Result) -> tuple[int, int]:
-    """Sort key of which the better answer has the less: cycles and then bytes, or with Size bytes and then cycles."""
+    """Sort key; a smaller one is better: cycles and then bytes, or with Size bytes and then cycles."""
     answer = result.answer
     return (answer.arena_bytes, answer.cycles) if result.point.optimise == SIZE else (answer.cycles, answer.arena_bytes)
 
@@ -111,7 +114,7 @@ def _rank(result: Result) -> tuple[int, int]:
 def handed_on(results: Sequence[Result]) -> tuple[Result, ...]:
     """The results, each with the best answer of all points that differ from its own in a smaller budget alone.
 
-    A schedule for a smaller budget is one for a larger budget, too, and a search with more room goes another way, which may end worse.
+    A schedule for a smaller budget also fits a larger one. A search with a larger budget takes another path, which may end worse.
     """
     alike: dict[Request, list[Result]] = {}
     for result in results:
@@ -136,8 +139,8 @@ def sweep(
 ) -> tuple[Result, ...]:
     """The answers of all points, in their order, from this machine's processes or those of a Dask ``cluster``.
 
-    A larger budget has what a smaller one of the sweep found, if that is better: :func:`handed_on`. The folder ``results`` has each
-    point's own answer in a file of its own as soon as it is known, and what it holds is not asked again.
+    A larger budget takes a smaller budget's answer if that is better: :func:`handed_on`. The folder ``results`` keeps each point's own
+    answer in a file as soon as it is known, and kept answers are not computed again.
     """
     kept = None if results is None else Answers(results, packed=False)
     keys = {point: key_of_point(point) for point in points}

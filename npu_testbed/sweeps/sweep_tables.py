@@ -15,7 +15,7 @@ from validation.tables import Table
 
 _COLUMNS = ("model", "accelerator", "memory system", "set", "budget", "arena", "with what is outside", "MACs again", "cycles", "ms")
 _OPTIONAL = {"set": "", "with what is outside": "", "MACs again": "0"}
-"""Columns that are left out where no point has anything else in them than this, or a dash."""
+"""Columns that are left out if every point has only this value, or a dash."""
 
 
 def _settings(result: Result) -> str:
@@ -23,7 +23,7 @@ def _settings(result: Result) -> str:
 
 
 def memory_name(result: Result) -> str:
-    """The memory system with what was set of it."""
+    """The memory system with its settings."""
     return ", ".join(filter(None, (result.point.memory.name, _settings(result))))
 
 
@@ -39,11 +39,11 @@ def _cells(result: Result) -> tuple[str, ...]:
 
 
 _NAMED = ("model", "accelerator", "memory system")
-"""Columns that a title says once where all points have the same."""
+"""Columns that a title states once if all points agree."""
 
 
 def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes: tuple[str, ...] = ()) -> Table:
-    """Some results of a whole sweep as rows; what all of it has in common is in the title."""
+    """Some results of a sweep as rows, with the common values of the whole sweep in the title."""
     every = [dict(zip(_COLUMNS, _cells(result), strict=True)) for result in whole]
     common = [name for name in _NAMED if len({row[name] for row in every}) == 1]
     empty = {name for name, nothing in _OPTIONAL.items() if all(row[name] in (nothing, "-") for row in every)}
@@ -54,7 +54,7 @@ def _table(title: str, results: Sequence[Result], whole: Sequence[Result], notes
 
 
 def all_table(results: Sequence[Result]) -> Table:
-    """A row for each point; a note says why a point has no schedule."""
+    """A row for each point; a note gives the reason for each point without a schedule."""
     reasons = dict.fromkeys(result.answer.refused for result in results if result.answer.refused)
     homes = dict.fromkeys(home for result in results for home in result.point.homes)
     outside = (f"Outside the arena: {', '.join(homes)}. Bytes of the arena count none of it.",) if homes else ()
@@ -66,7 +66,7 @@ def _scheduled(results: Sequence[Result]) -> list[Result]:
 
 
 def best_table(results: Sequence[Result]) -> Table:
-    """The fastest schedule of each model within each budget; of equals the one on fewer MACs in fewer bytes."""
+    """The fastest schedule of each model within each budget. Ties go to fewer MACs and then to fewer bytes."""
     groups: dict[tuple[str, int | None], list[Result]] = {}
     for result in _scheduled(results):
         groups.setdefault((result.point.source.name, result.point.budget), []).append(result)
@@ -75,9 +75,10 @@ def best_table(results: Sequence[Result]) -> Table:
 
 
 def enough(results: Sequence[Result], deadline: float) -> tuple[Result, ...]:
-    """The points that meet a deadline in milliseconds, without points for which another point meets it with no more of anything.
+    """The points that meet a deadline in milliseconds, without dominated points.
 
-    What counts are the model and the memory system, which must be the same, MACs and bytes of the arena.
+    A point is dominated if another point of the same model and memory system meets the deadline with at most its MACs and at most its bytes
+    of the arena.
     """
     meeting = [result for result in _scheduled(results) if result.milliseconds <= deadline]
 
@@ -94,7 +95,7 @@ def enough(results: Sequence[Result], deadline: float) -> tuple[Result, ...]:
 
 
 def deadline_table(results: Sequence[Result], deadline: float) -> Table:
-    """The points that meet a deadline with fewest MACs and bytes."""
+    """The points that meet a deadline with the fewest MACs and bytes."""
     chosen = enough(results, deadline)
     missed = "" if chosen else f"No point takes {deadline:g} ms or less."
     title = f"What meets {deadline:g} ms"
@@ -119,7 +120,7 @@ _FIGURES = ("arena_bytes", "outside_bytes", "macs", "recomputed_macs", "cycles",
 
 
 def sweep_csv(results: Sequence[Result]) -> bytes:
-    """A line for each point; the columns of settings are named as they are set."""
+    """A line for each point; the columns of settings have the settings' names."""
     keys = list(dict.fromkeys(key for result in results for key, _ in result.point.names.settings))
     head = ["model", "accelerator", "memory_system", "clock_hz", *keys, "budget_bytes"]
     rows: list[list[object]] = [

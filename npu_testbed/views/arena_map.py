@@ -1,4 +1,4 @@
-"""A map of the arena while a schedule runs: areas of addresses over cycles, from its rows and its replay."""
+"""A map of the arena during a schedule: areas of addresses over cycles, from its rows and its replay."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from sim.views.trace_memory import TraceBuffer
 
 
 class AreaKind(Enum):
-    """Kinds of content of an area, which decide how it is drawn."""
+    """Kinds of areas by content, which decide how an area is drawn."""
 
     INPUT = "input of the network"
     OUTPUT = "output of the network"
@@ -47,7 +47,7 @@ class Slab(Struct, frozen=True):
 
 
 class Area(Struct, frozen=True):
-    """One tensor or one copy of weights: slabs in order of time, without those that hold nothing."""
+    """One tensor or one copy of weights: slabs in order of time, without empty slabs."""
 
     name: str
     kind: AreaKind
@@ -91,7 +91,7 @@ class _Clock(Struct, frozen=True):
 def _clock(schedule: Schedule, replay: NetworkReplay) -> _Clock:
     """Step i lasts from the end of job i - 1 to the end of job i: kernels overlap, their ends do not.
 
-    A job that runs as DMA transfers ends with its last transfer. Kernels that follow it may end earlier; these have no step.
+    A job that runs as DMA transfers ends with its last transfer. Kernels after it may end earlier; these have no step.
     """
     left, now = list[tuple[int, OperationReplay]](), 0
     for program in replay.replays:
@@ -110,7 +110,7 @@ def _clock(schedule: Schedule, replay: NetworkReplay) -> _Clock:
 
 
 def _operations(schedule: Schedule, job: Job, places: Mapping[str, BufferPlace]) -> int:
-    """The operations of a job in its Program: one kernel or some transfers, none on the CPU."""
+    """The operations of a job in its Program: one kernel or some transfers, or none for a job on the CPU."""
     part = ethosu_part(schedule.network.graph.parts[schedule.network.graph.index(job.part)])
     if part is None:
         return 0
@@ -126,7 +126,7 @@ def _operation(schedule: Schedule, name: str) -> KernelOperation:
 
 
 def _joined(slabs: Iterable[Slab]) -> tuple[Slab, ...]:
-    """The slabs that hold bytes for some time, those that go on unchanged as one."""
+    """The slabs that hold bytes for some time; consecutive equal slabs are joined."""
     result: list[Slab] = []
     for slab in slabs:
         if slab.low >= slab.high or slab.start >= slab.end:
@@ -142,7 +142,7 @@ _KINDS = {TensorKind.INPUT: AreaKind.INPUT, TensorKind.OUTPUT: AreaKind.OUTPUT}
 
 
 def _places(life: LiveRows, joint: LiveRows, rows: int) -> LiveRows:
-    """Places of a rolling buffer of ``rows`` that are in use by all of its tensors, ``joint``, while rows of one of them are live."""
+    """Places of a rolling buffer of ``rows`` that all of its tensors (``joint``) use while rows of one tensor are live."""
     first, last = rolled(joint.low, joint.high, rows)
     span = slice(life.start - joint.start, life.end - joint.start)
     alive = life.high > life.low
@@ -150,7 +150,10 @@ def _places(life: LiveRows, joint: LiveRows, rows: int) -> LiveRows:
 
 
 def _tensor_areas(schedule: Schedule, graph: RowGraph, lives: Mapping[int, LiveRows], steps: Sequence[int]) -> Iterator[Area]:
-    """Every tensor's live rows where they lie, in the order of the graph; of a rolling buffer all that is in use while any row is live."""
+    """Every tensor's live rows at their addresses, in the order of the graph.
+
+    For a rolling buffer, everything that is in use while any row is live.
+    """
     numbers = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
     buffers = {name: buffer for buffer in schedule.buffers for name in buffer.tensors}
     for tensor, life in lives.items():

@@ -20,10 +20,10 @@ OURS, SIZE, PERFORMANCE, SWEEP, BOUND = "#0072b2", "#d55e00", "#cc3377", "#e69f0
 """Colours of Okabe and Ito's palette (the third darker), which colour-blind readers tell apart."""
 
 AGAIN = "#009e73"
-"""The colour of a point that does MACs again."""
+"""The colour of a point that recomputes MACs."""
 
 KINDS = ("all in the arena, nothing twice", "MACs again", "tensors outside the arena", "both")
-"""Marks of the points of ours by their price: green for those that do MACs again, hollow for those with tensors elsewhere."""
+"""Marks of our points by their price: green with recomputed MACs, hollow with tensors outside the arena."""
 
 
 def _range(values: Sequence[float]) -> tuple[float, float]:
@@ -34,7 +34,7 @@ def _range(values: Sequence[float]) -> tuple[float, float]:
 
 
 def kind_of(point: FrontierPoint) -> int:
-    """The place of a point in :data:`KINDS`: by recomputed MACs, and by tensors outside the arena."""
+    """The index of a point in :data:`KINDS`: by recomputed MACs, and by tensors outside the arena."""
     return (1 if point.recomputed_macs else 0) + (2 if point.homes else 0)
 
 
@@ -52,7 +52,7 @@ def _words(point: FrontierPoint) -> str:
 
 
 def _staircase(frontier: Frontier, x: PlotAxis, y: PlotAxis) -> list[str]:
-    """From each point to the right, as more memory keeps its cycles, until the next one is faster."""
+    """A line from each point to the right, because its schedule also fits a larger memory, until the next faster point."""
     corners: list[tuple[float, float]] = []
     for point in frontier.points:
         if corners:
@@ -118,7 +118,7 @@ def _legend(frontier: Frontier, vela: Sequence[VelaPoint]) -> list[str]:
 
 
 def _kinds(frontier: Frontier) -> list[int]:
-    """The kinds of points that a legend tells apart: none where all are as they were always."""
+    """The kinds of points that a legend distinguishes; empty if all points are of the usual kind."""
     kinds = sorted({kind_of(point) for point in frontier.points})
     return [] if kinds == [0] else kinds
 

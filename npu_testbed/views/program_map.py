@@ -1,6 +1,6 @@
-"""A map of the arena while compiled Programs run: areas of addresses over cycles, from what each operation writes and reads.
+"""A map of the arena while compiled Programs run: areas of addresses over cycles, from the writes and reads of each operation.
 
-Of a schedule of ours :mod:`npu_testbed.views.arena_map` knows the tensors. Vela's files hold operations only. An area here is the output of
+For our schedules, :mod:`npu_testbed.views.arena_map` knows the tensors. Vela's files hold only operations. An area here is the output of
 one operation, for as long as a later operation reads it.
 """
 
@@ -21,7 +21,7 @@ from sim import Replay
 
 
 class _Step(Struct, frozen=True):
-    """Something that reads and writes addresses: an operation, or what comes before, between and after the Programs."""
+    """A step that reads and writes addresses: an operation, or the host before, between and after the Programs."""
 
     name: str
     kind: AreaKind
@@ -42,7 +42,7 @@ class _Life(Struct, frozen=True):
 
 
 def _operations(replay: Replay, now: int) -> Iterator[_Step]:
-    """Kernels overlap, their ends do not; a transfer runs beside them."""
+    """The operations with their times. Kernels overlap, but their ends do not; transfers run in parallel."""
     done = now
     for one in replay.operations:
         moved, end = isinstance(one.op, DmaOperation), now + one.finished
@@ -56,7 +56,7 @@ def _written(kind: AreaKind, now: int, bindings: Iterable[Binding]) -> list[_Ste
 
 
 def _steps(simulation: Simulation) -> list[_Step]:
-    """All that happens, in order: inputs before everything, CPU operators in no time, outputs after everything."""
+    """All steps in order: inputs first, CPU operators in no time, outputs last."""
     network, now = simulation.network, 0
     steps = _written(AreaKind.INPUT, now, network.inputs) + _written(AreaKind.TENSOR, now, network.variables)
     replays = iter(simulation.replay.replays)
@@ -74,13 +74,13 @@ def _steps(simulation: Simulation) -> list[_Step]:
 
 
 def _inside(step: _Step, regions: frozenset[int]) -> _Step:
-    """A step with what it does in the regions that are drawn."""
+    """A step, restricted to the drawn regions."""
     reads, writes = (tuple(r for r in ranges if r.region in regions and r.length > 0) for ranges in (step.reads, step.writes))
     return replace(step, reads=reads, writes=writes)
 
 
 def _lives(steps: Sequence[_Step]) -> Iterator[_Life]:
-    """The lives of the pieces into which all edges of accesses cut the arena."""
+    """The lives of the pieces into which the edges of all accesses cut the arena."""
     cuts = sorted({edge for step in steps for r in (*step.reads, *step.writes) for edge in (r.start, r.end)})
     alive: dict[int, _Life] = {}
     for step in steps:
@@ -100,7 +100,7 @@ def _lives(steps: Sequence[_Step]) -> Iterator[_Life]:
 
 
 def _areas(lives: Iterable[_Life]) -> Iterator[Area]:
-    """Lives of neighbours that begin and end together are one area."""
+    """Areas of neighbouring lives that begin and end together."""
     joined: list[_Life] = []
     for life in sorted(lives, key=lambda life: (life.writer.start, life.end, life.low)):
         last = joined[-1] if joined else None

@@ -11,7 +11,7 @@ LEFT, RIGHT, TOP, BOTTOM = 90, 1150, 84, 610
 KIB = 1024
 
 LIMIT = "#b00020"
-"""Colour of the arena's end."""
+"""Colour of the line at the arena's end."""
 
 COLORS = {
     AreaKind.INPUT: ("#bdbdbd",),
@@ -20,14 +20,14 @@ COLORS = {
     AreaKind.ROLLING: ("#6baed6", "#74b566", "#9a8fce", "#4fb3a1", "#5b8fc4"),
     AreaKind.STAGED: ("#f5a55a",),
 }
-"""Fills by kind; tensors take turns, so that neighbours differ. Weights alone are orange."""
+"""Fills by kind. Tensors take turns, so that neighbours differ; only weights are orange."""
 
 CHARACTER = 6.4
-"""Pixels that a character of a label takes on average at size 11."""
+"""Average width of a character in a label of size 11, in pixels."""
 
 
 def _outline(area: Area, x: PlotAxis, y: PlotAxis) -> str:
-    """A polygon for every stretch of time without a gap: along the upper edge and back along the lower one."""
+    """A polygon for each stretch of time without a gap: along the upper edge, and back along the lower edge."""
     paths: list[str] = []
     upper: list[tuple[float, float]] = []
     lower: list[tuple[float, float]] = []
@@ -44,13 +44,13 @@ def _outline(area: Area, x: PlotAxis, y: PlotAxis) -> str:
 
 
 def _largest(area: Area, x: PlotAxis, y: PlotAxis) -> tuple[float, float, float, float]:
-    """The pixels (left, right, top, bottom) of the slab with room for most of a label."""
+    """The pixels (left, right, top, bottom) of the slab with the most room for a label."""
     boxes = [(x.at(s.start), x.at(s.end), y.at(s.high), y.at(s.low)) for s in area.slabs]
     return max(boxes, key=lambda box: min(box[1] - box[0], 240) * min(box[3] - box[2], 40))
 
 
 def _spellings(name: str, short: str) -> list[str]:
-    """A name whole, without the model's name, as the tables have it, and what that begins with.
+    """Spellings of a name, from long to short: whole, without the model's name, as in tables, and the beginning of that.
 
     >>> _spellings("net/block_1/expand/Relu6;net/block_1/expand/Conv2D", "block_1/expand")
     ['net/block_1/expand/Relu6', 'block_1/expand/Relu6', 'block_1/expand', 'block_1']
@@ -61,7 +61,7 @@ def _spellings(name: str, short: str) -> list[str]:
 
 
 def _label(area: Area, short: str, x: PlotAxis, y: PlotAxis) -> str:
-    """The area's name where it has room for it, lengthwise or upright; nothing otherwise, a viewer shows it as a tooltip."""
+    """The area's name where it fits, horizontally or vertically. Otherwise none; a viewer shows the name as a tooltip."""
     left, right, top, bottom = _largest(area, x, y)
     width, height = right - left, bottom - top
     across, up = (left + right) / 2, (top + bottom) / 2

@@ -35,7 +35,7 @@ Look = tuple[str, str]
 
 
 def _looks(known: Sequence[Result]) -> dict[tuple[str, str], Look]:
-    """The look of each accelerator and memory system, the same in every plot."""
+    """The style of each accelerator and memory system, the same in every plot."""
     lines = dict.fromkeys((one.point.device, memory_name(one)) for one in known)
     devices, memories = (list(dict.fromkeys(names)) for names in zip(*lines, strict=True))
     return {
@@ -73,7 +73,7 @@ def _plot(known: Sequence[Result], looks: Mapping[tuple[str, str], Look], top: f
 
 
 def sweep_svg(results: Sequence[Result]) -> str:
-    """The picture of all points that have a schedule, the networks one below the other; of none an empty one that says so."""
+    """The picture of all points with a schedule, one network below the other. Without such points, an empty picture that says so."""
     known = [result for result in results if not result.answer.refused]
     if not known:
         return document(WIDTH, 80, [text(LEFT, 40, "No point of this sweep has a schedule.", size=17)])
