@@ -1,4 +1,4 @@
-"""The events that a replay tells its listeners: who was busy, who waited, and for what."""
+"""The events that a replay sends to its listeners: which unit was busy, which waited, and for what."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Unit(Enum):
 
 
 class Cause(Enum):
-    """Causes for which a unit waits."""
+    """Causes of a unit's waits."""
 
     COMMANDS = "command fetch"
     KERNEL_QUEUE = "kernel queue full"
@@ -66,10 +66,10 @@ Event = Busy | Wait
 
 
 class Listener(Protocol):
-    """Anything that wants to hear of a replay; events come in order of their end."""
+    """A receiver of a replay's events, which come in order of their end."""
 
     def on_start(self, program: Program) -> None:
-        """A Program begins; its events count cycles from 0 and operations by their index in it."""
+        """Begin a Program; its events count cycles from 0 and operations by their index."""
 
     def on_event(self, event: Event) -> None:
         """Take one event."""

@@ -1,4 +1,4 @@
-"""The SRAM that a replay is seen to use: the bytes touched, and the bytes that hold something still needed."""
+"""The SRAM that a replay uses: the touched bytes, and the bytes whose content is still needed."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ Access = tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]
 class Footprint(Struct, frozen=True):
     """Arena bytes of one or more Programs run one after the other.
 
-    ``peak`` is the end of the highest byte touched: what the arena must hold. ``live_peak`` is the largest number of
-    bytes that were written and still to be read at one time, ``live[i]`` that number during operation ``i`` (counted
-    over all Programs): an arena that packs perfectly needs no less for this schedule.
+    ``peak`` is the end of the highest touched byte, which the arena must include. ``live_peak`` is the largest number of bytes that are
+    written and still to be read at one time; ``live[i]`` is the number during operation ``i`` (counted over all Programs). Even a perfectly
+    packed arena needs these bytes for this schedule.
     """
 
     peak: int
@@ -28,7 +28,7 @@ class Footprint(Struct, frozen=True):
 
 
 def _arena_regions(program: Program) -> frozenset[int]:
-    """Regions of the arena; the fast scratch is the same memory unless the mode is Dedicated_Sram."""
+    """Regions of the arena. The fast scratch is the same memory unless the mode is Dedicated_Sram."""
     return frozenset(r.index for r in program.regions if r.role in (RegionRole.ARENA, RegionRole.FAST_SCRATCH))
 
 
@@ -89,7 +89,7 @@ class _Lives:
             self._change[self._last_use[segment] + 1] -= self._segments.size(segment)
 
     def live_bytes(self) -> tuple[int, ...]:
-        """Live bytes at each step; to be called once, at the end."""
+        """Live bytes at each step. Call it once, at the end."""
         for segment in self._born:
             self._end(segment)
         return tuple(accumulate(self._change[:-1]))
@@ -107,15 +107,15 @@ def _live_bytes(accesses: Sequence[Access]) -> tuple[int, ...]:
 
 
 def _bound(bindings: Sequence[Binding], homes: frozenset[int]) -> tuple[ByteRange, ...]:
-    """The places of arrays, except for arrays outside the arena."""
+    """The ranges of arrays inside the arena."""
     return tuple(b.byte_range for b in bindings if b.region not in homes)
 
 
 def footprint(programs: Sequence[Program], inputs: Sequence[Binding], outputs: Sequence[Binding]) -> Footprint:
     """Replay the accesses of ``programs`` between the network's ``inputs`` and ``outputs``.
 
-    Inputs are written before the first operation, outputs read after the last; both count as touched. Tensors that
-    CPU operators exchange with the Programs are those Programs' own bindings.
+    Inputs are written before the first operation, outputs read after the last; both count as touched. Tensors between CPU operators and
+    Programs are bindings of the Programs.
     """
     homes = frozenset(region.index for program in programs for region in program.regions if region.role is RegionRole.HOME)
     accesses: list[Access] = [((), _bound(inputs, homes))]

@@ -1,4 +1,4 @@
-"""Replay: run Programs on the engine and say what each operation cost, per unit, port and cause."""
+"""Replay: run Programs on the engine and say what each operation costs by unit, port and cause."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ else:
     transactions = later("sim.engine.transactions")
 
 MAX_BLOCKS = 4_000_000
-"""OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot keep us busy for hours."""
+"""Largest number of OFM blocks that a replay accepts: far beyond any real network, so that a damaged file cannot run for hours."""
 
 MAX_STEPS = 1 << 26
 """Steps of the MAC array (a part of the window over a part of the depth, of one block) that a replay accepts, for the same reason."""
@@ -63,9 +63,9 @@ class Beats(Struct, frozen=True):
 class OperationReplay(Struct, frozen=True):
     """The work of one kernel operation or DMA transfer.
 
-    ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause)
-    that had any; the wait and control commands before an operation count as its own, those after the last as the last's.
-    ``beats`` leaves out the command fetch.
+    ``issued`` and ``finished`` are cycles of the replay. ``busy`` and ``waits`` hold the cycles of each unit (and cause), without zeros.
+    Wait and control commands count for the operation after them, or at the end for the last operation. ``beats`` leaves out the command
+    fetch.
     """
 
     index: int
@@ -81,7 +81,7 @@ class OperationReplay(Struct, frozen=True):
 class Replay(Struct, frozen=True):
     """The replay of one Program: ``cycles`` is the PMU's NPU ACTIVE, ``beats`` the ports' data beats.
 
-    ``timing`` are the parameters that it was made with.
+    ``timing`` are its parameters.
     """
 
     program: Program
@@ -170,7 +170,7 @@ def operation_beats(op: Operation, device: Accelerator, system: MemorySystem, jo
 
 
 def program_beats(program: Program, system: MemorySystem) -> Beats:
-    """Data beats of a Program, counted without any timing; its command stream comes once, from its first word on, through AXI1."""
+    """Data beats of a Program, counted without any timing. Its command stream is read once from its first word, through AXI1."""
     device = accelerator(program.accelerator)
     commands = ceil_div(WORD_BYTES * sum(program.words), device.port_bytes_per_cycle)
     found = Beats(0, 0, commands, 0)
@@ -186,14 +186,14 @@ def blocks_of(op: KernelOperation) -> int:
 
 
 def most_steps(op: KernelOperation) -> int:
-    """Bound of the steps of the MAC array: every block walks over the window in parts, each over the depth in parts."""
+    """Upper bound of the MAC array's steps: every block processes the window in parts, each over the depth in parts."""
     rows, columns = WeightFormat.of(op).subkernel
     window = ceil_div(op.kernel.height, rows) * ceil_div(op.kernel.width, columns)
     return blocks_of(op) * window * (ceil_div(op.ifm.shape.depth, BRICK) if reduces_depth(op) else 1)
 
 
 def check_work(program: Program) -> None:
-    """InputError if the cycles of the program's accelerator are not simulated, or the program is absurdly large."""
+    """InputError if the cycles of the program's accelerator are not simulated, or if the program is absurdly large."""
     require_use(program.accelerator, "replay")
     blocks = sum(blocks_of(op) for op in program.kernels)
     if blocks > MAX_BLOCKS:
@@ -204,7 +204,7 @@ def check_work(program: Program) -> None:
 
 
 def _owners(program: Program) -> list[int]:
-    """Per command the index of the kernel operation or transfer that it belongs to: the next one, else the last."""
+    """For each command, the index of its kernel operation or transfer: the next one, or else the last."""
     works = [i for i, op in enumerate(program.operations) if isinstance(op, (KernelOperation, DmaOperation))]
     after = [bisect_left(works, i) for i in range(len(program.operations))]
     return [works[min(position, len(works) - 1)] if works else i for i, position in enumerate(after)]
@@ -241,7 +241,7 @@ def _totals(busy: Busy, waits: Waits) -> tuple[dict[Unit, int], dict[tuple[Unit,
 
 
 class Counted(Struct, frozen=True):
-    """Counts of a run of a Program: cycles, data beats of the ports and of each operation, times, work and waits of the units."""
+    """Counts of a run of a Program: cycles, data beats by port and by operation, times, and the units' work and waits."""
 
     cycles: int
     beats: Beats

@@ -9,20 +9,20 @@ from npu_model.errors import InputError
 
 
 class BusError(Exception):
-    """No memory answers at an address, or none that can be written: the NPU sees a bus abort."""
+    """No memory answers at an address, or it cannot be written. The NPU sees a bus abort."""
 
 
 class Bus(Protocol):
     """The system as the NPU reaches it. Addresses are physical: base address of a region plus offset in it."""
 
     def read(self, address: int, length: int) -> bytes:
-        """``length`` bytes from ``address`` on; BusError if a byte is missing."""
+        """Return ``length`` bytes from ``address`` on; BusError if a byte is missing."""
 
     def write(self, address: int, data: bytes) -> None:
         """Store bytes from ``address`` on; BusError if any of them cannot be stored."""
 
     def interrupt(self, level: bool) -> None:  # noqa: FBT001  # a line has a level, high or low
-        """The interrupt line changes to ``level``."""
+        """Set the interrupt line to ``level``."""
 
 
 class BufferBus:
@@ -61,6 +61,6 @@ class BufferBus:
         view[start : start + len(data)] = data
 
     def interrupt(self, level: bool) -> None:  # noqa: FBT001  # see Bus
-        """Note the level."""
+        """Record the level."""
         self.interrupts += level and not self.raised
         self.raised = level

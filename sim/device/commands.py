@@ -1,4 +1,4 @@
-"""The command stream as the NPU meets it in memory: operations up to the end, or up to what it cannot go on from."""
+"""The command stream as the NPU meets it in memory: operations up to the end, or up to a command that stops the NPU."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ _WORD = 4
 
 
 class Commands(Struct, frozen=True):
-    """The operations of a stream with the words of each, and why there are no more.
+    """The operations of a stream with the words of each, and the reason why the stream ends.
 
-    ``complaint`` is empty if NPU_OP_STOP or the end of the queue came, else the sentence of a parse error. If ``channel`` is given it is
-    that of a bus abort instead, in ``region`` (-1: the queue itself).
+    ``complaint`` is empty after NPU_OP_STOP or the end of the queue, else the sentence of a parse error. With a ``channel``, the stream
+    ends in a bus abort of that channel in ``region`` (-1: the queue itself).
     """
 
     operations: tuple[Operation, ...]
@@ -40,7 +40,7 @@ class Commands(Struct, frozen=True):
 
 
 def _part(read: Callable[[int, int], bytes], address: int, length: int) -> tuple[bytes, str]:
-    """Some bytes, or why they are not there."""
+    """Some bytes, or the fault if they are missing."""
     try:
         return read(address, length), ""
     except BusError as error:
@@ -48,7 +48,7 @@ def _part(read: Callable[[int, int], bytes], address: int, length: int) -> tuple
 
 
 def _fetched(read: Callable[[int, int], bytes], base: int, size: int) -> tuple[bytes, str]:
-    """The queue's bytes as far as memory has them, and the fault of what comes next."""
+    """The queue's bytes as far as memory has them, and the fault after them."""
     found = bytearray()
     step = _CHUNK
     while len(found) < size:
@@ -61,7 +61,7 @@ def _fetched(read: Callable[[int, int], bytes], base: int, size: int) -> tuple[b
 
 
 def anywhere(accelerator_name: str) -> Program:
-    """A Program without operations whose regions are as large as addresses go, in which rules other than bounds are checked."""
+    """A Program without operations whose regions are as large as the address space, to check the rules other than bounds."""
     return Program(accelerator_name, (), (), tuple(Region(i, RegionRole.UNUSED, ADDRESS_LIMIT) for i in range(REGIONS)))
 
 

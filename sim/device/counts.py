@@ -1,4 +1,4 @@
-"""PMU events over the time of one run: how often each has happened by a cycle, and all of them at the end of the replay.
+"""PMU events over the time of one run: the number of each event by a cycle, up to all of them at the end.
 
 The replay counts work and waits by operation. Here the counts of an operation come evenly between its issue and its end. Counts that belong
 to no single operation (the command fetch, transactions) come evenly over the run. The last cycle has the replay's own counts.
@@ -14,7 +14,7 @@ from sim.events import Cause, Unit
 from sim.replay import OperationReplay, Replay
 
 _Piece = tuple[int, int, int, int]
-"""First cycle, last cycle, events between them, and the operation that they are of, -1 for none."""
+"""First cycle, last cycle, events between them, and their operation (-1 for none)."""
 
 
 def _of_operation(operation: OperationReplay, replay: Replay) -> dict[str, int]:
@@ -60,7 +60,7 @@ class _Curve:
 
 
 class Counts:
-    """The number of times that each event of a replay has happened, by each of its cycles."""
+    """The number of times that each event of a replay has happened by each cycle."""
 
     def __init__(self, replay: Replay) -> None:
         self._cycles = replay.cycles
@@ -80,6 +80,6 @@ class Counts:
         return tuple(self._totals)
 
     def at(self, name: str, cycle: int, operations: int) -> int:
-        """Events of this name and of the first ``operations`` from the start to ``cycle``; 0 for a name that the replay does not count."""
+        """Events of this name and of the first ``operations`` from the start to ``cycle``; 0 for a name without a count."""
         curve = self._curves.get(name)
         return 0 if curve is None else curve.at(min(max(0, cycle), self._cycles), operations)

@@ -1,4 +1,4 @@
-"""The NPU as a core sees it: registers, an interrupt line, and memory that changes while time goes on."""
+"""The NPU as a core sees it: registers, an interrupt line, and memory that changes with time."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _BURST_BYTES = {0: 64, 1: 128, 2: 256, 3: 256}
 
 
 class FinishedRun(Struct, frozen=True):
-    """A run that is over: the device's cycle at its start, how many it took, and how it ended ("reset" if it was given up)."""
+    """A finished run: the device's cycle at its start, its length in cycles, and its end ("reset" if a reset stopped it)."""
 
     start: int
     cycles: int
@@ -36,9 +36,9 @@ class FinishedRun(Struct, frozen=True):
 class Device:
     """One NPU. ``read`` and ``write`` take byte offsets of words; ``advance`` lets its clock run.
 
-    ``memory_system`` says what the two AXI ports reach: the map of regions to ports is REGIONCFG's and QCONFIG's, and what AXI_LIMIT
-    allows bounds bursts and outstanding transactions. ``cycle`` counts the NPU's clock since the device was made. ``complaint`` is the
-    sentence for the last parse error or bus abort since the last reset; "" without one. ``finished`` are its runs.
+    ``memory_system`` gives the memories behind the two AXI ports. REGIONCFG and QCONFIG map regions to ports; AXI_LIMIT bounds bursts and
+    outstanding transactions. ``cycle`` counts the NPU's clock since the device was made. ``complaint`` is the sentence for the last parse
+    error or bus abort since the last reset; "" without one. ``finished`` are its runs.
     """
 
     def __init__(self, accelerator_name: str, memory_system: MemorySystem, bus: Bus, timing: TimingParameters = DEFAULT_TIMING) -> None:
@@ -63,7 +63,7 @@ class Device:
     # -- the bus side: registers and time
 
     def read(self, offset: int) -> int:
-        """The word at a byte offset; 0 where no register is. InputError if it is no word's offset."""
+        """The word at a byte offset; 0 without a register. InputError if the offset is not a word's."""
         register = self._words.at(offset)
         if register is None:
             return 0
@@ -73,9 +73,9 @@ class Device:
         return self._words.values[register.name] if found is None else found
 
     def write(self, offset: int, value: int) -> None:
-        """Write the word at a byte offset, of which 32 bits count; nothing happens where no register is, or one that cannot be written.
+        """Write the low 32 bits at a byte offset.
 
-        InputError if it is no word's offset.
+        Without a register, or with a read-only one, nothing happens. InputError if the offset is not a word's.
         """
         register = self._words.at(offset)
         if register is None:
@@ -91,7 +91,7 @@ class Device:
         self._drive()
 
     def advance(self, cycles: int) -> None:
-        """Let the clock run for so many cycles: operations end, memory changes, counters count, the interrupt is raised."""
+        """Let the clock run for ``cycles``: operations end, memory changes, counters count, the interrupt is raised."""
         if cycles < 0:
             raise InputError(f"The clock is asked to run for {cycles} cycles: 0 or more are needed.")
         target = self.cycle + cycles
@@ -109,14 +109,14 @@ class Device:
 
     @property
     def idle_for(self) -> int | None:
-        """Cycles until the interrupt line may change by itself; None if it changes only after a register is written."""
+        """Cycles until the interrupt line may change by itself; None if it changes only after a write to a register."""
         if self._run is None:
             return None
         irqs = [step.cycle for step in self._steps if isinstance(self._run.commands.operations[step.index], Control)]
         return max(0, self._started + min([*irqs, self._run.end]) - self.cycle)
 
     def wait(self, most: int = 1 << 40) -> int:
-        """Let the clock run until the interrupt is raised or the NPU stops, for ``most`` cycles at the most; the cycles that it took."""
+        """Run until the interrupt is raised or the NPU stops, for at most ``most`` cycles; return the cycles."""
         start = self.cycle
         while not self._level and (left := self.idle_for) is not None and self.cycle - start < most:
             self.advance(min(left, most - (self.cycle - start)))
@@ -135,7 +135,7 @@ class Device:
             self._resume = 0
 
     def _reset(self, request: int) -> None:
-        """A soft reset: a run is given up, every register is as after a reset, in the security state and privilege asked for."""
+        """A soft reset: stop a run, and set every register to its reset value, in the requested security state and privilege."""
         self._count()
         self._leave_run(0, "reset")
         self._words.reset()
@@ -162,7 +162,7 @@ class Device:
 
     @property
     def _is_faulty(self) -> bool:
-        """Only a reset gets the NPU out of it."""
+        """Whether only a reset can restart the NPU."""
         return bool(self._words.field("STATUS", "bus_status") or self._words.field("STATUS", "cmd_parse_error"))
 
     # -- a run
@@ -171,7 +171,7 @@ class Device:
         return self._words.values[low] | self._words.values[high] << 32
 
     def _port_system(self) -> MemorySystem:
-        """The memory system as REGIONCFG, QCONFIG and the AXI_LIMIT registers have it."""
+        """The memory system with the settings of REGIONCFG, QCONFIG and the AXI_LIMIT registers."""
         choices = [self._words.field("REGIONCFG", f"region{region}") for region in range(REGIONS)]
         command = self._words.field("QCONFIG", "cmd_region0")
         ports = [self._limited(self._system.ports[port], {c for c in (*choices, command) if c >> 1 == port}) for port in (AXI0, AXI1)]
@@ -183,7 +183,7 @@ class Device:
         )
 
     def _limited(self, memory: Memory, used: set[int]) -> Memory:
-        """A memory behind the tightest of the AXI_LIMIT registers that are used on its port."""
+        """A memory under the tightest AXI_LIMIT register that its port uses."""
         for number in sorted(used):
             name = f"AXI_LIMIT{number}"
             reads, writes = (self._words.field(name, f"max_outstanding_{way}_m1") + 1 for way in ("read", "write"))
@@ -197,13 +197,13 @@ class Device:
         return memory
 
     def _misplaced(self) -> str:
-        """The address that the core driver refuses to start with, as a sentence; "" if there is none."""
+        """A sentence on an address that the core driver refuses to start with; "" if there is none."""
         names = {"QBASE": self._address("QBASE0", "QBASE1")} | {f"BASEP of region {i}": base for i, base in enumerate(self._operands.bases)}
         wrong = next((name for name, address in names.items() if address % _BASE_ALIGNMENT), None)
         return f"{wrong} is {names[wrong]:#x}: the core driver takes multiples of {_BASE_ALIGNMENT} alone." if wrong else ""
 
     def _constants(self, region: int, start: int, length: int) -> bytes | None:
-        """Bytes of a region; None if memory lacks some of them, which the run then reports."""
+        """Bytes of a region; None if memory lacks some of them, which the run reports later."""
         try:
             return self._operands.fetch(OperandWindow(region, start, length, COMMANDS)) if length else None
         except BusAbortError:
@@ -235,7 +235,7 @@ class Device:
         return self._started + (self._steps[0].cycle if self._steps else self._run.end)
 
     def _happen(self) -> None:
-        """The next event, which is now: an operation takes effect, or the run ends."""
+        """Process the next event, which is due now: an operation takes effect, or the run ends."""
         run = self._run
         if run is None:
             return
@@ -312,7 +312,7 @@ class Device:
         self._drive()
 
     def _drive(self) -> None:
-        """Put the interrupt line where STATUS has it."""
+        """Set the interrupt line to the state in STATUS."""
         level = bool(self._words.field("STATUS", "irq_raised") or self._words.field("STATUS", "pmu_irq_raised"))
         if level != self._level:
             self._level = level

@@ -1,6 +1,6 @@
-"""One operation on a bus: what it reads is fetched, it is executed bit by bit, and what it writes is stored.
+"""One operation on a bus: its inputs are fetched, it is executed bit by bit, and its results are stored.
 
-Every operand becomes a memory of its own from its lowest address on, so that regions may lie anywhere and on each other.
+Every operand becomes a memory of its own from its lowest address on, so that regions may lie anywhere and may overlap.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ COMMANDS, IFM, WEIGHTS, SCALES, MEM2MEM, OFM, MEM2MEM_WRITE = 0, 1, 2, 3, 4, 8, 
 """Numbers of the DMA channels in STATUS.faulting_channel (core driver, PMCAXI_CHAN)."""
 
 _MOST_RUNS = 64
-"""Runs of written bytes that are stored one by one; more are read, changed and stored as one."""
+"""Largest number of written runs that are stored one by one. More runs are read, changed and stored as one."""
 
 
 class BusAbortError(Exception):
-    """A bus abort: the AXI port and the DMA channel that met it, and what the bus says."""
+    """A bus abort: its AXI port and DMA channel, and the bus's message."""
 
     def __init__(self, port: int, channel: int, message: str) -> None:
         super().__init__(message)
@@ -38,7 +38,7 @@ class BusAbortError(Exception):
 
 
 class OperandWindow(Struct, frozen=True):
-    """The span of addresses of an operand: its region, first offset in it and length, and the channel that moves it."""
+    """The span of addresses of an operand: its region, first offset there and length, and the channel that moves it."""
 
     region: int
     start: int
@@ -52,7 +52,7 @@ def _span(ranges: Sequence[ByteRange], channel: int) -> OperandWindow:
 
 
 def windows(op: Operation) -> tuple[OperandWindow, ...]:
-    """The operands of an operation, reads first; none for one that is neither kernel nor transfer."""
+    """The operands of an operation, reads first; none if it is neither kernel nor transfer."""
     if isinstance(op, DmaOperation):
         source = _span((op.source,), MEM2MEM)
         return (source,) if op.to_shram else (source, OperandWindow(op.destination_region, op.destination, op.length, MEM2MEM_WRITE))
@@ -70,7 +70,7 @@ def _moved(fm: FeatureMap, region: int, by: int) -> FeatureMap:
 
 
 class Operands:
-    """A device's way to memory while it runs: base addresses, ports and SHRAM."""
+    """A running device's access to memory: base addresses, ports and SHRAM."""
 
     def __init__(self, device: Accelerator, bus: Bus, shram: Store, filters: FilterCache) -> None:
         self._device, self._bus, self._shram, self._filters = device, bus, shram, filters
@@ -94,7 +94,7 @@ class Operands:
             raise self._abort(window.region, window.channel, error) from None
 
     def within_memory(self, found: Commands) -> Commands:
-        """The commands up to the first that leaves memory: the ends of what they have used of each region so far are looked at."""
+        """The commands up to the first that leaves memory, judged by the highest address of each region so far."""
         low, high = dict[int, int](), dict[int, int]()
         for index, op in enumerate(found.operations):
             for one in windows(op):
@@ -116,7 +116,7 @@ class Operands:
             raise self._abort(window.region, window.channel, error) from None
 
     def run(self, op: KernelOperation | DmaOperation, user: str) -> None:
-        """Execute one operation; BusAbortError where memory is missing, InputError where the result is not public or not defined."""
+        """Execute one operation; BusAbortError for missing memory, InputError for a result that is not public or not defined."""
         if isinstance(op, DmaOperation):
             self._transfer(op, user)
         else:
@@ -160,7 +160,7 @@ class Operands:
         self._write_back(windows[-1], memory.regions[ofm.region])
 
     def _require_no_hazard(self, op: KernelOperation, user: str) -> None:
-        """By physical addresses, as regions may lie on each other."""
+        """Check for hazards by physical addresses, because regions may overlap."""
         maps = {name: fm and _moved(fm, 0, self.bases[fm.region]) for name, fm in (("ifm", op.ifm), ("ifm2", op.ifm2), ("ofm", op.ofm))}
         require_no_hazard(replace(op, **maps), user)
 

@@ -1,4 +1,4 @@
-"""The PMU: four counters of 32 bits and the cycle counter of 48, which count while they are enabled, and what they leave when they wrap."""
+"""The PMU: four counters of 32 bits and the cycle counter of 48 bits, which count while enabled, and their overflow bits."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ EventCount = Callable[[str], int]
 
 
 class Pmu:
-    """The counters. Settings of how they count change between two calls of :meth:`count`, which brings the counters up to date."""
+    """The counters. Change settings only after :meth:`count`, which brings the counters up to date."""
 
     def __init__(self) -> None:
         self._names = {number: name for name, number in event_numbers().items()}
@@ -26,7 +26,7 @@ class Pmu:
         self.reset()
 
     def reset(self) -> None:
-        """All counters 0, nothing enabled; past events no longer count."""
+        """Set all counters to 0 and disable everything; earlier events no longer count."""
         self.enabled = False
         self.counting = 0
         self.overflowed = 0
@@ -47,7 +47,7 @@ class Pmu:
     def _cycle_event(self) -> str | None:
         """The event whose cycles the cycle counter counts; None if its start event never comes.
 
-        No event and CYCLE start it at once. NPU_ACTIVE starts it with a run; without NPU_IDLE to stop it, it goes on after that run.
+        CYCLE, or no start event, starts it at once. NPU_ACTIVE starts it with a run; unless NPU_IDLE stops it, it goes on after that run.
         """
         start, stop = (self._names.get(number, "") for number in (self.start_event, self.stop_event))
         if self.start_event == 0 or start == "CYCLE":
@@ -57,7 +57,7 @@ class Pmu:
         return None
 
     def count(self, event: EventCount) -> bool:
-        """Add what has happened since the last call; whether a counter wrapped that asks for an interrupt."""
+        """Add the events since the last call; return whether a counter wrapped whose interrupt is enabled."""
         before, self._seen = self._seen, {}
         names = {*map(self._type_name, range(COUNTERS)), self._cycle_event()} - {None}
         self._seen = {name: event(name) for name in names if name is not None}

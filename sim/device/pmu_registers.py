@@ -1,4 +1,4 @@
-"""The PMU's registers: what a read and a write of each does to the counters."""
+"""The PMU's registers: the effect of each read and write on the counters."""
 
 from __future__ import annotations
 
@@ -22,16 +22,16 @@ class PmuRegisters:
         self._pmu = Pmu()
 
     def reset(self) -> None:
-        """All as after a reset."""
+        """Set everything to its reset value."""
         self._pmu.reset()
 
     def count(self, event: EventCount) -> bool:
-        """Bring the counters up to date; whether the interrupt is to be raised."""
+        """Bring the counters up to date; return whether to raise the interrupt."""
         return self._pmu.count(event)
 
     @staticmethod
     def owns(register: Register) -> bool:
-        """Whether the register is one of the PMU's."""
+        """Whether the register belongs to the PMU."""
         return _FIRST <= register.offset <= _LAST
 
     @staticmethod
@@ -39,7 +39,7 @@ class PmuRegisters:
         return int(register.name[-1]) if register.name[-1].isdigit() else 0
 
     def read(self, register: Register) -> int | None:
-        """The value that the counters have for a register; None if its word is kept as it was written."""
+        """The counters' value for a register; None if the register returns its written word."""
         name, pmu = register.name, self._pmu
         if name == "PMCCNTR_LO":
             return pmu.cycles & _LOW
@@ -51,7 +51,7 @@ class PmuRegisters:
         return None if group is None else int(getattr(pmu, group))
 
     def write(self, register: Register, value: int) -> None:
-        """Do what a write does; the counters are up to date."""
+        """Apply a write; the counters are up to date."""
         self._words.store(register, value)
         pmu, name, number = self._pmu, register.name, self._number(register)
         group = _SETS.get(name.removesuffix("SET").removesuffix("CLR"))

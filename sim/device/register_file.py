@@ -9,13 +9,13 @@ _WORD_MASK = (1 << 32) - 1
 
 
 def require_word(offset: int) -> None:
-    """InputError unless ``offset`` is that of a word of the register file."""
+    """InputError unless ``offset`` is the offset of a word in the register file."""
     if offset % WORD or not 0 <= offset < REGISTER_BYTES:
         raise InputError(f"Offset {offset:#x} is not a register: multiples of {WORD} from 0 to {REGISTER_BYTES - WORD:#x} are.")
 
 
 class Words:
-    """The words of a register file, by the register's name. Offsets that have no register read as 0 and keep nothing."""
+    """The words of a register file, by the register's name. Offsets without a register read as 0 and store nothing."""
 
     def __init__(self, accelerator_name: str) -> None:
         self.registers = registers(accelerator_name)
@@ -25,16 +25,16 @@ class Words:
         self.reset()
 
     def reset(self) -> None:
-        """Every register as it is after a reset."""
+        """Set every register to its reset value."""
         self.values = {register.name: register.reset for register in self.registers}
 
     def at(self, offset: int) -> Register | None:
-        """The register at a byte offset; None if nothing is there. InputError if it is no word's."""
+        """The register at a byte offset; None if there is none. InputError if the offset is not a word's."""
         require_word(offset)
         return self._at.get(offset)
 
     def store(self, register: Register, value: int) -> None:
-        """Write what can be read back; the other fields stay."""
+        """Write the readable fields; the other fields stay."""
         kept = register.mask(RegisterAccess.READ_WRITE)
         self.values[register.name] = self.values[register.name] & ~kept | value & _WORD_MASK & kept
 

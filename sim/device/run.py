@@ -1,4 +1,4 @@
-"""One run of the NPU: what happens at which of its cycles, from the decoded stream and its replay."""
+"""One run of the NPU: the events at its cycles, from the decoded stream and its replay."""
 
 from __future__ import annotations
 
@@ -31,16 +31,19 @@ from sim.device.counts import Counts
 from sim.fast import counted_replay
 
 _PAGE = 4096
-"""Regions are replayed from a multiple of this below their lowest access: a whole number of bursts, so that no transaction changes."""
+"""Regions are replayed from a multiple of this address below their lowest access.
+
+It is a whole number of bursts, so that no transaction changes.
+"""
 
 _MOST_CONTENT = 1 << 26
-"""Bytes of a region's weights that the replay looks at; beyond, and in regions that the stream writes, it counts 8 weights a cycle."""
+"""Bytes of a region's weights that the replay reads. Beyond them, and in regions that the stream writes, it assumes 8 weights a cycle."""
 
 _MOST_REPLAYS = 16
 
 
 class DeviceEnding(Enum):
-    """Causes for which a run ends."""
+    """Causes that end a run."""
 
     DONE = "end of the stream"
     PARSE_ERROR = "parse error"
@@ -58,8 +61,8 @@ class DeviceStep(Struct, frozen=True):
 class Run(Struct, frozen=True):
     """Timeline of a run of ``commands`` from operation ``first`` on.
 
-    ``reached[i]`` is the cycle at which the command processor is at operation ``first + i``. ``steps`` are in order of time; a kernel or
-    transfer takes effect at its end, but never before those in front of it in the stream.
+    ``reached[i]`` is the cycle at which the command processor reaches operation ``first + i``. ``steps`` are in order of time. A kernel or
+    transfer takes effect at its end, but never before an earlier one of the stream.
     """
 
     commands: Commands
@@ -70,10 +73,10 @@ class Run(Struct, frozen=True):
     end: int
     ending: DeviceEnding
     resume: int
-    """The operation that a next start goes on with."""
+    """The operation at which the next start continues."""
 
     def offset(self, cycle: int) -> int:
-        """QREAD: bytes of the commands in front of the one that the command processor is at."""
+        """QREAD: bytes of the commands before the command processor's current one."""
         at = sum(reached <= cycle for reached in self.reached)
         return 4 * sum(self.commands.words[: self.first + at])
 
@@ -82,7 +85,7 @@ class Run(Struct, frozen=True):
         return 0 if self.counts is None else self.counts.at(name, cycle, self.resume - self.first)
 
     def stopped_at(self, cycle: int) -> Run:
-        """The run with a stop request at ``cycle``: what has been started is finished, nothing else is."""
+        """The run with a stop request at ``cycle``: started operations finish, and no others start."""
         started = self.first + sum(reached <= cycle for reached in self.reached)
         if started == len(self.commands.operations):
             return self
@@ -132,7 +135,7 @@ def _lower(op: Operation, by: dict[int, int]) -> Operation:
 def timing_program(
     operations: tuple[Operation, ...], words: tuple[int, ...], accelerator_name: str, read: Callable[[int, int, int], bytes | None]
 ) -> Program:
-    """The Program that is replayed; ``read`` gives bytes of a region (from, length), or None, for the weights that no operation writes."""
+    """The Program to replay. ``read`` gives bytes of a region (from, length), or None, for weights that no operation writes."""
     accesses = [part for op in operations for part in _accesses(op)]
     low = {region: min((part.start for part in accesses if part.region == region), default=0) // _PAGE * _PAGE for region in range(REGIONS)}
     high = {region: max((part.end for part in accesses if part.region == region), default=0) for region in range(REGIONS)}
@@ -151,7 +154,7 @@ def timing_program(
 
 
 class DevicePlanner:
-    """Makes the timelines of a device's runs; replays of equal streams in equal memories are made once."""
+    """Makes the timelines of a device's runs. Equal streams in equal memories are replayed once."""
 
     def __init__(self, device: Accelerator, timing: TimingParameters) -> None:
         self._device, self._timing = device, timing

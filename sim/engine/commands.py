@@ -20,7 +20,7 @@ Process = Generator[simpy.Event, Any, None]
 
 
 def command_fetch(machine: Machine) -> Process:
-    """Fetch the command stream in order, as far ahead as the buffer goes."""
+    """Fetch the command stream in order, as far ahead as the buffer allows."""
     total, word = sum(machine.program.words), machine.accelerator.port_bytes_per_cycle
     most, requested = fetch_words(machine.accelerator), 0
     while requested < total:
@@ -73,7 +73,7 @@ def command_processor(machine: Machine) -> Process:
 
 
 def copy_chunks(op: DmaOperation, word: int, *, aligned: bool) -> list[tuple[int, int, int]]:
-    """The chunks of a transfer: word address of source and destination (as far as alignment goes) and beats.
+    """The chunks of a transfer: word addresses of source and destination (for alignment) and beats.
 
     If transactions are aligned, chunks end at multiples of their length in the source.
     """
@@ -84,7 +84,7 @@ def copy_chunks(op: DmaOperation, word: int, *, aligned: bool) -> list[tuple[int
 
 
 def _copy(machine: Machine, op: DmaOperation) -> Process:
-    """Read the source chunk by chunk and write each chunk on; ends with the last response."""
+    """Read the source chunk by chunk and write each chunk; end with the last response."""
     ports = machine.ports
     response = 0 if op.to_shram else ports.response(op.destination_region)
     chunks = copy_chunks(op, machine.accelerator.port_bytes_per_cycle, aligned=machine.timing.aligned_bursts)

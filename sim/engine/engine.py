@@ -1,7 +1,7 @@
 """The replay engine: the NPU's units as SimPy processes, run over one Program.
 
-Time is in whole NPU cycles. Everything that could be taken in two orders has one: queues are first in, first out, and
-the AXI ports serve their channels in turn (:mod:`sim.engine.ports`).
+Time is in whole NPU cycles. Every order is fixed: queues are first in, first out, and the AXI ports serve their channels in turn
+(:mod:`sim.engine.ports`).
 """
 
 from __future__ import annotations

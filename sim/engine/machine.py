@@ -23,7 +23,7 @@ from sim.events import Listener
 
 
 class Threshold:
-    """A count that grows; an event fires when it reaches a level."""
+    """A count that grows, with events that fire at given levels."""
 
     def __init__(self, env: Clock) -> None:
         self._env = env
@@ -40,7 +40,7 @@ class Threshold:
         return event
 
     def advance(self, by: int = 1) -> None:
-        """Count on; the waiting events fire in the order in which they were made."""
+        """Increase the count; waiting events fire in the order of their creation."""
         self.count += by
         if self._waiting:
             ready = [event for level, event in self._waiting if level <= self.count]
@@ -50,9 +50,9 @@ class Threshold:
 
 
 class Fifo:
-    """First in, first out: what is put in goes to the getters in the order in which they came.
+    """First in, first out: items go to the getters in the order in which the getters came.
 
-    As :class:`simpy.Store` without a capacity, but a put makes no event of its own: hand-offs are most of a replay's events.
+    Like :class:`simpy.Store` without a capacity, but a put makes no event: hand-offs are most of a replay's events.
     """
 
     def __init__(self, env: Clock, content: Iterable[object] = ()) -> None:
@@ -62,18 +62,18 @@ class Fifo:
 
     @property
     def is_empty(self) -> bool:
-        """Whether there is nothing to get at once."""
+        """Whether no item is available."""
         return not self._content
 
     def put(self, item: object) -> None:
-        """Give ``item`` to the first who waits, or keep it."""
+        """Give ``item`` to the first getter that waits, or keep it."""
         if self._getters:
             self._getters.popleft().succeed(item)
         else:
             self._content.append(item)
 
     def pop(self) -> Any:
-        """Take an item that is there."""
+        """Take an available item."""
         return self._content.popleft()
 
     def get(self) -> simpy.Event:
@@ -87,14 +87,14 @@ class Fifo:
 
 
 class DoubleBuffer:
-    """The slots (two) between two units: the producer takes a free one, fills it, the consumer empties and frees it."""
+    """The two slots between two units: the producer takes a free one and fills it; the consumer empties and frees it."""
 
     def __init__(self, env: Clock, slots: int) -> None:
         self._free = Fifo(env, range(slots))
         self._filled = Fifo(env)
 
     def take(self) -> simpy.Event:
-        """An event that fires when a slot is free, and takes it."""
+        """An event that fires when it has taken a free slot."""
         return self._free.get()
 
     @property
@@ -103,7 +103,7 @@ class DoubleBuffer:
         return self._free.is_empty
 
     def fill(self, content: object) -> None:
-        """Hand a filled slot to the consumer."""
+        """Pass a filled slot to the consumer."""
         self._filled.put(content)
 
     def next(self) -> simpy.Event:
@@ -117,7 +117,7 @@ class DoubleBuffer:
 
 @dataclass(slots=True)
 class KernelRun:
-    """A kernel operation on its way through the units."""
+    """A kernel operation in the pipeline."""
 
     index: int
     op: KernelOperation
@@ -128,7 +128,7 @@ class KernelRun:
     issued: int
     """Cycle at which the kernel entered its queue."""
     ifm_pace: int
-    """Cycles in which the input buffer takes a word, 0: as they come."""
+    """Cycles per word at the input buffer; 0 for no limit."""
 
     def needed_of_previous(self, block: int, rule: BlockdepRule) -> int:
         """Blocks of the previous kernel that must be stored before this one's ``block`` may start (BLOCKDEP)."""
@@ -172,7 +172,7 @@ class Work(Struct, frozen=True):
 
 
 class Machine:
-    """Everything that more than one unit looks at."""
+    """The state that several units share."""
 
     def __init__(
         self,
@@ -211,6 +211,6 @@ class Machine:
         self.output_buffer = DoubleBuffer(env, timing.buffer_slots)
 
     def tell_weights(self) -> None:
-        """Tell a weight decoder that asks ahead that something has changed."""
+        """Tell a weight decoder that reads ahead about a change."""
         if self._is_ahead:
             self.weight_news.put(0)

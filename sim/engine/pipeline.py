@@ -1,7 +1,7 @@
 """The kernel pipeline: input load, MAC array, output unit and write-back; the weight decoder is in :mod:`sim.engine.weights`.
 
-Each unit is one process that tells its story top to bottom. The units run on from one kernel operation to the next;
-only BLOCKDEP and a changed SHRAM partition hold the next kernel back.
+Each unit is one process, to be read from top to bottom. The units continue from one kernel to the next; only BLOCKDEP and a changed SHRAM
+partition delay the next kernel.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ Process = Generator[simpy.Event, Any, None]
 
 
 class Loads:
-    """Loads of the input buffer that are asked for and not handed on yet, oldest first: each is handed on in its turn.
+    """Requested loads of the input buffer, oldest first; each is passed on in its turn.
 
     A port answers the reads of one channel in the order of the requests. A load is complete once each port has answered all reads that were
     requested up to then.
@@ -35,7 +35,7 @@ class Loads:
         self._last = 0
 
     def ask(self, work: Work) -> None:
-        """Read the IFM of a step into a slot that is taken, or in the one before."""
+        """Read the IFM of a step into a taken slot, or into the previous one."""
         ports = self._machine.ports
         for read in work.job.steps[work.step].fetches:
             port = ports.system.port_of(read.region)
@@ -57,7 +57,7 @@ class Loads:
             machine.input_buffer.fill(work)
 
     def wait(self, cause: Cause, event: simpy.Event, operation: int) -> Process:
-        """Let the input load wait; as long as something is under way it is at work."""
+        """Let the input load wait. It counts as busy while a load is under way."""
         start = self._machine.env.cycle
         yield event
         if not self._under_way:
@@ -65,14 +65,14 @@ class Loads:
 
 
 def _drain(machine: Machine, loads: Loads, run: KernelRun) -> Process:
-    """Wait until the areas of the shared buffer may move: every block of the previous kernel must have left it."""
+    """Wait until the areas of the shared buffer may move: every block of the previous kernel must have left them."""
     previous = run.previous
     if previous is not None and run.repartitions and machine.timing.shram_drains:
         yield from loads.wait(Cause.SHRAM, previous.written.reach(len(previous.jobs)), run.index)
 
 
 def _dependencies(machine: Machine, loads: Loads, run: KernelRun, block: int) -> Process:
-    """Wait until the previous kernel is far enough for this one's ``block``."""
+    """Wait until the previous kernel has progressed enough for this kernel's ``block``."""
     previous = run.previous
     if previous is None:
         return
@@ -85,7 +85,7 @@ def _dependencies(machine: Machine, loads: Loads, run: KernelRun, block: int) ->
 
 
 def _ask_for_weights(machine: Machine, blocks: Sequence[Work]) -> None:
-    """Let the weight decoder go on with these blocks."""
+    """Let the weight decoder continue with these blocks."""
     for work in blocks:
         machine.weight_queue.put(work)
     machine.tell_weights()

@@ -20,11 +20,11 @@ from sim.engine.clock import Clock
 from sim.engine.terms import Channel, burst_beats
 
 _NO_CAP = 1 << 62
-"""More words than any replay moves."""
+"""A number of words that no replay reaches."""
 
 
 class Completion(simpy.Event):
-    """An event that the server triggers ahead of time: it fires at the cycle of the last response."""
+    """An event that the server triggers in advance. It fires at the cycle of the last response."""
 
     def fire_in(self, delay: int) -> None:
         """Schedule the event ``delay`` cycles from now."""
@@ -40,8 +40,8 @@ class Completion(simpy.Event):
 class PulseGate:
     """The timing adapter's gate, shared by the reads and writes of a port.
 
-    A transaction passes while fewer words than the cap have passed in the cycles of one period before it. Words of the other direction that
-    passed earlier count too. No cycles as many as a period has hold more than the cap and the transaction that crosses it.
+    A transaction passes if fewer words than the cap have passed in the period before it, in both directions. So no period contains more
+    than the cap and the one transaction that crosses it.
     """
 
     def __init__(self, memory: Memory, timing: TimingParameters) -> None:
@@ -54,7 +54,7 @@ class PulseGate:
         self._words = self._earliest = 0
 
     def admit(self, time: int, words: int) -> int:
-        """Let the address of a transaction of ``words`` data words pass: the first cycle from ``time`` on at which it may."""
+        """Let the address of a transaction of ``words`` pass; return the first possible cycle from ``time`` on."""
         if self._is_open:
             return time
         while self._words >= self._cap:
@@ -72,7 +72,7 @@ class PulseGate:
 
 
 class DataPath:
-    """When a data path is free, in fractions of a cycle so that any rate is exact; a word takes ``cycles_per_word``."""
+    """The next free cycle of a data path, as a fraction so that any rate is exact. A word takes ``cycles_per_word``."""
 
     def __init__(self, cycles_per_word: Fraction | int) -> None:
         self._numerator, self._denominator = cycles_per_word.as_integer_ratio()
@@ -81,7 +81,7 @@ class DataPath:
         """First whole cycle at which the path is free."""
 
     def occupy(self, start: int, words: int) -> int:
-        """Pass ``words`` from cycle ``start`` (or when the path is free); the cycle at which the last has passed."""
+        """Pass ``words`` from cycle ``start`` (or when the path is free); return the cycle of the last one."""
         denominator = self._denominator
         self._exact = max(self._exact, start * denominator) + words * self._numerator
         self.free = free = -(-self._exact // denominator)
@@ -104,7 +104,7 @@ def transactions(runs: Runs, limit: int, phase: int = 0) -> list[int]:
 
 
 class _Request(Struct, frozen=True):
-    """The transactions of one transfer that are still to be issued, last first, the event that completes it, and the input's pace."""
+    """The remaining transactions of one transfer, last first, the event that completes it, and the input's pace."""
 
     beats: list[int]
     done: Completion
@@ -136,10 +136,11 @@ class PortServer:
         env.process(self._serve())
 
     def transfer(self, channel: Channel, runs: Runs, phase: int = 0, pace: int = 0) -> Completion:
-        """Queue the transactions of one transfer; the event fires with the last data word read, or handed over to be written.
+        """Queue the transactions of one transfer.
 
-        The response to a write follows :attr:`response` cycles later. ``phase`` is the word address of the first run as far as
-        alignment goes, ``pace`` the cycles in which the input buffer takes a word, 0 if it takes them as they come.
+        The event fires with the last data word that is read, or passed on for a write. The response to a write follows :attr:`response`
+        cycles later. ``phase`` is the word address of the first run, for alignment. ``pace`` is the cycles per word at the input buffer, 0
+        for no limit.
         """
         done = Completion(self._env)
         if not runs:
@@ -151,7 +152,7 @@ class PortServer:
         return done
 
     def _pick(self) -> Channel | None:
-        """The next channel in turn that has work."""
+        """The next channel in turn that has a request."""
         for i in range(len(self._queues)):
             turn = (self._turn + i) % len(self._queues)
             if self._queues[turn]:
@@ -169,7 +170,7 @@ class PortServer:
             yield self._env.timeout(self._grant(channel) + 1 - self._env.cycle)
 
     def _grant(self, channel: Channel) -> int:
-        """Issue what one turn of a channel grants, one a cycle at most; the cycle of the last issue."""
+        """Issue the transactions of one channel's turn, at most one a cycle; return the cycle of the last issue."""
         queue = self._queues[channel]
         request = queue[0]
         time = self._env.cycle - 1
@@ -182,7 +183,7 @@ class PortServer:
         return time
 
     def _issue(self, time: int, words: int, pace: int) -> tuple[int, int]:
-        """Issue a transaction at the first cycle from ``time`` on at which a slot is free, the path near and the gate open.
+        """Issue a transaction at the first cycle from ``time`` on with a free slot, a path that is soon free, and an open gate.
 
         Its words go on to the input buffer if there is a ``pace``. Returns the cycles of its issue and of its end, with the last data word
         read or the response.
@@ -224,7 +225,7 @@ class Ports:
         return self.reads[self.system.port_of(region)].transfer(channel, runs, phase)
 
     def load(self, region: int, runs: Runs, pace: int) -> Completion:
-        """Read from a base-pointer region into the input buffer, which takes a word in ``pace`` cycles."""
+        """Read from a base-pointer region into the input buffer, at ``pace`` cycles a word."""
         return self.reads[self.system.port_of(region)].transfer(Channel.IFM, runs, pace=pace)
 
     def write(self, region: int, channel: Channel, runs: Runs, phase: int = 0) -> Completion:

@@ -30,7 +30,7 @@ class Recorder:
                 listener.on_event(Busy(unit, start, end, operation))
 
     def waited(self, unit: Unit, cause: Cause, start: int, operation: int) -> None:
-        """``unit`` waited from ``start`` to now; a wait of no cycles leaves no trace."""
+        """``unit`` waited from ``start`` to now; an empty wait is not counted."""
         end = self._env.cycle
         if end > start:
             self.waits[operation, unit, cause] += end - start

@@ -1,4 +1,4 @@
-"""Numbers that the engine and its fast twin share: channels, bursts, the command buffer, the DMA's chunks, an operation's times."""
+"""Numbers that the engine and its fast twin share: channels, bursts, the command buffer, the DMA's chunks, and times of operations."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ COMMAND_BUFFER_WORDS = 64
 """Words fetched ahead of the command processor. Undocumented; the FVP's cycles hardly depend on it."""
 
 DMA_CHUNK_BEATS = 32
-"""Beats that the DMA reads before it writes them on; coarser than the hardware, to save events."""
+"""Beats that the DMA reads before it writes them. Coarser than the hardware, to save events."""
 
 DMA_CHUNKS_AHEAD = 8
-"""Chunks that the DMA has asked for before the oldest has arrived: the reads that the AXI_LIMIT registers allow (32 of 64 bytes, U65: 64).
+"""Chunks that the DMA requests before the oldest arrives: the reads that the AXI_LIMIT registers allow (32 of 64 bytes, U65: 64).
 
-The U65's published runs, whose memory answers after 500 cycles, decide against two; those of the U55 do not depend on it.
+The U65's published runs, whose memory answers after 500 cycles, exclude two chunks; the U55's runs do not depend on it.
 """
 
 
@@ -41,7 +41,7 @@ class Channel(IntEnum):
 
 
 def burst_beats(memory: Memory, channel: Channel, device: Accelerator, timing: TimingParameters) -> int:
-    """Beats of a channel's longest transaction: the memory's burst, for the IFM a part of the driver's default one."""
+    """Beats of a channel's longest transaction: the memory's burst, or for the IFM a part of the driver's default burst."""
     return memory.burst_words(device.port_bytes_per_cycle, timing.ifm_burst_divisor if channel is Channel.IFM else 0)
 
 

@@ -1,4 +1,4 @@
-"""Read transactions of a Program, counted from its blocks without any timing."""
+"""Read transactions of a Program, counted from its blocks without timing."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from sim.engine.terms import Channel, burst_beats, fetch_words
 
 
 def pieces(start: int, words: int, burst: int, line: int) -> int:
-    """Transactions of a run of ``words`` from word ``start``: ``burst`` words at most each, of which none crosses a multiple of ``line``.
+    """Transactions of a run of ``words`` from word ``start``: at most ``burst`` words each, and none crosses a multiple of ``line``.
 
     Four words at a time, where the second four lie across the end of a line of eight:
 
@@ -48,7 +48,7 @@ def _areas(op: KernelOperation, job: BlockJob) -> Iterator[tuple[FeatureMap, Box
 
 
 class _Reads:
-    """Read transactions of both ports, counted one read after the other."""
+    """Read transactions of both ports, counted read by read."""
 
     def __init__(self, device: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
         self._device, self._system, self._timing = device, system, timing
@@ -56,7 +56,7 @@ class _Reads:
         self.found = [0, 0]
 
     def constants(self, read: Read, channel: Channel, *, goes_on: bool = False) -> None:
-        """A read whose transactions end at multiples of their length; ``goes_on`` says that the one before has begun its first."""
+        """A read whose transactions end at multiples of their length. With ``goes_on``, an earlier read has begun the first transaction."""
         port = self._system.port_of(read.region)
         burst = burst_beats(self._system.ports[port], channel, self._device, self._timing)
         self.found[port] += len(transactions(read.runs, burst, read.phase)) - (goes_on and read.phase % burst > 0)
@@ -72,7 +72,7 @@ class _Reads:
             self.found[port] += pieces(start // self._word, words, burst, line) if is_cut else ceil_div(words, burst)
 
     def chain(self, jobs: Iterable[BlockJob]) -> None:
-        """All that a chain of kernels reads."""
+        """All reads of a chain of kernels."""
         for job in jobs:
             for scale in job.scales:
                 self.constants(scale, Channel.SCALES)
@@ -82,7 +82,7 @@ class _Reads:
                         self.constants(read, channel)
 
     def kernel(self, op: KernelOperation, jobs: Iterable[BlockJob]) -> None:
-        """All that a kernel reads: a weight stream goes on where the step before has ended."""
+        """All reads of a kernel. A weight stream continues where the previous step ended."""
         ends: dict[int, int] = {}
         for job in jobs:
             for scale in job.scales:
@@ -98,8 +98,8 @@ class _Reads:
 def read_transactions(program: Program, device: Accelerator, system: MemorySystem, timing: TimingParameters) -> tuple[int, int]:
     """Transactions that read through AXI0 and AXI1: kernels, transfers and the command fetch.
 
-    A weight stream is one across steps: where a step ends inside a transaction, the next one goes on with it. No transaction crosses a
-    multiple of the driver's burst, those of the IFM neither.
+    A weight stream continues across steps: if a step ends inside a transaction, the next step goes on with it. No transaction crosses a
+    multiple of the driver's burst; IFM transactions do not either.
     """
     reads = _Reads(device, system, timing)
     timed = own_jobs(program, device, timing)

@@ -1,4 +1,4 @@
-"""The weight decoder's reads: slot by slot, or burst by burst as far ahead as a core may have transactions under way."""
+"""The weight decoder's reads: slot by slot, or burst by burst within the limit of transactions of a core."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Ask = tuple[Channel, Read]
 def weight_bursts(
     weights: tuple[Read, ...], scales: tuple[Read, ...], system: MemorySystem, device: Accelerator, timing: TimingParameters
 ) -> list[Ask]:
-    """The reads of a step one transaction at a time, the cores in turn, and then its scales."""
+    """The reads of a step, one transaction at a time with the cores in turn, followed by its scales."""
     streams = []
     for read in weights:
         burst = burst_beats(system.ports[system.port_of(read.region)], Channel.WEIGHTS, device, timing)
@@ -38,7 +38,7 @@ def weight_bursts(
 
 
 def _slot_by_slot(machine: Machine) -> Process:
-    """Fetch a step when a slot is free and all of the one before is there."""
+    """Fetch a step when a slot is free and the previous step has arrived."""
     recorder = machine.recorder
     while True:
         work: Work = yield machine.weight_queue.get()
@@ -54,13 +54,13 @@ def _slot_by_slot(machine: Machine) -> Process:
 
 
 class _Reader:
-    """The steps whose weights are asked for and not there yet, and what is left to ask for of the last of them."""
+    """The steps whose weights are requested but have not arrived, and the remaining requests of the last step."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
         self._most = machine.accelerator.access.weight_bursts * machine.accelerator.cores
         self.steps: deque[tuple[int, list[Ask]]] = deque()
-        """Steps of the block at hand that are not begun: operation and reads."""
+        """Steps of the current block that are not begun: operation and reads."""
         self._left: deque[Ask] = deque()
         self._under_way: deque[tuple[int, int]] = deque()
         self._operation = 0
@@ -68,21 +68,21 @@ class _Reader:
 
     @property
     def operation(self) -> int:
-        """The operation whose weights are waited for."""
+        """The operation whose weights are under way."""
         return self._under_way[0][0] if self._under_way else self._operation
 
     @property
     def waiting(self) -> int | None:
-        """The operation whose next step waits for a slot, if there is one."""
+        """The operation whose next step waits for a slot, if any."""
         return self.steps[0][0] if self.steps else None
 
     @property
     def is_complete(self) -> bool:
-        """Whether all of the oldest step is there."""
+        """Whether the oldest step has arrived completely."""
         return bool(self._under_way) and self._under_way[0][1] <= self.arrived
 
     def open(self, work: Work) -> None:
-        """Take the steps of the next block to hand."""
+        """Take over the steps of the next block."""
         machine, job = self._machine, work.job
         for number, step in enumerate(job.steps):
             scales = job.scales if number == 0 else ()
@@ -90,7 +90,7 @@ class _Reader:
             self.steps.append((work.run.index, reads))
 
     def begin(self) -> None:
-        """Begin with the next step, in a slot that is taken."""
+        """Begin the next step in a taken slot."""
         self._operation, reads = self.steps.popleft()
         self._left.extend(reads)
         self._note()
@@ -104,12 +104,12 @@ class _Reader:
             self._under_way.append((self._operation, self.asked))
 
     def decode(self) -> None:
-        """Hand on what is complete."""
+        """Pass on complete steps."""
         while self.is_complete:
             self._machine.weight_buffer.fill(self._under_way.popleft())
 
     def ask(self) -> None:
-        """Ask for what may be under way, step after step as long as there are slots."""
+        """Request all reads that may be under way, step after step while there are slots."""
         machine = self._machine
         while self.asked - self.arrived < self._most:
             if self._left:

@@ -26,16 +26,16 @@ from sim.events import Cause, Unit
 from sim.replay import Beats
 
 _WORK, _CORE = native("npu_model"), native("sim")
-"""Compiled cores: the work of an operation's blocks, and the replay; None as :func:`npu_model.native.native` says."""
+"""Compiled cores: the work of an operation's blocks, and the replay; None under the conditions of :func:`npu_model.native.native`."""
 
 _NO_CAP = 1 << 62
-"""More words than any replay moves."""
+"""A number of words that no replay reaches."""
 
 _MOST_BYTES = 64 << 20
-"""Bytes of block work that are kept before all is forgotten."""
+"""Bytes of block work that the cache holds before it is emptied."""
 
 _LARGEST_TERM = 1 << 20
-"""Terms of the cycles of a data word up to which no replay leaves 64 bits."""
+"""Largest numerator and denominator of a word's cycles with which no replay leaves 64 bits."""
 
 _KERNEL, _DMA, _KERNEL_WAIT, _DMA_WAIT, _OTHER = range(5)
 _ROW = 7
@@ -62,7 +62,7 @@ _WAITS = (
     *((Unit.AO, cause) for cause in (Cause.ACC, Cause.OB)),
     (Unit.WD, Cause.DW),
 )
-"""Waits that the core counts of every operation, in its order. Busy cycles of the units come before them, data beats after them."""
+"""Waits that the core counts for every operation, in its order. Busy cycles of the units come first, and data beats last."""
 
 _COUNTS = len(_BUSY) + len(_WAITS)
 
@@ -82,12 +82,12 @@ class CompiledReplay(Brief, frozen=True):
 
     @property
     def busy(self) -> dict[tuple[int, Unit], int]:
-        """Busy cycles by operation and unit, where there are any."""
+        """Busy cycles by operation and unit, without zeros."""
         return {(index, unit): cycles for index, row in self._rows() for unit, cycles in zip(_BUSY, row, strict=False) if cycles}
 
     @property
     def waits(self) -> dict[tuple[int, Unit, Cause], int]:
-        """Waiting cycles by operation, unit and cause, where there are any."""
+        """Waiting cycles by operation, unit and cause, without zeros."""
         rows = ((index, row[len(_BUSY) :]) for index, row in self._rows())
         return {(index, *wait): cycles for index, row in rows for wait, cycles in zip(_WAITS, row, strict=True) if cycles}
 
@@ -98,7 +98,7 @@ class CompiledReplay(Brief, frozen=True):
 
 
 class CompiledCache:
-    """Numbers and block works that compiled replays on one device with one memory system share."""
+    """Numbers and block works that compiled replays on one device and memory system share."""
 
     def __init__(self, accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> None:
         self._accelerator = accelerator
@@ -135,7 +135,7 @@ class CompiledCache:
 
     @property
     def is_usable(self) -> bool:
-        """Whether the core is built and this system's numbers fit into it."""
+        """Whether the core is built, and this system's numbers fit into it."""
         return _WORK is not None and _CORE is not None and self._fits
 
     @cached_property
@@ -145,7 +145,7 @@ class CompiledCache:
         return max(terms) <= _LARGEST_TERM and min(bursts) > 0
 
     def work(self, op: KernelOperation, decoding: tuple[DecoderWork, ...]) -> memoryview:
-        """The work of the operation's blocks; kernels that differ by addresses alone share it."""
+        """The work of the operation's blocks. Kernels that differ only by addresses share it."""
         row = flat_operation(op, self._accelerator, self._timing, is_known=bool(decoding), modulus=PHASES * self._word)
         key = row.tobytes(), decoding
         found = self._works.get(key)
@@ -161,7 +161,7 @@ class CompiledCache:
         return memoryview(found).cast("q")
 
     def run(self, rows: Sequence[int], works: list[memoryview], counts: int = 0) -> tuple[int, array[int], array[int], array[int]]:
-        """The core's cycles, times, beats and counts, with so many counts of each operation."""
+        """The core's cycles, times, beats and counts, with a number of counts for each operation."""
         assert _CORE is not None  # noqa: S101  # is_usable
         flat = rows if isinstance(rows, array) else array("q", rows)
         number = len(rows) // _ROW
@@ -170,7 +170,7 @@ class CompiledCache:
         return cycles, times, beats, counted
 
     def rows(self, program: Program) -> list[int]:
-        """Kind and words of each operation, and what its unit has to know of it."""
+        """Kind and words of each operation, and the parameters of its unit."""
         rows: list[int] = []
         shram: Shram | None = None
         for op, words in zip(program.operations, program.words, strict=True):
@@ -183,7 +183,7 @@ class CompiledCache:
         return rows
 
     def _row(self, op: Operation, words: int) -> tuple[int, ...]:
-        """The row of an operation that is no kernel."""
+        """The row of an operation that is not a kernel."""
         system, aligned = self._system, self._timing.aligned_bursts
         if isinstance(op, DmaOperation):
             source, target = (op.source.start // self._word, op.destination // self._word) if aligned else (0, 0)
@@ -194,7 +194,7 @@ class CompiledCache:
         return _OTHER, words, 0, 0, 0, 0, 0
 
     def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
-        """One Program; only if its replay is ``counted`` it has counts."""
+        """The replay of one Program; it has counts only if ``counted``."""
         timed = own_jobs(program, self._accelerator, self._timing)
         if timed is None:
             kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
@@ -212,5 +212,5 @@ class CompiledCache:
 
 @lru_cache(maxsize=8)
 def compiled_cache(accelerator: Accelerator, system: MemorySystem, timing: TimingParameters) -> CompiledCache:
-    """The cache that all compiled replays on these share."""
+    """The cache for all compiled replays on a device and memory system."""
     return CompiledCache(accelerator, system, timing)

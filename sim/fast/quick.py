@@ -1,6 +1,6 @@
-"""Quick replays: what the compiled twin says of a Program, of a network, and of kernels that somebody else has made flat.
+"""Quick replays by the compiled twin: of a Program, of a network, and of kernels in flat rows.
 
-Where the core is not built the engine answers instead: the values are the same, and take some 80 times as long.
+If the core is not built, the engine answers instead: its values are the same, but it takes about 80 times as long.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ else:
 class QuickReplay(Struct, frozen=True):
     """Cycles, beats and times of a Program, equal to those of :func:`sim.replay` to the cycle; units and waits are left out.
 
-    ``times`` are those of the kernel operations and DMA transfers, by their index in the Program.
+    ``times`` are the times of kernel operations and DMA transfers, by their index in the Program.
     """
 
     cycles: int
@@ -49,12 +49,11 @@ def quick_replay(
     work: StreamWork | None = None,
     device: Accelerator | None = None,
 ) -> QuickReplay:
-    """Run one Program; ``work`` is what is known of its weight streams, by default what its constants tell.
+    """Run one Program.
 
-    ``device`` stands for the accelerator that the Program names, by default that one.
-
-    InputError if its accelerator is unknown, a weight stream is damaged or it is absurdly large.
-    Replays on equal devices, memory systems and parameters share what they have worked out, as long as the process lives.
+    ``work`` is the work of its weight streams, by default from its constants. ``device`` replaces the Program's accelerator. InputError if
+    its accelerator is unknown, a weight stream is damaged or the Program is absurdly large. Replays on equal devices, memory systems and
+    parameters share their intermediate results while the process lives.
     """
     device = device or accelerator(program.accelerator)
     check_work(program)
@@ -69,7 +68,7 @@ def quick_replay(
 
 
 def _known(program: Program, device: Accelerator, timing: TimingParameters, work: StreamWork | None) -> StreamWork:
-    """The work of the weight streams; none where the timing does not ask for it."""
+    """The work of the weight streams; empty if the timing does not need it."""
     if not timing.decodes_streams:
         return {}
     return stream_work(program, device) if work is None else work
@@ -90,9 +89,9 @@ def _command_and_copy_beats(program: Program, device: Accelerator, system: Memor
 def counted_replay(
     program: Program, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING, work: StreamWork | None = None
 ) -> Replay:
-    """As :func:`sim.replay` without listeners, to which it is equal.
+    """Equal to :func:`sim.replay` without listeners.
 
-    InputError if the Program's accelerator is unknown, a weight stream is damaged or it is absurdly large.
+    InputError if the Program's accelerator is unknown, a weight stream is damaged or the Program is absurdly large.
     """
     device = accelerator(program.accelerator)
     compiled = compiled_cache(device, system, timing)
@@ -110,7 +109,7 @@ def counted_replay(
 
 
 def counted_network(network: CompiledNetwork, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING) -> NetworkReplay:
-    """As :func:`sim.replay_network` without listeners."""
+    """Equal to :func:`sim.replay_network` without listeners."""
     return NetworkReplay(
         replays=tuple(counted_replay(program, system, timing) for program in network.programs),
         footprint=footprint(network.programs, network.inputs, network.outputs),
@@ -118,7 +117,7 @@ def counted_network(network: CompiledNetwork, system: MemorySystem, timing: Timi
 
 
 class FlatReplay:
-    """The compiled replay of rows of operations, as :meth:`sim.fast.compiled.CompiledCache.rows` has them, and of the works of kernels."""
+    """The compiled replay of operations, as rows from :meth:`sim.fast.compiled.CompiledCache.rows`, with the works of their kernels."""
 
     def __init__(self, device: Accelerator, system: MemorySystem, timing: TimingParameters, compiled: CompiledCache) -> None:
         self._device, self._timing, self._compiled = device, timing, compiled
@@ -130,9 +129,10 @@ class FlatReplay:
         """Whether the addresses of transfers count."""
 
     def work(self, operation: KernelOperation, home: KernelOperation, constants: bytes) -> memoryview:
-        """The work of a kernel: its weights are those that ``home`` reads in ``constants``, copied to where ``operation`` reads them.
+        """The work of a kernel.
 
-        Kernels whose addresses differ by multiples of 16 bytes, and those of weights by multiples of 1024, have the same.
+        Its weights lie in ``constants`` where ``home`` reads them, and are copied to where ``operation`` reads them. The work is the same
+        if addresses differ by multiples of 16 bytes, and addresses of weights by multiples of 1024.
         """
         decoding = work_of(home, constants, self._device) if self._timing.decodes_streams and home.weights else ()
         return self._compiled.work(operation, decoding)

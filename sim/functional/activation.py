@@ -47,7 +47,7 @@ TABLE_BYTES = {
     TableFormat.TANH: 2048,
     TableFormat.SIGMOID: 2048,
 }
-"""Bytes of a table whose format the operation names; the table's number counts tables of its size (Vela 5.2.0 ``GenerateActivation``)."""
+"""Bytes of the operation's table format. The table's number counts tables of its size (Vela 5.2.0 ``GenerateActivation``)."""
 
 
 def table_range(op: KernelOperation, lut_address: int) -> tuple[int, int]:
@@ -78,7 +78,7 @@ def _look_up(op: KernelOperation, values: Integers, index: DataType, memory: Reg
 
 
 def _function(op: KernelOperation, values: Integers, user: str) -> Integers:
-    """The native function, then zero point and clamp: Vela bounds what comes out of it (11 to 32757 in its Python core's LSTM)."""
+    """The native function, then zero point and clamp. Vela bounds the result (11 to 32757 in its Python core's LSTM)."""
     ofm = op.ofm
     if ofm.dtype != DataType(16, signed=True):
         raise InputError(
@@ -116,7 +116,7 @@ _INDICES = {
     TableFormat.S8_S32: (DataType(8, signed=True), "<i4"),
     TableFormat.S16_S16: (DataType(16, signed=True), "<u4"),
 }
-"""By the format of a table: the type of its index, and that of its entries."""
+"""For each table format, the type of its index and the type of its entries."""
 
 
 _STEPS = {TableFormat.TANH: 8, TableFormat.SIGMOID: 9}
@@ -143,7 +143,7 @@ def tabled_curve(values: Integers, table: Integers, function: TableFormat) -> In
 def finish_deep(op: KernelOperation, values: Integers, memory: RegionBytes, lut_address: int, user: str) -> Integers:
     """The end of a U85's operation: zero point, clamp unless it is off, and table; 32 bits wrap.
 
-    What leaves the OFM's type without a clamp is an InputError: nothing public says what the NPU stores then.
+    InputError for a result outside the OFM's type without a clamp, because no public source defines the stored value.
     """
     activation, dtype = op.activation, op.ofm.dtype
     if activation.table in _STEPS:

@@ -12,7 +12,7 @@ from npu_model.program import BRICK, FeatureMap, Layout
 class ElementBox(Struct, frozen=True):
     """A part of a feature map with one constant stride per axis: rows, columns, bricks and channels of a brick.
 
-    ``start`` is the address of its first element; a negative stride puts others before it.
+    ``start`` is the address of its first element; a negative stride puts other elements before it.
     """
 
     start: int

@@ -11,5 +11,5 @@ def is_copy(operator: CpuOperator) -> bool:
 
 
 def runs_here(operator: CpuOperator) -> bool:
-    """Whether the operator needs no kernel of anybody else's: a copy, or one that reads or assigns a resource variable."""
+    """Whether the operator runs without an external kernel: a copy, or an operator that reads or assigns a resource variable."""
     return is_copy(operator) or bool(operator.resource)

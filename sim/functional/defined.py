@@ -1,4 +1,4 @@
-"""Whether a network reads only bytes that were written, and weights that can be decoded: masks are followed, nothing is computed."""
+"""Check that a network reads only written bytes and weights that can be decoded: it follows masks and computes nothing."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _MASKS: dict[int, np.dtype[Any]] = {1: np.dtype("<u1"), 2: np.dtype("<u2"), 4: n
 
 
 class Origins:
-    """For each byte of each memory whether it was computed: by a kernel, by an operator on the CPU, or as an input of the network."""
+    """For each byte of each memory, whether it was computed: by a kernel, by an operator on the CPU, or as an input of the network."""
 
     def __init__(self) -> None:
         self._computed: dict[Store, NDArray[np.uint8]] = {}
@@ -42,7 +42,7 @@ class Origins:
             np.ndarray(box.shape, kind, mask.data, box.start, box.strides)[...] = (1 << 8 * fm.dtype.bytes) - 1
 
     def compute_arrays(self, regions: Regions, bindings: Iterable[Binding]) -> None:
-        """Note that arrays were written from outside of the NPU."""
+        """Record that arrays were written from outside the NPU."""
         for binding in bindings:
             self._of(regions.regions[binding.region])[binding.byte_range.start : binding.byte_range.end] = 1
 
@@ -53,7 +53,7 @@ class Origins:
             self._of(memory.regions[dma.destination_region])[dma.destination : dma.destination + dma.length] = source
 
     def require_constant(self, memory: RegionBytes, span: ByteRange, user: str) -> None:
-        """InputError if a byte of a weight stream was computed: a stream is made by the compiler."""
+        """InputError if a byte of a weight stream was computed, because only the compiler makes streams."""
         computed = self._of(memory.regions[span.region])[span.start : span.end]
         if computed.any():
             byte = span.start + int(np.argmax(computed))
@@ -74,7 +74,7 @@ def _touched(program: Program) -> Iterable[ByteRange]:
 
 
 def _arena(network: CompiledNetwork) -> Store:
-    """The arena as far as anything reaches: the rest, of which files may claim gigabytes, needs no mask."""
+    """The part of the arena that is ever accessed. Files may claim gigabytes, but the rest needs no mask."""
     bindings = [binding for step in network.steps if isinstance(step, CpuOperator) for binding in step.inputs + step.outputs]
     ranges = [binding.byte_range for binding in (*bindings, *network.inputs, *network.outputs)]
     ranges += [part for program in network.programs for part in _touched(program)]
@@ -83,7 +83,7 @@ def _arena(network: CompiledNetwork) -> Store:
 
 
 def _define(regions: Regions, bindings: Iterable[Binding], origins: Origins) -> None:
-    """Note that arrays of the arena are written from outside of the NPU."""
+    """Record that arrays of the arena are written from outside the NPU."""
     bindings = tuple(bindings)
     for binding in bindings:
         regions.regions[binding.region].written[binding.byte_range.start : binding.byte_range.end] = 1
@@ -143,12 +143,11 @@ def _follow_cpu(operator: CpuOperator, arena: Regions, origins: Origins) -> None
 
 
 def require_defined(network: CompiledNetwork) -> None:
-    """InputError at the first operation that reads a byte that nothing wrote, weights that cannot be decoded, or overwrites its own input.
+    """InputError at the first operation that reads an unwritten byte, reads weights that cannot be decoded, or overwrites its own input.
 
-    An output that nothing wrote is such a read, too.
-
-    This is what :func:`sim.functional.run` finds, without its arithmetic, and what operators on the CPU write counts as written. It cannot
-    find a wrong value: a schedule may overwrite a value that is still needed with another defined value.
+    An unwritten output counts as such a read, too. :func:`sim.functional.run` finds the same errors with arithmetic. Results of CPU
+    operators count as written. It cannot find a wrong value: a schedule may overwrite a value that is still needed with another defined
+    value.
     """
     arena = _arena(network)
     homes = home_stores(network.programs)

@@ -34,7 +34,7 @@ _NOT_32 = (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.MIN, Elem
 
 
 def _operand(op: KernelOperation, fm: FeatureMap, memory: RegionBytes, user: str) -> Integers:
-    """An operand, zero point subtracted; one that lies nowhere is the scalar."""
+    """An operand with its zero point subtracted; an operand without an address is the scalar."""
     if fm.storage is MapStorage.NONE:
         return np.full((1, 1, 1), (op.scalar or 0) - fm.zero_point, np.int64)
     return memory.gather(fm, user).astype(np.int64) - fm.zero_point
@@ -57,14 +57,17 @@ def _scaled_ofm(op: KernelOperation, values: Integers) -> Integers:
 
 
 def _multiply(op: KernelOperation, a: Integers, b: Integers) -> Integers:
-    """On 32-bit operands the shift of the OFM scale alone applies: softmax multiplies with a scale of 1 << 30 and means a shift of 31."""
+    """The product.
+
+    On 32-bit operands only the shift of the OFM scale applies: softmax multiplies with a scale of 1 << 30 and means a shift of 31.
+    """
     if op.ifm.dtype.bits == 32:
         return rescale(a * b, 1, op.ofm_scale.shift, op.rounding)
     return _scaled_ofm(op, a * b)
 
 
 def _scaled(values: Integers, scale: Scale) -> Integers:
-    """An operand by a full scale of its own."""
+    """An operand with its own full scale applied."""
     rounding = Rounding.NATURAL if scale.is_natural else Rounding.DOUBLE
     return rescale(values, scale.scale, scale.shift, rounding, scale.double_round)
 
@@ -134,7 +137,7 @@ _BINARY: dict[ElementwiseKind, Callable[[KernelOperation, Integers, Integers, st
 
 
 def _check(op: KernelOperation, user: str) -> None:
-    """Refuse operations that no compiler emits: no public source says what the NPU does with them."""
+    """Refuse operations that no compiler emits, because no public source defines their results."""
     bits, zero = op.ifm.dtype.bits, op.ifm.zero_point
     if op.elementwise is ElementwiseKind.DIV or bits not in _WIDTHS:
         raise InputError(f"{user} works on {op.ifm.dtype}: the NPU's arithmetic of that is not public; compile without it.")

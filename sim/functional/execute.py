@@ -51,7 +51,7 @@ def _run_kernel(op: KernelOperation, memory: RegionBytes, cache: FilterCache, de
 
 
 def _arranged(op: KernelOperation, values: NDArray[Any]) -> NDArray[Any]:
-    """The OFM as it is stored: reversed along an axis, or its axes in another order."""
+    """The OFM in its stored form: reversed along an axis, or with its axes in another order."""
     axis = op.modes.reverse.axis
     ordered: NDArray[Any] = values if axis is None else np.flip(values, axis)
     return np.transpose(ordered, op.modes.transpose.axes)
@@ -60,11 +60,10 @@ def _arranged(op: KernelOperation, values: NDArray[Any]) -> NDArray[Any]:
 def execute(program: Program, memory: RegionBytes, on_operation: OnOperation | None = None, filters: FilterCache | None = None) -> None:
     """Run the operations one after the other; ``memory`` holds the results.
 
-    ``filters`` keeps decoded weights from one run to the next; without it they are kept for this run.
-
-    Waits and control change nothing here: an order of operations that the waits allow but that gives another result is a
-    matter for the timing replay. InputError names the operation if it reads a byte that was never written, reaches outside
-    its region, overwrites its own input or uses a function of the NPU whose exact arithmetic is not public.
+    ``filters`` keeps decoded weights from one run to the next; without it they are kept for this run. Waits and control have no effect
+    here; :mod:`sim.hazards` checks whether the waits allow an order with another result. InputError names the operation if it reads a byte
+    that was never written, reaches outside its region, overwrites its own input or uses a function of the NPU whose exact arithmetic is not
+    public.
     """
     require_use(program.accelerator, "run")
     device = accelerator(program.accelerator)

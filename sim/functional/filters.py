@@ -24,8 +24,8 @@ _EXACT_FLOAT64 = 1 << 53
 class Filter(Struct, frozen=True):
     """The weights of one stream as floats that are integers.
 
-    ``taps`` is (rows, columns, IFM channels, OFM channels), or (rows, columns, channels) for depthwise. Products and partial
-    sums, in any order, stay below ``bound`` in magnitude, which the float type holds exactly: BLAS is exact then.
+    ``taps`` is (rows, columns, IFM channels, OFM channels), or (rows, columns, channels) for depthwise. Products and partial sums, in any
+    order, stay below ``bound`` in magnitude. The float type is exact below it, so BLAS is exact.
     """
 
     taps: Real
@@ -58,7 +58,7 @@ def _filter(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accele
 
 
 class FilterCache:
-    """Filters and scale tables by the bytes that they were decoded from and by what decides their meaning."""
+    """Filters and scale tables by their encoded bytes and by the parameters that decide their meaning."""
 
     def __init__(self) -> None:
         self._filters: dict[object, Filter] = {}

@@ -1,4 +1,4 @@
-"""Whether an operation overwrites what it still has to read: the functional run reads everything first, the NPU does not."""
+"""Whether an operation overwrites inputs that it has not read yet: the functional run reads everything first, but the NPU does not."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def _share_an_element(first: FeatureMap, second: FeatureMap) -> bool:
 
 
 def _reads_in_step(op: KernelOperation, fm: FeatureMap) -> bool:
-    """Whether each element of ``fm`` is read for just the OFM element that lies on its very address."""
+    """Whether each element of ``fm`` is read only for the OFM element at the same address."""
     if op.modes.transpose is not Transpose.HWC or op.modes.reverse is not Reverse.NONE:
         return False
     if op.kind is OperationKind.ELEMENTWISE:

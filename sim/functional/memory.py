@@ -1,9 +1,8 @@
-"""The bytes that a Program works on: regions and SHRAM, with a mask of what was ever written.
+"""The memory of a Program: regions and SHRAM, with a mask of written bytes.
 
-Feature maps are gathered and scattered as the hardware addresses them (tiles, strides, layout). Every byte knows
-whether it is defined: constants and inputs are, so is what an operation or a DMA wrote; reading any other byte is an error.
-A DMA transfer copies undefined bytes and their state alike. Writing a partial NHCWB16 brick leaves its unused
-channels undefined, as the hardware moves whole bricks.
+Feature maps are gathered and scattered as the hardware addresses them (tiles, strides, layout). A byte is defined if it is a constant, an
+input, or a result of an operation or a DMA. Reading another byte is an error. A DMA transfer copies undefined bytes and their state alike.
+Writing a partial NHCWB16 brick leaves its unused channels undefined, as the hardware moves whole bricks.
 """
 
 from __future__ import annotations
@@ -62,7 +61,7 @@ class RegionBytes(Regions):
         return self.shram.data[address : address + length].tobytes()
 
     def require_inside(self, fm: FeatureMap, user: str) -> None:
-        """InputError unless all of the feature map lies inside its region and its size is one that a device has."""
+        """InputError unless the feature map lies inside its region, and its size is possible on a device."""
         if fm.shape.elements > MOST_ELEMENTS:
             raise InputError(f"{user} has a feature map of {fm.shape} elements: {MOST_ELEMENTS} is the limit; the stream is damaged.")
         for box in boxes(fm):
@@ -86,7 +85,7 @@ class RegionBytes(Regions):
         return values
 
     def _chained(self, fm: FeatureMap, user: str) -> NDArray[Any]:
-        """The map that the kernel before has handed on in a chaining buffer."""
+        """The map that the previous kernel left in a chaining buffer."""
         shape, found = fm.shape, self.chained.get(fm.region) if fm.storage is MapStorage.CHAINED else None
         if found is None or found.shape != (shape.height, shape.width, shape.depth) or found.dtype != numpy_dtype(fm.dtype):
             raise InputError(f"{user} reads {shape} {fm.dtype} elements of chaining buffer {fm.region}, where others or none are.")
@@ -129,7 +128,7 @@ class RegionBytes(Regions):
         self.define(fm, user)
 
     def define(self, fm: FeatureMap, user: str) -> None:
-        """Note that the feature map, which lies inside its region, is written; what its partial bricks leave unused no longer is."""
+        """Record that a feature map inside its region is written. The unused channels of its partial bricks become undefined."""
         mask_type = _WRITTEN[fm.dtype.bytes]
         every = int.from_bytes(b"\x01" * fm.dtype.bytes, "little")
         store = self.regions[fm.region]

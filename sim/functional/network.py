@@ -1,4 +1,4 @@
-"""Bit-exact execution of a compiled network: its Programs and CPU operators in one arena, between inputs and outputs."""
+"""Bit-exact execution of a compiled network: its Programs and CPU operators in one arena, from inputs to outputs."""
 
 from __future__ import annotations
 
@@ -21,18 +21,17 @@ from sim.functional.regions import Regions, Store, home_stores, numpy_dtype
 Array = NDArray[Any]
 
 OnCpu = Callable[[int, CpuOperator, tuple[Array, ...]], Sequence[Array]]
-"""Executes a CPU operator, the network's step of that index.
+"""Function that executes a CPU operator, given its step in the network.
 
-A run takes the arrays of the inputs, in order. It returns the arrays of the outputs, and then the final arrays of inputs that are
-variables.
+It takes the arrays of the inputs, in order. It returns the arrays of the outputs, and then the final arrays of inputs that are variables.
 """
 
 OnProgram = Callable[[int, Regions], None]
-"""Is told of the number of a Program before it runs, with the memory."""
+"""Callback before a Program runs, with its number and the memory."""
 
 
 class NetworkState:
-    """Content of a network's variables between inferences: before the first, what :func:`initial_byte` says.
+    """Content of a network's variables between inferences; :func:`initial_byte` gives it before the first.
 
     Resource variables begin with their own content. Nothing else is kept: every inference begins with an arena whose other bytes have
     never been written.
@@ -66,7 +65,7 @@ class NetworkState:
             arena.place(binding, array)
 
     def keep(self, arena: Regions) -> None:
-        """Remember the variables as ``arena`` has them; InputError if one of them was not written whole."""
+        """Keep the variables of ``arena``; InputError if a variable was not written completely."""
         for binding in self._arrays:
             self._arrays[binding] = arena.fetch(binding, "Variable")
 
@@ -128,12 +127,12 @@ def run(  # noqa: PLR0913  # inputs, and what may take part in a run or watch it
 ) -> dict[str, Array]:
     """Outputs of the network, by name, for inputs by name or in the network's order.
 
-    ``filters`` keeps decoded weights from one run to the next, for many inputs of one network. ``on_cpu`` executes the CPU
-    operators; mere copies need no such help. ``on_program`` is told of each Program before it runs, by its number, with the memory, as a
-    host is that fills in what arrives meanwhile. ``state`` goes from one inference to the next; without it this is the first.
+    ``filters`` keeps decoded weights from one run to the next, for many inputs of one network. ``on_cpu`` executes the CPU operators; mere
+    copies need no such help. ``on_program`` is called before each Program with its number and the memory, so that a host can fill in
+    arriving data. ``state`` carries over to the next inference; without it, this is the first one.
 
-    Arrays have the bindings' types and element counts. InputError on other inputs, on a CPU operator that nothing executes, and
-    on all that :func:`sim.functional.execute.execute` refuses.
+    Arrays have the bindings' types and element counts. InputError on other inputs, on a CPU operator without a kernel, and for the reasons
+    of :func:`sim.functional.execute.execute`.
     """
     if not network.programs:
         raise InputError("The network has no NPU operator: compile it with Vela for an Ethos-U55.")

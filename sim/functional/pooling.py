@@ -31,7 +31,7 @@ def _reduce(op: KernelOperation, image: Integers, function: np.ufunc) -> Integer
 
 
 def _maximum(op: KernelOperation, values: Integers) -> Integers:
-    """No scale applies: Vela 5.0.0 leaves an average's 1/n in OFM_SCALE, and LiteRT agrees only if the NPU ignores it."""
+    """The maximum, without a scale: Vela 5.0.0 leaves an average's 1/n in OFM_SCALE, and LiteRT agrees only if the NPU ignores it."""
     lowest = op.ifm.dtype.minimum - (1 << op.ifm.dtype.bits)
     return _reduce(op, covered(op, values, lowest), np.maximum)
 
@@ -46,7 +46,7 @@ def round_half_away(sums: Integers, counts: Integers) -> Integers:
 
 
 def truncated(sums: Integers, counts: Integers, user: str) -> Integers:
-    """``sums / counts``, towards zero; InputError if a count is no power of two, as only halves and quarters were held against a kernel.
+    """``sums / counts``, towards zero; InputError if a count is not a power of two, as no kernel confirms it.
 
     >>> truncated(np.array([7, -7, 3]), np.array([4, 4, 1]), "it").tolist()
     [1, -1, 3]
@@ -58,7 +58,7 @@ def truncated(sums: Integers, counts: Integers, user: str) -> Integers:
 
 
 _DIVIDES_BY_ONE = ("u85",)
-"""Layouts of commands whose average with a scale of one divides; elsewhere such a pool is a sum, which the cascader's forms use."""
+"""Command layouts in which an average with a scale of one divides. In others such a pool is a sum, which the cascader's forms use."""
 
 
 def _average(op: KernelOperation, values: Integers, device: Accelerator, user: str) -> Integers:
@@ -113,7 +113,7 @@ def _scaled(op: KernelOperation, values: Integers) -> Integers:
 
 
 def _handed_on(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
-    """The second operand, scaled: a pool of no function hands its accumulators on."""
+    """The second operand, scaled: a pool without a function passes its accumulators on."""
     if op.ifm2 is None or op.modes.accumulators is not AccumulatorInput.IFM2:
         raise InputError(f"{user} pools nothing: what its accumulators hold then is not public.")
     found = first_accumulators(op, memory, user)
@@ -121,7 +121,7 @@ def _handed_on(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
 
 
 def _place_of_maximum(op: KernelOperation, values: Integers, user: str) -> Integers:
-    """The place of the largest element along the columns or the rows, the first of several; a window covers all of them."""
+    """The index of the largest element along the columns or the rows, the first of several. One window covers all of them."""
     axis = 1 if op.pool is PoolKind.ARGMAX_X else 0
     window = op.kernel.height, op.kernel.width
     if window[axis] != values.shape[axis] or window[1 - axis] != 1 or op.padding != Padding():

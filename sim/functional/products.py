@@ -15,7 +15,7 @@ from sim.functional.rescale import Integers, rescale
 
 
 def first_accumulators(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
-    """The accumulators that a kernel begins with, height x width x depth of the OFM."""
+    """The initial accumulators of a kernel, height x width x depth of the OFM."""
     shape = op.ofm.shape.height, op.ofm.shape.width, op.ofm.shape.depth
     if op.modes.accumulators is AccumulatorInput.RESET:
         return np.zeros(shape, np.int64)
@@ -39,5 +39,5 @@ def product(op: KernelOperation, memory: RegionBytes, user: str) -> Integers:
 
 
 def scaled_product(op: KernelOperation, values: Integers) -> Integers:
-    """The accumulators by the scale of the OFM."""
+    """The accumulators, scaled by the OFM's scale."""
     return rescale(values, op.ofm_scale.scale, op.ofm_scale.shift, op.rounding, op.ofm_scale.double_round)

@@ -1,4 +1,4 @@
-"""Memories by their region: bytes, each with a mark whether it was ever written, and arrays in them."""
+"""Memories by region: bytes, each with a mark if it was written, and arrays in them."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from npu_model.errors import InputError
 from npu_model.program import Binding, ByteRange, DataType, Program, RegionRole
 
 UNDEFINED = 0xA5
-"""Content of an unwritten byte: any value but zero, which would hide mistakes."""
+"""Content of an unwritten byte: not zero, because zero would hide mistakes."""
 
 MAX_STORE = 1 << 29
-"""Bytes of a memory that is run, which takes twice as many here: files may claim 4 GiB, which no system with a U55 has."""
+"""Largest memory that is run; it takes twice its bytes here. Files may claim 4 GiB, which no system with a U55 has."""
 
 _DTYPES: dict[DataType, np.dtype[Any]] = {
     DataType(8, signed=True): np.dtype("<i1"),
@@ -87,13 +87,13 @@ class Regions:
             raise InputError(f"{user} reads byte {byte:#x} of region {span.region}, which was never written: the stream is wrong.")
 
     def place(self, binding: Binding, values: NDArray[Any]) -> None:
-        """Write an array, row-major, where the binding says."""
+        """Write an array, row-major, at its binding."""
         store = self._region(binding.region, binding.byte_range.end, f"Tensor {binding.name!r}")
         content = np.ascontiguousarray(values, numpy_dtype(binding.dtype))
         store.put(binding.address, content.reshape(-1).view(np.uint8))
 
     def fetch(self, binding: Binding, role: str = "Output") -> NDArray[Any]:
-        """Read an array, row-major, from where the binding says; ``role`` is what an InputError calls it."""
+        """Read an array, row-major, from its binding; ``role`` names it in an InputError."""
         content = self.read(binding.byte_range, f"{role} {binding.name!r}")
         values: NDArray[Any] = np.frombuffer(content, numpy_dtype(binding.dtype))
         return np.array(values.reshape(binding.shape))

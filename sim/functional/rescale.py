@@ -17,7 +17,7 @@ from npu_model.errors import InputError
 from npu_model.program import Rounding
 
 Integers = NDArray[np.int64]
-"""Values of the accumulators and of all that follows them, exact."""
+"""Exact values of the accumulators and of later steps."""
 
 _INT64 = 1 << 63
 _NUDGE = 1 << 30
@@ -116,7 +116,7 @@ def saturate32(values: Integers) -> Integers:
 
 
 def require_int32(values: Integers, user: str) -> Integers:
-    """The values, if all fit into 32 bits; InputError otherwise, as no source says what the hardware does then."""
+    """The values, if all fit into 32 bits; InputError otherwise, because no source defines the hardware's result."""
     if values.size and (int(values.max()) >= _INT32 or int(values.min()) < -_INT32):
         raise InputError(f"{user} gives {magnitude(values)}, beyond 32 bits: what the NPU does then is not public; rescale the operands.")
     return values

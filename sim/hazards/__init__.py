@@ -1,4 +1,4 @@
-"""Hazards of a Program: bytes that are used although no wait, BLOCKDEP or hardware order says that another operation is done with them."""
+"""Hazards of a Program: bytes that an operation uses although no wait, BLOCKDEP or hardware order protects them."""
 
 from sim.hazards.find import Hazard, find_races, network_hazards
 from sim.hazards.race import SHRAM, LostTable, PartitionFault, Race

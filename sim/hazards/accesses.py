@@ -11,18 +11,18 @@ from sim.hazards.race import SHRAM
 from sim.hazards.spans import Spans, map_spans, whole
 
 Overlap = tuple[int, ByteRange]
-"""Bytes that two operations share: how many, and the first run."""
+"""The bytes that two operations share: their number, and the first run."""
 
 Uses = Sequence[tuple[int, Spans]]
 """Bytes by their memory: the number of its first region, or :data:`SHRAM`."""
 
 _BANK_BYTES = 1024
 _REMEMBERED = 64
-"""Operations back whose bytes are remembered: far more than can be outstanding."""
+"""Number of earlier operations whose bytes are remembered: far more than can be outstanding."""
 
 
 def overlap(a: Uses, b: Uses) -> Overlap | None:
-    """The bytes that are in both; None if there are none."""
+    """The bytes in both; None if there are none."""
     total, first = 0, None
     for memory, spans in a:
         for other, theirs in b:
@@ -40,9 +40,9 @@ def touch(a: Sequence[ByteRange], b: Sequence[ByteRange]) -> bool:
 
 
 def _memories(program: Program) -> dict[int, int]:
-    """Regions that are the memory of another one: the fast scratch is the arena where both have one size.
+    """Regions that share the memory of another one: the fast scratch is the arena if both have one size.
 
-    So the driver binds them, in all of Vela's memory modes but Dedicated_Sram.
+    The driver binds them so in all of Vela's memory modes except Dedicated_Sram.
     """
     arena = next((region for region in program.regions if region.role is RegionRole.ARENA), None)
     scratch = (region for region in program.regions if region.role is RegionRole.FAST_SCRATCH)
@@ -64,7 +64,7 @@ def _shram(op: Operation, device: Accelerator, *, written: bool) -> Iterator[Byt
 
 
 class Accesses:
-    """The bytes that a Program's operations use, worked out when they are asked for."""
+    """The bytes that a Program's operations use, computed on demand."""
 
     def __init__(self, program: Program, device: Accelerator) -> None:
         self._operations = program.operations

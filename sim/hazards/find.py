@@ -1,4 +1,4 @@
-"""The check of hazards: every pair of operations that may be under way together, and the bytes that both use.
+"""The check of hazards: every pair of operations that may run at the same time, and the bytes that both use.
 
 The command processor issues operations in stream order to two queues, of kernels and of transfers, which run in parallel. Each
 queue is in order and holds no more than the device's outstanding operations. An operation is known to be done when
@@ -52,7 +52,7 @@ def _conflict(accesses: Accesses, first: int, second: int) -> _Pair | None:
 
 
 def _overwritten_table(accesses: Accesses, first: int, second: int) -> Overlap | None:
-    """Bytes of the first kernel's table where the second one's buffers lie, though its last blocks may still look up their values."""
+    """Bytes of the first kernel's table that the second one's buffers overwrite, while its last blocks may still look up values."""
     table, buffers = (
         [part for part in accesses.ranges(index, written=written) if part.region == SHRAM]
         for index, written in ((first, False), (second, True))
@@ -63,9 +63,9 @@ def _overwritten_table(accesses: Accesses, first: int, second: int) -> Overlap |
 
 
 def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperation, device: Accelerator) -> tuple[Overlap | None, int]:
-    """Bytes that the jobs of a kernel may read of the one before it too early, and the largest BLOCKDEP that forbids it.
+    """Bytes that the jobs of a kernel may read too early from the previous kernel, and the largest BLOCKDEP that prevents it.
 
-    As many jobs as the largest BLOCKDEP may start before the kernel before is done.
+    At most that many jobs may start before the previous kernel is done.
     """
     most, step = device.max_blockdep, shared_step(op) if device.buffers is None else separate_step(op, device)
     maps = [fm for fm in (op.ifm, op.ifm2) if fm is not None]
@@ -88,7 +88,7 @@ def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperatio
 
 
 class _Check:
-    """The operations under way while the stream goes on; each method gives the races of one operation."""
+    """The operations under way as the stream proceeds; each method gives the races of one operation."""
 
     def __init__(self, program: Program, number: int, programs: int) -> None:
         self._program, self._number, self._programs = program, number, programs
@@ -128,7 +128,7 @@ class _Check:
         self._kernels.append([*chain, (index, op)])
 
     def _after(self, other: int, before: KernelOperation, index: int, op: KernelOperation) -> Iterator[Race]:
-        """A kernel after another kernel that may still be under way."""
+        """A kernel after another kernel that may still run."""
         if not op.blockdep:
             return
         lost = _overwritten_table(self._accesses, other, index)
@@ -163,17 +163,17 @@ _Chain = list[tuple[int, KernelOperation]]
 
 
 def _is_chained(op: KernelOperation) -> bool:
-    """Whether a kernel takes its input from a chaining buffer: it goes on with the chain of the kernel before."""
+    """Whether a kernel takes its input from a chaining buffer and so continues the previous kernel's chain."""
     return any(fm is not None and fm.storage is MapStorage.CHAINED for fm in (op.ifm, op.ifm2))
 
 
 def _aged(chains: list[_Chain]) -> Iterator[tuple[int, tuple[int, KernelOperation]]]:
-    """The kernels of chains, youngest chain first, each with the number of chains after its own."""
+    """The kernels of chains, youngest chain first, each with the number of later chains."""
     return ((age, kernel) for age, chain in enumerate(reversed(chains)) for kernel in chain)
 
 
 def _others(running: int, most: int) -> int:
-    """The number of the operations under way are known to be done once no more than ``most`` remain."""
+    """The number of operations under way that are known to be done once at most ``most`` remain."""
     return max(0, running - most)
 
 
@@ -188,7 +188,7 @@ def find_races(program: Program, number: int = 0, programs: int = 1) -> Iterator
 def network_hazards(network: CompiledNetwork) -> tuple[Hazard, ...]:
     """Races and lost tables of all Programs of a network, and kernels whose partition of the shared buffer is wrong, program by program.
 
-    Nothing is under way when a Program begins: the CPU waits for the one before.
+    Nothing is under way when a Program begins, because the CPU waits for the previous one.
     """
     found: list[Hazard] = []
     programs = network.programs

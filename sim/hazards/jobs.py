@@ -1,6 +1,6 @@
-"""The jobs of a kernel in the NPU's order: the OFM blocks that it writes last, and what its first jobs read.
+"""The jobs of a kernel in the NPU's order: its last OFM blocks, and the reads of its first jobs.
 
-Written for the check of races alone, from the definitions; the traversal by which BLOCKDEP is chosen and cycles are counted is another.
+This code serves only the check of races and follows the definitions. Another traversal chooses BLOCKDEP and counts cycles.
 """
 
 from __future__ import annotations
@@ -77,7 +77,7 @@ def last_blocks(op: KernelOperation, most: int) -> list[SpanPart]:
 
 
 def _window(outer: tuple[int, int], stride: int, taps: int, pad: int, extent: int, *, doubled: bool) -> tuple[int, int]:
-    """Rows (or columns) of the IFM under those of the OFM; ``taps`` is the dilated window's extent."""
+    """Rows (or columns) of the IFM under those of the OFM. ``taps`` is the extent of the dilated window."""
     first, last = outer[0] * stride - pad, (outer[1] - 1) * stride - pad + taps - 1
     if doubled:
         first, last = first // 2, last // 2
@@ -116,7 +116,7 @@ def _block_jobs(op: KernelOperation, part: SpanPart, step: int) -> Iterator[list
 
 
 def _depths(op: KernelOperation, part: SpanPart, step: int) -> Iterator[tuple[int, int]]:
-    """Channels of the IFM blocks under an OFM block: its own, or all of them step by step where they are summed."""
+    """Channels of the IFM blocks under an OFM block: its own, or all of them step by step for a sum."""
     depth = op.ifm.shape.depth
     if op.kind is not OperationKind.CONV_2D and op.pool is not PoolKind.REDUCE_SUM:
         yield min(part.c[0], depth - 1), min(part.c[1], depth)

@@ -1,8 +1,8 @@
-"""The partition of the shared buffer that a kernel's registers name, against what its block needs.
+"""The partition of the shared buffer in a kernel's registers, compared with the needs of its block.
 
 The output buffer is at the bottom. The IFM buffer follows, up to IFM_IB_END; the second operand of a binary elementwise operation begins at
-IFM2_IB_START. Accumulators begin at AB_START. The banks of tables are at the top. Every buffer is double. Written for this check alone,
-from Vela 5.2.0's rules (``shared_buffer_allocation.py``); the partition that schedules are given comes from elsewhere.
+IFM2_IB_START. Accumulators begin at AB_START. The banks of tables are at the top. Every buffer is double. This code serves only the check
+and follows Vela 5.2.0's rules (``shared_buffer_allocation.py``). Other code partitions the buffer for schedules.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def _side(block: int, stride: int, taps: int, upscale: Upscale, ublock: int) -> 
 
 
 def _ifm_depth(op: KernelOperation, device: Accelerator) -> int:
-    """Channels of the IFM block: those of the OFM block, or those that are summed at a time."""
+    """Channels of the IFM block: the OFM block's, or the channels of one step of a sum."""
     if op.kind is not OperationKind.CONV_2D and op.pool is not PoolKind.REDUCE_SUM:
         return op.block.depth
     depth = op.ifm.shape.depth
@@ -70,7 +70,7 @@ def accumulator_banks(op: KernelOperation, device: Accelerator) -> int:
 
 
 def partition_problem(op: KernelOperation, device: Accelerator) -> str:
-    """The clause that says which buffers overlap or are too small, "" if none; separate buffers are in no stream."""
+    """The clause that says which buffers overlap or are too small; "" if none. Separate buffers do not appear in a stream."""
     if device.buffers is not None:
         return ""
     first = device.reserved_output_banks

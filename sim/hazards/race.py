@@ -7,15 +7,15 @@ from msgspec import Struct
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 
 SHRAM = -1
-"""In place of a region's number: the shared buffer."""
+"""Stands for the shared buffer in place of a region's number."""
 
 
 class Race(Struct, frozen=True):
-    """Two operations of a Program that use the same bytes, at least one of them writing, in no order that is guaranteed.
+    """Two operations of a Program that use the same bytes in no guaranteed order, and at least one writes.
 
-    ``first`` and ``second`` are their indices in stream order, ``names`` what each is; ``bytes`` is the first run of ``shared`` bytes, of
-    region :data:`SHRAM` if they lie in the shared buffer. ``first_writes`` and ``second_writes`` say who writes. ``missing`` is
-    the wait (or the largest BLOCKDEP) that would order them.
+    ``first`` and ``second`` are their indices in stream order, ``names`` their names; ``bytes`` is the first run of ``shared`` bytes, of
+    region :data:`SHRAM` if they lie in the shared buffer. ``first_writes`` and ``second_writes`` say who writes. ``missing`` is the wait
+    (or the largest BLOCKDEP) that would order them.
     """
 
     program: int
@@ -30,7 +30,7 @@ class Race(Struct, frozen=True):
 
     @property
     def text(self) -> str:
-        """The sentence that names the two operations, the bytes and what is missing."""
+        """The sentence with the two operations, the bytes and the missing wait."""
         does = "overwrites" if self.second_writes and not self.first_writes else "writes" if self.second_writes else "reads"
         done = "written" if self.first_writes else "read"
         where = "the shared buffer" if self.bytes.region == SHRAM else f"region {self.bytes.region}"
@@ -74,7 +74,7 @@ def _capital(name: str) -> str:
 
 
 def operation_name(program: Program, index: int, number: int, programs: int) -> str:
-    """Words for an operation: its place, what it does, its layer if that is known, and its program if there are others."""
+    """Words for an operation: its index, its kind, its layer if known, and its program if there are several."""
     op = program.operations[index]
     kind = op.mnemonic if isinstance(op, KernelOperation) else "DMA" if isinstance(op, DmaOperation) else type(op).__name__
     what = " ".join(filter(None, (kind, program.name(index))))

@@ -11,7 +11,10 @@ from npu_model.program import BRICK, ByteRange, FeatureMap, Layout
 Addresses = NDArray[np.int64]
 
 MOST_RUNS = 1 << 22
-"""Runs of a part of a map that are told apart: more than the arena of any device can hold apart. Beyond, the bytes between count too."""
+"""Largest number of separate runs of a part of a map, more than the arena of any device can hold.
+
+Beyond it, the bytes between runs count, too.
+"""
 
 
 class SpanPart(Struct, frozen=True):
@@ -54,7 +57,7 @@ class Spans(Struct, frozen=True, eq=False):
 
 
 def joined(starts: Addresses, ends: Addresses) -> Spans:
-    """Runs in any order, of which some may touch or overlap."""
+    """Runs in any order; some may touch or overlap."""
     kept = ends > starts
     starts, ends = starts[kept], ends[kept]
     if starts.size < 2:

@@ -1,4 +1,4 @@
-"""Look-up tables in the shared buffer that a kernel's buffers have overwritten before they are used."""
+"""Look-up tables in the shared buffer that a kernel's buffers overwrite before their use."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sim.hazards.spans import Spans
 
 
 def lost_tables(program: Program, number: int = 0, programs: int = 1) -> Iterator[LostTable]:
-    """Kernels that look up values where buffers of an earlier kernel have been since the table was loaded.
+    """Kernels whose table was overwritten by buffers of an earlier kernel after it was loaded.
 
-    This can be on devices alone that reserve no banks of the shared buffer for tables. Another check asks whether a table was loaded at
+    This can happen only on devices that reserve no banks of the shared buffer for tables. Another check asks whether a table was loaded at
     all.
     """
     device = accelerator(program.accelerator)
