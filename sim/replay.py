@@ -95,7 +95,7 @@ class Replay(Struct, frozen=True):
     timing: TimingParameters = DEFAULT_TIMING
 
     def _held_up(self) -> tuple[int, int]:
-        """Busy cycles of the MAC array in which it does not multiply: those of convolutions, which are the decoder's, and the others'."""
+        """Busy cycles of the MAC array without multiplications: those due to the decoder in convolutions, and the other kernels'."""
         held = [0, 0]
         for operation in self.operations:
             if isinstance(operation.op, KernelOperation) and Unit.MAC in operation.busy:
@@ -254,7 +254,7 @@ class Counted(Struct, frozen=True):
 def replay_of(
     program: Program, device: Accelerator, system: MemorySystem, counted: Counted, timing: TimingParameters = DEFAULT_TIMING
 ) -> Replay:
-    """The replay of a Program of which all is counted."""
+    """The replay of a Program, with all counts."""
     busy, waits = _by_operation(program, counted.busy, counted.waits)
     totals, total_waits = _totals(counted.busy, counted.waits)
     operations = tuple(
@@ -281,9 +281,10 @@ def replay(
     timing: TimingParameters = DEFAULT_TIMING,
     work: StreamWork | None = None,
 ) -> Replay:
-    """Run one Program; ``work`` is what is known of its weight streams, by default what its constants tell.
+    """Run one Program.
 
-    InputError if its accelerator is unknown, a weight stream is damaged or it is absurdly large.
+    ``work`` is the work of its weight streams, by default from its constants. InputError if its accelerator is unknown, a weight stream is
+    damaged or the Program is absurdly large.
     """
     device = accelerator(program.accelerator)
     check_work(program)

@@ -1,1 +1,1 @@
-"""Peers and references: Vela, FVP records and their scorecards; networks to ask them about: a builder, the zoo and the portfolio."""
+"""Peers and references: Vela, FVP records and their scorecards, and networks for comparison: a builder, the zoo and the portfolio."""

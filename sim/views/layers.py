@@ -1,4 +1,4 @@
-"""Per-layer table: cycles, what binds them, traffic per port and MAC utilisation of every layer of a replay."""
+"""Per-layer table: cycles, bound, traffic per port and MAC utilisation of every layer of a replay."""
 
 from __future__ import annotations
 
@@ -12,29 +12,27 @@ from sim.events import Cause, Unit
 from sim.replay import Beats, NetworkReplay, OperationReplay, Replay
 
 OUTSIDE_CAUSES = (Cause.BLOCKDEP, Cause.SHRAM, Cause.START, Cause.DMA_WAIT, Cause.KERNEL_WAIT, Cause.COMMANDS, Cause.DMA_QUEUE)
-"""Waits that hold a layer up from outside its own pipeline; the others mirror what a neighbouring unit is busy with."""
+"""Waits for something outside a layer's own pipeline. Other waits mirror the work of a neighbouring unit."""
 
 FILL = "pipeline fill"
-"""Binding of a layer whose units are mostly idle though nothing outside holds it up: too few blocks to overlap."""
+"""Bound of a layer whose units are mostly idle without an outside wait: it has too few blocks to overlap."""
 
 
 class LayerRow(Struct, frozen=True):
-    """One layer: the operations of one name, or one operation where names are unknown ("#12 CONV_2D").
+    """One layer: the operations of one name, or one operation without a name ("#12 CONV_2D").
 
-    ``operator`` holds the mnemonics of its kernels, "DMA" if it has none. ``cycles`` is the time by which its kernels
-    delayed the completion of the Program: each kernel's completion less the previous kernel's. Transfers that run while kernels do cost
-    nothing extra. Cycles that remain at the end go to the Program's last layer. So the column sums to NPU ACTIVE. ``share`` is the part of
-    that.
+    ``operator`` holds the mnemonics of its kernels, "DMA" if it has none. ``cycles`` says by how much its kernels delayed the end of the
+    Program: each kernel's completion minus the previous kernel's. Transfers in parallel to kernels cost nothing extra. Remaining cycles at
+    the end go to the Program's last layer, so the column sums to NPU ACTIVE. ``share`` is the layer's share of the sum.
 
-    ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the
-    first of MAC array, output unit, input load, weights, write-back). If that unit was busy for less than half of
-    ``cycles``, it is the largest of :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that
-    unit's work. Transfers run while kernels do. They bind a layer as far as it waits for them (``DMA_WAIT``), and as a unit (``DMA``) only
-    layers without a kernel.
+    ``binding`` is the unit with the most busy cycles on the layer's behalf (with its port, if it moves data; of equals the first of MAC
+    array, output unit, input load, weights, write-back). If that unit was busy for less than half of ``cycles``, it is the largest of
+    :data:`OUTSIDE_CAUSES` instead, or :data:`FILL` if no such wait took longer than that unit's work. Transfers run while kernels do. They
+    bind a layer that waits for them (``DMA_WAIT``); only a layer without a kernel is bound by the unit (``DMA``).
 
-    Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the part of the accelerator's multiply-accumulates
-    during ``cycles`` that the layer's mathematics needs; more than 1 if it began to multiply before the layer before was done.
-    ``share`` is from 0 to 1.
+    Bytes are whole data beats, without the command fetch. ``mac_utilisation`` is the share of the accelerator's multiply-accumulates during
+    ``cycles`` that the layer's mathematics needs. It exceeds 1 if the layer began to multiply before the previous layer was done. ``share``
+    is from 0 to 1.
     """
 
     layer: str
@@ -52,7 +50,7 @@ class LayerRow(Struct, frozen=True):
 
 
 def layer_cycles(replay: Replay) -> dict[int, int]:
-    """Cycles that each operation, by its index, delays the end by; they sum to the replay's cycles if there is an operation."""
+    """Cycles by which each operation (by index) delays the end. They sum to the replay's cycles if there is an operation."""
     timed = [one for one in replay.operations if isinstance(one.op, KernelOperation)] or list(replay.operations)
     cycles: dict[int, int] = {}
     done = 0
@@ -77,7 +75,7 @@ def _port(replay: Replay, region: int, direction: str) -> str:
 
 
 def _unit_name(replay: Replay, unit: Unit, operations: list[OperationReplay]) -> str:
-    """The unit with the port that it moves data through, taken from the layer's first kernel."""
+    """The unit with the port that it uses, from the layer's first kernel."""
     kernel = next((one.op for one in operations if isinstance(one.op, KernelOperation)), None)
     if kernel is not None and unit is Unit.IFM:
         return f"{unit.value} ({_port(replay, kernel.ifm.region, 'read')})"
@@ -129,7 +127,7 @@ def _row(replay: Replay, label: str, operations: list[OperationReplay], cycles: 
 
 
 def _first_run(operations: list[OperationReplay]) -> int:
-    """Where a layer first runs: at its first kernel, as its constants may have been copied long before."""
+    """The position at which a layer first runs: its first kernel, because its constants may have been copied long before."""
     return next((one.index for one in operations if isinstance(one.op, KernelOperation)), operations[0].index)
 
 
@@ -155,14 +153,14 @@ def _program_layers(replay: Replay, number: int, prefix: str) -> Iterator[Layer]
 
 
 def layers(network: NetworkReplay) -> tuple[Layer, ...]:
-    """The layers of every Program, in the order in which they first run; a layer in two Programs comes once for each."""
+    """The layers of every Program, in the order in which they first run. A layer in two Programs appears once for each."""
     several = len(network.replays) > 1
     numbered = enumerate(network.replays)
     return tuple(layer for number, replay in numbered for layer in _program_layers(replay, number, f"{number}:" if several else ""))
 
 
 def layer_row(network: NetworkReplay, layer: Layer) -> LayerRow:
-    """The row of a layer, or of some of the operations of one."""
+    """The row of a layer, or of some of its operations."""
     return _row(network.replays[layer.number], layer.label, list(layer.operations), layer.cycles, network.cycles)
 
 

@@ -1,4 +1,4 @@
-"""Node data for Model Explorer: the cycles of every layer by the name of the tensor that it writes, to be shown on the user's own .tflite.
+"""Node data for Model Explorer: the cycles of every layer by the name of its output tensor, shown on the user's own .tflite.
 
 The structure is that of ``GraphNodeData`` in ai-edge-model-explorer 0.1.34 (``node_data_builder.py``): keys are names of output tensors.
 """
@@ -15,7 +15,7 @@ _GRADIENT = ((0, "#f5f8ff"), (1, "#d93025"))
 
 
 def node_data_json(network: NetworkReplay) -> str:
-    """The document. Layers whose tensors have no name are left out; the cycles of one name in several Programs are summed."""
+    """The document. Layers of nameless tensors are left out; cycles under one name are summed over the Programs."""
     cycles: dict[str, int] = {}
     for layer in layers(network):
         name = next((one.name for one in layer.operations if one.name), "")

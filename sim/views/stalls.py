@@ -1,4 +1,4 @@
-"""Stall report: where every unit's cycles of a replay went, busy, waiting by cause, and idle."""
+"""Stall report: the cycles of every unit of a replay: busy, waiting by cause, and idle."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from sim.replay import NetworkReplay
 
 
 class UnitStalls(Struct, frozen=True):
-    """One unit's cycles: ``busy``, ``waits`` per cause (largest first) and the rest, ``idle``, in which it had nothing to do.
+    """One unit's cycles: ``busy``, ``waits`` per cause (largest first) and ``idle``, the cycles without work.
 
     The three sum to NPU ACTIVE.
     """
@@ -28,12 +28,12 @@ class UnitStalls(Struct, frozen=True):
 
     @property
     def cycles(self) -> int:
-        """Busy, waiting and idle cycles together."""
+        """The sum of busy, waiting and idle cycles."""
         return self.busy + self.waiting + self.idle
 
 
 def stall_report(network: NetworkReplay) -> tuple[UnitStalls, ...]:
-    """Every unit, in pipeline order, over all Programs; causes of equal cycles are in the order of :class:`Cause`."""
+    """Every unit in pipeline order, over all Programs. Causes with equal cycles are in the order of :class:`Cause`."""
     busy: Counter[Unit] = Counter()
     waits: Counter[tuple[Unit, Cause]] = Counter()
     for replay in network.replays:

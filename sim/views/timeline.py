@@ -17,10 +17,10 @@ WAITING = "."
 IDLE = " "
 _LETTERS = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 _OTHER = "+"
-"""Mark of the command processor's work for waits and control commands."""
+"""Mark for waits and control commands in the command processor."""
 
 _SHORTEST_NAME = 12
-"""Characters of a layer's name that the legend shows however narrow the drawing is."""
+"""Characters of a layer's name that the legend shows even in a narrow drawing."""
 
 LABELS = max(len(unit.value) for unit in Unit) + len(" ||")
 """Characters of a line in addition to its columns."""
@@ -46,7 +46,7 @@ class _Activity(Struct, frozen=True):
 
 
 Short: TypeAlias = Callable[[Sequence[str]], Sequence[str]]
-"""Makes short names of the names of all operations of a Program, in their order."""
+"""Function that shortens the names of all operations of a Program, in their order."""
 
 
 def _heads(names: Sequence[str]) -> Sequence[str]:
@@ -89,7 +89,7 @@ class _Drawing:
         ]
 
     def _legend(self, index: int, width: int) -> str:
-        """The meaning of an operation's letter; its layer's short name takes what ``width`` leaves, if that is enough."""
+        """The meaning of an operation's letter, with the layer's short name if ``width`` leaves room."""
         line = f"{self._marks[index]} = {self._works[index]}"
         return f"{line} {printable(self._names[index], max(width - len(line) - 1, _SHORTEST_NAME))}".rstrip()
 
@@ -100,9 +100,9 @@ class _Drawing:
 class TimelineRecorder:
     """A listener that draws the Programs that it heard.
 
-    Every operation has a letter (A to Z, then A again); a unit that waits shows a dot, an idle one nothing. A column that
-    covers several cycles shows what took most of them; of equals, what came first. The legend has the operations that are seen, with
-    the names of their layers as ``short`` makes them of all.
+    Every operation has a letter (A to Z, then A again); a unit that waits shows a dot, an idle one nothing. A column over several cycles
+    shows the content with the most cycles; in a tie, the first one. The legend lists the visible operations, with layer names from
+    ``short``.
     """
 
     def __init__(self, short: Short = _heads) -> None:
@@ -110,7 +110,7 @@ class TimelineRecorder:
         self._short = short
 
     def on_start(self, program: Program) -> None:
-        """A Program begins."""
+        """Begin a Program."""
         self._drawings.append(_Drawing(program, self._short))
 
     def on_event(self, event: Event) -> None:
@@ -118,7 +118,7 @@ class TimelineRecorder:
         self._drawings[-1].add(event)
 
     def text(self, columns: int = 100, window: CycleWindow = WHOLE) -> str:
-        """The drawings, at most ``columns`` wide without the units' names. The cycles of ``window`` go on from Program to Program."""
+        """The drawings, at most ``columns`` wide without the units' names. The cycles of ``window`` continue from Program to Program."""
         origin, parts = 0, []
         several = len(self._drawings) > 1
         for number, drawing in enumerate(self._drawings):
@@ -143,7 +143,7 @@ def _describe(op: KernelOperation | DmaOperation) -> str:
 
 
 def _ruler(columns: int, scale: int, first: int) -> str:
-    """Every tenth column's first cycle, where there is room for the number."""
+    """The first cycle of every tenth column, if the number fits."""
     text = ""
     for column in range(0, columns, 10):
         label = str(first + column * scale)
@@ -153,7 +153,7 @@ def _ruler(columns: int, scale: int, first: int) -> str:
 
 
 def _row(activities: list[_Activity], columns: int, scale: int, first: int) -> list[int | str]:
-    """Content of every column of a unit: the index of an operation, or that the unit waits or is idle."""
+    """Content of every column of a unit: the index of an operation, waiting, or idle."""
     shares: list[Counter[int | str]] = [Counter() for _ in range(columns)]
     for activity in activities:
         start, end = max(activity.start - first, 0), min(activity.end - first, columns * scale)
@@ -164,6 +164,6 @@ def _row(activities: list[_Activity], columns: int, scale: int, first: int) -> l
 
 
 def _most(share: Counter[int | str], scale: int) -> int | str:
-    """The content that took most cycles of a column; idle if it took fewer than the idle rest."""
+    """The content with the most cycles of a column; idle if the idle cycles are more."""
     what, cycles = max(share.items(), key=lambda entry: entry[1], default=(IDLE, 0))
     return what if cycles >= scale - share.total() else IDLE

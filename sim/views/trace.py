@@ -1,8 +1,8 @@
 """Trace: a replay's events as Chrome Trace Event JSON, which ui.perfetto.dev opens.
 
-One process is the NPU. Every unit has two tracks, in pipeline order: what it worked on and what it waited for. A counter shows the live
-bytes of SRAM, arrows lead from every copy to the kernel that first reads it. Times are real times at the clock of the memory system; each
-slice has its ``cycles`` as an argument. The ports and the buffers of the arena are processes of their own (:mod:`sim.views.trace_memory`).
+One process is the NPU. Every unit has two tracks, in pipeline order: its work and its waits. A counter shows the live bytes of SRAM, arrows
+lead from every copy to the kernel that first reads it. Times are real times at the clock of the memory system; each slice has its
+``cycles`` as an argument. The ports and the buffers of the arena are processes of their own (:mod:`sim.views.trace_memory`).
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from sim.replay import NetworkReplay, Replay
 from sim.views.trace_memory import TraceBuffer, buffer_slices, port_counters, processes
 
 MAX_EVENTS = 300_000
-"""Events up to which a trace shows each one; browsers open about 100 MB of JSON with ease."""
+"""Largest number of events that a trace shows one by one. Browsers easily open about 100 MB of JSON."""
 
 _PROCESS = 1
 
 
 @dataclass(slots=True)
 class _Span:
-    """All that one unit did, or waited for, on behalf of one operation."""
+    """All work, or all waits, of one unit for one operation."""
 
     start: int
     end: int
@@ -47,7 +47,7 @@ class _Recording:
 
 
 class TraceRecorder:
-    """A listener that keeps what a trace shows; ``max_events`` is the most that it keeps one by one."""
+    """A listener that keeps the content of a trace; it keeps at most ``max_events`` one by one."""
 
     def __init__(self, max_events: int = MAX_EVENTS) -> None:
         self.max_events = max_events
@@ -55,7 +55,7 @@ class TraceRecorder:
         self._recordings: list[_Recording] = []
 
     def on_start(self, program: Program) -> None:  # noqa: ARG002  # the replay, which the trace is written with, has the Program
-        """A Program begins."""
+        """Begin a Program."""
         self._recordings.append(_Recording())
 
     def on_event(self, event: Event) -> None:
@@ -146,7 +146,7 @@ def _each(program: Program, events: list[Event], origin: int) -> Iterator[dict[s
 
 
 def _merged(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin: int) -> Iterator[dict[str, Any]]:
-    """One slice per unit and operation, from the first event to the last; a wait has the name of its largest cause."""
+    """One slice per unit and operation, from the first event to the last. A wait is named after its largest cause."""
     for (unit, waits, operation), span in spans.items():
         args = _operation_args(program, operation) | {"cycles": span.cycles}
         name = _title(program, operation)
@@ -158,7 +158,7 @@ def _merged(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin
 
 
 def _uses(program: Program) -> Iterator[tuple[int, int]]:
-    """Pairs of a copy and the first kernel that reads its bytes, unless another operation writes there before."""
+    """Pairs of a copy and the first kernel that reads its bytes, unless another operation overwrites them first."""
     waiting: list[tuple[int, ByteRange]] = []
     for index, op in enumerate(program.operations):
         if isinstance(op, DmaOperation):
@@ -174,7 +174,7 @@ def _uses(program: Program) -> Iterator[tuple[int, int]]:
 
 
 def _flows(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin: int, first: int) -> Iterator[dict[str, Any]]:
-    """An arrow from every copy to the kernel that first reads it: from the DMA's slice to that of the unit that reads."""
+    """An arrow from every copy to its first reader: from the DMA's slice to the reading unit's."""
     for number, (copy, kernel) in enumerate(_uses(program), start=first):
         readers = (unit for unit in (Unit.WD, Unit.IFM, Unit.MAC) if (unit, False, kernel) in spans)
         unit = next(readers, None)
@@ -187,7 +187,7 @@ def _flows(program: Program, spans: dict[tuple[Unit, bool, int], _Span], origin:
 
 
 def _live(replay: Replay, live: tuple[int, ...], origin: int) -> Iterator[dict[str, Any]]:
-    """The live bytes of SRAM: an operation's count from the time it was issued and the kernel before it finished."""
+    """The live bytes of SRAM. An operation's bytes count from its issue and the end of the previous kernel."""
     time = finished = 0
     for one in replay.operations:
         time = max(time, one.issued, finished if isinstance(one.op, KernelOperation) else 0)
@@ -198,7 +198,7 @@ def _live(replay: Replay, live: tuple[int, ...], origin: int) -> Iterator[dict[s
 
 
 def _nanoseconds(cycle: int, clock_hz: int) -> int:
-    """The time of a cycle; slices that meet in a cycle meet in a nanosecond."""
+    """The time of a cycle. Slices that meet in a cycle meet in a nanosecond."""
     return round(Fraction(cycle * 10**9, clock_hz))
 
 
@@ -233,9 +233,9 @@ def _events(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequence[T
 
 
 def trace_json(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequence[TraceBuffer] = ()) -> str:
-    """The trace of a replay that ``recorder`` listened to, as JSON: the same text for the same replay.
+    """The trace of a replay that ``recorder`` has heard, as JSON; the same replay gives the same text.
 
-    ``buffers`` are those of the arena, in the order of their tracks. ValueError if it listened to another number of Programs.
+    ``buffers`` are the arena's, in the order of their tracks. ValueError if it listened to another number of Programs.
     """
     devices = dict.fromkeys(replay.accelerator.name for replay in network.replays)
     systems = dict.fromkeys(replay.system.name for replay in network.replays)
@@ -253,7 +253,7 @@ def trace_json(network: NetworkReplay, recorder: TraceRecorder, buffers: Sequenc
 
 
 def compressed(text: str) -> bytes:
-    """``text`` as a .gz file that is the same whenever it is written."""
+    """``text`` as a .gz file with the same bytes at any time."""
     buffer = io.BytesIO()
     with gzip.GzipFile(filename="", mode="wb", fileobj=buffer, mtime=0) as file:
         file.write(text.encode())

@@ -1,4 +1,4 @@
-"""The memories in a trace: what each port has moved by when, and each buffer of the arena as a track of its own."""
+"""The memories in a trace: the traffic of each port over time, and each buffer of the arena as a track."""
 
 from __future__ import annotations
 
@@ -14,13 +14,13 @@ PORTS, BUFFERS = 2, 3
 """Process numbers of both kinds of tracks; 1 is the NPU."""
 
 _FIRST_TRACK = 101
-"""Number of the first buffer's track: no unit has it, as viewers may tell threads apart by that number alone."""
+"""Number of the first buffer's track. No unit has this number, because viewers may identify threads by number alone."""
 
 _COUNTERS = (("AXI0 read", "axi0_read"), ("AXI0 write", "axi0_write"), ("AXI1 read", "axi1_read"), ("AXI1 write", "axi1_write"))
 
 
 class TraceBuffer(Struct, frozen=True):
-    """A buffer of the arena, ``kind`` as a reader calls it, that lives from cycle ``start`` to ``end`` in bytes ``low`` to ``high``."""
+    """A buffer of the arena with a ``kind`` for the reader; it lives from cycle ``start`` to ``end`` in bytes ``low`` to ``high``."""
 
     name: str
     kind: str
@@ -42,7 +42,7 @@ def processes(buffers: Sequence[TraceBuffer]) -> Iterator[dict[str, Any]]:
 
 
 def buffer_slices(buffers: Sequence[TraceBuffer]) -> Iterator[dict[str, Any]]:
-    """One slice for each buffer, from the cycle in which its first byte counts to the one in which none does."""
+    """One slice for each buffer, from the cycle of its first byte to the cycle without a byte."""
     for number, buffer in enumerate(buffers, _FIRST_TRACK):
         yield {
             "ph": "X",
@@ -57,9 +57,9 @@ def buffer_slices(buffers: Sequence[TraceBuffer]) -> Iterator[dict[str, Any]]:
 
 
 def port_counters(replay: Replay, origin: int, before: dict[str, int]) -> Iterator[dict[str, Any]]:
-    """The bytes that the operations which have finished moved through each port, without the fetch of the commands.
+    """The bytes that finished operations moved through each port, without the command fetch.
 
-    ``before`` holds what the programs before this one moved, and what this one did in the end.
+    ``before`` holds the totals of earlier programs, and finally of this one.
     """
     for one in sorted(replay.operations, key=lambda one: one.finished):
         for name, key in _COUNTERS:

@@ -1,7 +1,7 @@
 """NetworkBuilder: networks of chosen shapes, strides, padding and number format, written as .tflite files.
 
-Each method adds one operator and returns the handle of its output. Weights are seeded, scales are calibrated, so every
-network runs with lively values; the same calls give the same bytes everywhere.
+Each method adds one operator and returns the handle of its output. Weights are seeded and scales are calibrated, so that every network runs
+with realistic values. The same calls give the same bytes everywhere.
 """
 
 from __future__ import annotations
@@ -19,4 +19,4 @@ __all__ = ["NetworkBuilder", "TensorHandle"]
 
 
 class NetworkBuilder(Pointwise, Recurrent, Reductions, Resampling, Streaming, Moves, Pieces):
-    """Builds one network of nearly every operator that Vela puts on the Ethos-U55, and of some that stay on the CPU."""
+    """Builds one network from nearly every operator that Vela runs on the Ethos-U55, and some that stay on the CPU."""

@@ -1,4 +1,4 @@
-"""LayerBuilder: inputs, constants and outputs of a network, and the steps that its operators share."""
+"""LayerBuilder: inputs, constants and outputs of a network, and the steps that all operators share."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def one_of(what: str, value: str, options: tuple[str, ...]) -> str:
 
 
 def check_activation(layer: str, activation: str) -> None:
-    """InputError unless ``activation`` is one that TFLite fuses and the zoo knows."""
+    """InputError unless ``activation`` is one that TFLite fuses and the builder knows."""
     one_of(f"Activation of {layer}", activation, tuple(_LIMITS))
 
 
 def window(layer: str, x: TensorHandle, kernel: Pair, strides: Pair, dilation: Pair, padding: str) -> tuple[Pair, Pair]:
-    """Padding of height and width for a sliding kernel; InputError if the kernel makes no sense or does not fit."""
+    """Padding of height and width for a sliding kernel; InputError if the kernel is invalid or does not fit."""
     for what, pair in (("Kernel", kernel), ("Stride", strides), ("Dilation", dilation)):
         if len(pair) != 2 or min(pair) < 1:
             raise InputError(f"{what} of {layer} is {pair}: give (height, width), each at least 1.")
@@ -52,7 +52,7 @@ def window(layer: str, x: TensorHandle, kernel: Pair, strides: Pair, dilation: P
 
 
 class Weighted(Struct, frozen=True):
-    """An operator with weights: integer ``weights``, the ``sums`` they give, and how the file describes it.
+    """An operator with weights: integer ``weights``, their ``sums``, and its description in the file.
 
     ``channel_axis`` is the axis of the weights that has one scale each; ``per_channel`` False gives one scale for all.
     """
@@ -70,9 +70,9 @@ class Weighted(Struct, frozen=True):
 class LayerBuilder:
     """Builds one network called ``name``; ``precision`` is int8, int16 (16x8), uint8 or float32.
 
-    int8 and int16 networks have per-channel weight scales (per tensor in fully connected layers), uint8 ones per tensor.
-    A float32 network has the same operators and no quantisation: an NPU compiler leaves all of it on the CPU.
-    All methods raise InputError for arguments that make no network.
+    int8 and int16 networks have per-channel weight scales (per tensor in fully connected layers), uint8 ones per tensor. A float32 network
+    has the same operators and no quantisation: an NPU compiler leaves all of it on the CPU. All methods raise InputError for arguments that
+    do not make a network.
     """
 
     def __init__(self, name: str, precision: str = "int8", seed: int = 0) -> None:
@@ -80,7 +80,7 @@ class LayerBuilder:
 
     @property
     def precision(self) -> str:
-        """Name of the number format that the network has."""
+        """Name of the network's number format."""
         return self._recorder.precision.name
 
     def input(
@@ -88,7 +88,7 @@ class LayerBuilder:
     ) -> TensorHandle:
         """A network input of ``shape`` (1, ...), NHWC for an image: about -1 to 1 over its integers, or 0 to 2 if ``positive``.
 
-        ``precision`` is the network's unless given; an input of another one can be read by :meth:`quantize` only.
+        ``precision`` is the network's by default; only :meth:`quantize` can read an input of another precision.
         """
         if not shape or min(shape) < 1:
             raise InputError(f"Input shape {shape} is empty: give at least one dimension, each at least 1.")
@@ -132,7 +132,7 @@ class LayerBuilder:
         return self._recorder.activation(layer, sample, x.scale, x.zero_point)
 
     def _moved(self, layer: str, x: RecordedValue, sample: Array) -> TensorHandle:
-        """The same for a ``sample`` with an axis of images before that of the batch, as :func:`per_image` gives it."""
+        """As :meth:`_same_scale`, for a ``sample`` with an axis of images before the batch, as :func:`per_image` returns it."""
         return self._same_scale(layer, x, sample.reshape(-1, *sample.shape[2:]))
 
     @staticmethod
@@ -164,10 +164,9 @@ class LayerBuilder:
     def _weighted(
         self, x: RecordedValue, op: Weighted, activation: str, spread: str | None = None, shape: int | None = None
     ) -> TensorHandle:
-        """Add ``op`` with its constants, normalised to the ``spread`` of that name (that of its ``activation`` unless given).
+        """Add ``op`` with its constants, normalised to the named ``spread`` (by default its ``activation``'s).
 
-        ``shape`` is the constant that gives the output's shape where the operator reads one: then its inputs are in the order of
-        TRANSPOSE_CONV.
+        ``shape`` is the constant with the output's shape, for operators that read one; their inputs are in the order of TRANSPOSE_CONV.
         """
         check_activation(op.layer, activation)
         wanted = calibration.SPREADS[one_of(f"Spread of {op.layer}", spread or activation, tuple(calibration.SPREADS))]
@@ -181,7 +180,7 @@ class LayerBuilder:
         return self._recorder.operator(op.kind, inputs, output, op.options, **op.fields, FusedActivationFunction=function)
 
     def _activated(self, layer: str, real: Array, activation: str) -> TensorHandle:
-        """The output tensor of a layer whose values before the ``activation`` are ``real``; its scale holds all of them."""
+        """The output tensor of a layer with ``real`` values before the ``activation``; its scale covers all values."""
         precision = self._recorder.precision
         clipped = np.clip(real, *_LIMITS[activation]) if activation != "NONE" else real
         if activation == "RELU6":

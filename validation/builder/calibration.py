@@ -1,12 +1,11 @@
 """Seeded weights, and the choice of scales and biases, from the statistics of a seeded input that runs through the network.
 
-A convolution gets what batch normalisation, folded in, would have given it: each channel a mean and a spread of its
-own, whatever the depth. So no layer's output collapses to one value and none saturates. All statistics are sums of
-integers or extremes, and scales keep 11 significant bits, so no rounding of a library can reach the bytes of a network.
+A convolution gets the effect of folded batch normalisation: each channel has a mean and a spread of its own, at any depth. So no layer's
+output collapses to one value or saturates. All statistics are sums of integers or extremes, and scales keep 11 significant bits, so that a
+library's rounding cannot change a network's bytes.
 
-Weights are the same on every platform, Python and numpy: only ``BitGenerator.random_raw`` is drawn from, the one stream whose
-values numpy promises never to change, and all that follows is integer arithmetic. Distributions of floats would tie the bytes
-of a network to a library version.
+Weights are the same on every platform, Python and numpy. They come from ``BitGenerator.random_raw``, the one stream that numpy promises
+never to change, by integer arithmetic. Distributions of floats would tie the bytes of a network to a library version.
 """
 
 from __future__ import annotations
@@ -70,16 +69,16 @@ def choose(key: str, options: tuple[int, ...]) -> int:
 
 
 SCALE_BITS = 11
-"""Significant bits of a scale: the product of two (a bias scale) is then still exact in the file's float32."""
+"""Significant bits of a scale. The product of two scales (a bias scale) is then exact in the file's float32."""
 
 _DEVIATION_TO_SIGMA = 1.25
 """Standard deviation over mean absolute deviation: sqrt(pi/2) = 1.2533 for a normal distribution."""
 
 CALIBRATION_IMAGES = 2
-"""Samples that run through a network while it is built: a classifier after a global pool sees one value per sample, so one is too few."""
+"""Samples that run through a network while it is built. One is too few: a classifier after a global pool sees one value per sample."""
 
 _ENOUGH_SAMPLES = 16
-"""Below so many values per channel a channel's own spread says nothing, and the layer's is used for all."""
+"""Below this number of values per channel, a channel's own spread is meaningless, and the layer's spread is used."""
 
 
 class WeightSpread(Struct, frozen=True):
@@ -154,7 +153,7 @@ def normalise(key: str, sums: Array, input_scale: float, spread: WeightSpread, *
 def output_quantisation(real: Array, lowest: int, highest: int, *, symmetric: bool) -> tuple[float, int]:
     """Scale and zero point that hold the values ``real`` and zero; ``symmetric`` (16-bit) puts the zero point at 0.
 
-    A few values do not show the extremes of others: then the range is twice what they span.
+    Few values do not show the extremes of more values, so the range is then doubled.
     """
     reach = 2.0 if few_samples(real) else 1.0
     low, high = min(float(real.min()) * reach, 0.0), max(float(real.max()) * reach, 0.0)

@@ -36,7 +36,7 @@ def paddings(shape: tuple[int, ...], kernel: Pair, strides: Pair, dilation: Pair
 
 
 def _taps(x: Array, kernel: Pair, strides: Pair, dilation: Pair, pads: tuple[Pair, Pair], fill: float) -> Iterator[tuple[int, int, Array]]:
-    """Each kernel element (y, x) with the part of the padded input that it meets, of the output's height and width."""
+    """Each kernel element (y, x) with its part of the padded input, of the output's height and width."""
     padded = np.pad(x, ((0, 0), *pads, (0, 0)), constant_values=fill) if any(map(any, pads)) else x
     extent = tuple((kernel[axis] - 1) * dilation[axis] + 1 for axis in (0, 1))
     rows, columns = ((padded.shape[axis + 1] - extent[axis]) // strides[axis] + 1 for axis in (0, 1))
@@ -51,7 +51,7 @@ def _taps(x: Array, kernel: Pair, strides: Pair, dilation: Pair, pads: tuple[Pai
 
 
 def _summed(terms: Iterable[Array]) -> Array:
-    """The sum of arrays that are nobody else's, in the place of the first one."""
+    """The sum of arrays that are not used elsewhere, stored in the first one."""
     return reduce(lambda total, term: np.add(total, term, out=total), terms)
 
 

@@ -17,14 +17,14 @@ from validation.builder.kernels import Array, Pair
 from validation.builder.recorder import RecordedValue, TensorHandle
 
 WEIGHT_DECAYS = (220, 228, 234)
-"""Laplace decays (in 1/256) a layer's weights are drawn with: spreads of 6.6 to 11.1 steps, as trained layers differ."""
+"""Laplace decays (in 1/256) of a layer's weights: spreads of 6.6 to 11.1 steps, as trained layers have."""
 
 DEPTHWISE_DECAYS = (246, 249)
-"""The same for depthwise layers, whose few weights per channel fill the int8 range better: spreads of 25 to 36 steps."""
+"""Laplace decays of depthwise layers, whose few weights per channel fill the int8 range better: spreads of 25 to 36 steps."""
 
 
 class ImageGrid(Struct, frozen=True):
-    """Places of the elements of a resized image among those of its input."""
+    """Positions of the elements of a resized image in its input."""
 
     align_corners: bool
     half_pixel: bool
@@ -37,7 +37,7 @@ class ImageGrid(Struct, frozen=True):
         return (x.shape[1] - corner) * factor + corner, (x.shape[2] - corner) * factor + corner
 
     def positions(self, extent: int, size: int) -> Array:
-        """The place of each of ``size`` elements on an axis of ``extent``."""
+        """The position of each of ``size`` elements on an axis of ``extent``."""
         steps = np.arange(size, dtype=np.float64)
         if self.align_corners and size > 1:
             return steps * (extent - 1) / (size - 1)
@@ -176,8 +176,8 @@ class Layers(LayerBuilder):
     def softmax(self, x: TensorHandle, *, name: str | None = None) -> TensorHandle:
         """SOFTMAX over the last axis.
 
-        Its sample is each value's share of its row, not the exponential: only what later layers calibrate with, and free of
-        the differences between mathematical libraries.
+        Its sample is each value's share of its row, not the exponential. It only calibrates later layers, and does not depend on
+        mathematical libraries.
         """
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "softmax")
         above = value.sample - value.sample.min(axis=-1, keepdims=True) + 1
@@ -199,7 +199,7 @@ class Layers(LayerBuilder):
         activation: str | None,
         name: str | None,
     ) -> TensorHandle:
-        """The operator ``kind`` of two inputs, which computes ``function``; ``activation`` None where TFLite fuses none."""
+        """The operator ``kind`` of two inputs with the result ``function``; ``activation`` is None if TFLite fuses none."""
         layer = self._recorder.layer_name(name, kind.lower())
         fields = {}
         if activation is not None:

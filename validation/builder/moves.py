@@ -1,4 +1,4 @@
-"""Operators that move elements and compute nothing: their outputs keep the scale of what they read."""
+"""Operators that move elements and compute nothing. Their outputs keep the scale of their inputs."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Moves(Layers):
         return self._recorder.operator("TILE", (x.index, constant), output, "TileOptions")
 
     def gather(self, x: TensorHandle, indices: Sequence[int], axis: int, *, name: str | None = None) -> TensorHandle:
-        """GATHER of the slices ``indices`` along ``axis``: no NPU operator."""
+        """GATHER of the slices ``indices`` along ``axis``; it stays on the CPU."""
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "gather")
         at = self._axis(layer, x, axis)
         if not indices or not all(0 <= index < x.shape[at] for index in indices):

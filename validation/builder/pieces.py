@@ -1,4 +1,4 @@
-"""Operators that take a tensor apart, and those that exchange positions for channels."""
+"""Operators that split a tensor, and operators that exchange positions for channels."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ class Pieces(Layers):
         return self._recorder.operator("DEPTH_TO_SPACE", (x.index,), output, "DepthToSpaceOptions", BlockSize=block)
 
     def space_to_depth(self, x: TensorHandle, block: int = 2, *, name: str | None = None) -> TensorHandle:
-        """SPACE_TO_DEPTH of NHWC ``x``: no NPU operator."""
+        """SPACE_TO_DEPTH of NHWC ``x``; it stays on the CPU."""
         value, layer = self._image(x), self._recorder.layer_name(name, "space_to_depth")
         _, height, width, depth = x.shape
         if block < 1 or height % block or width % block:
@@ -90,7 +90,7 @@ class Pieces(Layers):
         return self._recorder.operator("SPACE_TO_DEPTH", (x.index,), output, "SpaceToDepthOptions", BlockSize=block)
 
     def space_to_batch(self, x: TensorHandle, block: Pair, pads: tuple[Pair, Pair], *, name: str | None = None) -> TensorHandle:
-        """SPACE_TO_BATCH_ND of NHWC ``x``, padded by ``pads``: how older exporters write a dilated convolution. No NPU operator."""
+        """SPACE_TO_BATCH_ND of NHWC ``x``, padded by ``pads``, as older exporters write a dilated convolution. It stays on the CPU."""
         value, layer = self._image(x), self._recorder.layer_name(name, "space_to_batch")
         batch, depth = x.shape[0], x.shape[3]
         height, width = (x.shape[axis + 1] + sum(pads[axis]) for axis in (0, 1))
@@ -105,7 +105,7 @@ class Pieces(Layers):
         )
 
     def batch_to_space(self, x: TensorHandle, block: Pair, crops: tuple[Pair, Pair], *, name: str | None = None) -> TensorHandle:
-        """BATCH_TO_SPACE_ND of NHWC ``x``, cropped by ``crops`` afterwards. No NPU operator."""
+        """BATCH_TO_SPACE_ND of NHWC ``x``, cropped by ``crops`` afterwards. It stays on the CPU."""
         value, layer = self._image(x), self._recorder.layer_name(name, "batch_to_space")
         batch, height, width, depth = x.shape
         if min(block) < 1 or batch % (block[0] * block[1]):

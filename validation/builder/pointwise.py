@@ -1,7 +1,6 @@
 """Operators that work element by element: differences and products with broadcasting, activations, requantisation.
 
-The samples of curved functions are rational stand-ins of about their shape: they only calibrate what follows, and the
-same everywhere.
+The samples of curved functions are rational functions of a similar shape. They only calibrate later layers, and are the same everywhere.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ _CURVES: dict[str, Callable[[Array], Array]] = {
     "RELU_0_TO_1": lambda x: np.clip(x, 0.0, 1.0),
     "RELU_N1_TO_1": lambda x: np.clip(x, -1.0, 1.0),
 }
-"""Stand-alone operators of one input without options of their own, with what their samples are."""
+"""Operators of one input without options, with the sample of each."""
 
 _OPTIONS = {"ABS": "AbsOptions", "NEG": "NegOptions", "EXP": "ExpOptions", "GELU": "GeluOptions", "HARD_SWISH": "HardSwishOptions"}
 

@@ -91,7 +91,7 @@ _PRECISIONS = {
 
 
 def precision_of(name: str) -> Precision:
-    """The format called ``name``; InputError lists the known ones."""
+    """The format ``name``; InputError lists the known ones."""
     if name not in _PRECISIONS:
         raise InputError(f"Precision {name!r} is unknown: use one of {', '.join(_PRECISIONS)}.")
     return _PRECISIONS[name]
@@ -174,14 +174,14 @@ class NetworkRecorder:
         dimension: int = 0,
         zero_point: int = 0,
     ) -> int:
-        """Add a constant tensor and return its number; ``zero_point`` is what stands for 0 where it is stored as int8."""
+        """Add a constant tensor and return its number; ``zero_point`` represents 0 if it is stored as int8."""
         stored = zero_point + (_UINT8_OFFSET if dtype == tflite.TensorType.UINT8 else 0)
         zero_points = (stored,) * len(scales)
         self._tensors.append(TensorRecord(name, data.shape, dtype, tuple(scales), zero_points, dimension, data.tobytes()))
         return len(self._tensors) - 1
 
     def known(self, name: str, values: Array, scale: float) -> TensorHandle:
-        """Add a constant tensor in the number format of activations, with zero point 0, that operators can read as they do those."""
+        """Add a constant tensor in the number format of activations, with zero point 0, so that operators can read it as an activation."""
         precision = self.precision
         stored = values * scale if precision.is_float else values + precision.offset
         scales, zero_points = ((), ()) if precision.is_float else ((scale,), (precision.offset,))
@@ -190,12 +190,12 @@ class NetworkRecorder:
         return self._added(record, np.concatenate([values] * CALIBRATION_IMAGES), scale, 0)
 
     def held(self, name: str, shape: tuple[int, ...], dtype: int, scale: float, zero_point: int = 0, *, is_variable: bool = True) -> int:
-        """Add a tensor that an operator holds, and return its number: a variable keeps its values from one inference to the next."""
+        """Add a tensor that belongs to an operator, and return its number. A variable keeps its values from one inference to the next."""
         self._tensors.append(TensorRecord(name, shape, dtype, (scale,), (zero_point,), is_variable=is_variable))
         return len(self._tensors) - 1
 
     def resource(self, name: str, values: np.ndarray[tuple[int, ...], np.dtype[np.int8]], like: RecordedValue) -> int:
-        """Add a resource variable that begins with int8 ``values``, quantised as ``like``, and return the number of its handle."""
+        """Add a resource variable with initial int8 ``values``, quantised like ``like``, and return the number of its handle."""
         self._resources.append(
             TensorRecord(name, values.shape, tflite.TensorType.INT8, (like.scale,), (like.zero_point,), data=values.tobytes())
         )
@@ -255,7 +255,7 @@ class NetworkRecorder:
         return write_tflite(replace(model, operators=(_ONCE, *operators), others=(self._beginning(),)) if self._resources else model)
 
     def _beginning(self) -> SubgraphRecord:
-        """The subgraph that CALL_ONCE runs: it assigns what each resource variable begins with."""
+        """The subgraph that CALL_ONCE runs: it assigns the initial values of the resource variables."""
         tensors: list[TensorRecord] = []
         operators: list[OperatorRecord] = []
         for values in self._resources:

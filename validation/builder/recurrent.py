@@ -1,4 +1,4 @@
-"""Operators with a state of their own that lasts from one inference to the next: UNIDIRECTIONAL_SEQUENCE_LSTM and SVDF, for int8."""
+"""Operators whose state lasts from one inference to the next: UNIDIRECTIONAL_SEQUENCE_LSTM and SVDF, for int8."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ class Recurrent(Layers):
     def svdf(self, x: TensorHandle, units: int, memory: int, *, name: str | None = None) -> TensorHandle:
         """SVDF of rank 1 with RELU of ``x`` (batch, features): ``units`` filters over the features of the last ``memory`` inferences.
 
-        Vela 5.2 leaves it on the CPU. Its sample is that of the newest features alone.
+        Vela 5.2 leaves it on the CPU. Its sample comes from the newest features alone.
         """
         value, layer = self._recorder.value(x), self._recorder.layer_name(name, "svdf")
         self._require_int8(layer)

@@ -1,4 +1,4 @@
-"""Operators of streaming networks: rows of earlier inferences in resource variables, and constants whose shape is worked out."""
+"""Operators of streaming networks: rows of earlier inferences in resource variables, and constants with a computed shape."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from validation.builder.recorder import TensorHandle
 
 
 class Streaming(Moves, Pieces):
-    """READ_VARIABLE and ASSIGN_VARIABLE of states that CALL_ONCE begins, and chains of SHAPE."""
+    """READ_VARIABLE and ASSIGN_VARIABLE of states that CALL_ONCE initialises, and chains of SHAPE."""
 
     def remembered(self, x: TensorHandle, rows: int, *, name: str | None = None) -> TensorHandle:
         """The last ``rows`` rows of earlier inferences before those of ``x``, int8 NHWC, which are kept for the next one.

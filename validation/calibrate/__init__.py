@@ -1,4 +1,4 @@
-"""Calibration: physical parameters of the timing model fitted to measurements, with the errors on what a fit has not seen."""
+"""Calibration: physical parameters of the timing model fitted to measurements, with the errors on left-out measurements."""
 
 from validation.calibrate.calibration import CalibrationCheck, CheckedPoint, calibrate_check, calibrate_fit
 from validation.calibrate.measurements import Measurement, read_measurements, reference_measurements

@@ -1,4 +1,4 @@
-"""Bootstrap: how far the fitted values and the mean error depend on which measurements there happen to be."""
+"""Bootstrap: how much the fitted values and the mean error depend on the choice of measurements."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ def _interval(values: Sequence[float]) -> Interval:
 
 
 def bootstrap(problem: Problem, minima: Sequence[Notches], seed: int) -> Bootstrap:
-    """Draw measurements with replacement :data:`RESAMPLES` times; each draw goes to the minimum of the fit that suits it best.
+    """Draw measurements with replacement :data:`RESAMPLES` times; each draw goes to its best minimum of the fit.
 
-    ``minima`` are the fit's, the first one the fit itself. Near each the linear model is solved: errors there and their slopes. No draw is
-    replayed, so that curvature and the grid are left out of the intervals. A minimum that is as good as the fit is in every interval.
+    ``minima`` are the fit's minima, with the fit itself first. Near each minimum, the linear model of errors and slopes is solved. No draw
+    is replayed, so the intervals ignore curvature and the grid. Every interval includes a minimum that equals the fit.
     """
     # Statistics, no secrets; random.Random gives the same draws on every Python version.
     draws = random.Random(seed)  # noqa: S311

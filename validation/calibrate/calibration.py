@@ -19,13 +19,13 @@ from validation.fvp.scores import BeatScore, relative
 
 DEFAULT_SEED = 1
 GROUPS = (("network", by_network), ("accelerator", by_accelerator))
-"""Things that are left out, one at a time."""
+"""Groups that are left out one at a time."""
 
 GENERALISES = 1.5
 """Bar: the leave-one-network-out error is at most this multiple of the in-sample error."""
 
 GOOD_ENOUGH = 0.005
-"""An error on networks left out that passes however small the error in sample is: half of what the model is out by on the FVP's points."""
+"""An error on left-out networks that passes even if the error in sample is tiny: half of the model's error on the FVP's points."""
 
 
 def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
@@ -38,10 +38,10 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
     seed: int = DEFAULT_SEED,
     progress: Progress = silent,
 ) -> CalibrationProfile:
-    """Fit up to three timing ``parameters`` to those ``measurements`` that are declared for it, with every figure of its worth.
+    """Fit up to three timing ``parameters`` to the ``measurements`` declared for calibration, and compute all error figures.
 
-    ``date`` and ``tools`` (names and versions) go into the profile as they are. InputError if there are too few measurements,
-    a parameter is unknown, or SciPy is not installed.
+    ``date`` and ``tools`` (names and versions) go into the profile unchanged. InputError if there are too few measurements, a parameter is
+    unknown, or SciPy is not installed.
     """
     chosen, evaluator = fitted_parameters(parameters), Evaluator(progress)
     seen = [measurement for measurement in measurements if measurement.calibrates]
@@ -83,7 +83,7 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
 
 
 def _rounded(value: float) -> float:
-    """A figure as a profile holds it: without the digits in which mathematics libraries differ."""
+    """A figure for a profile, without the digits in which mathematics libraries differ."""
     return round(value, 6)
 
 
@@ -95,8 +95,8 @@ def _figures(errors: Sequence[float]) -> tuple[int, float, float]:
 class CheckedPoint(Struct, frozen=True):
     """One measurement under a profile.
 
-    ``recorded`` is what the profile says of its cycles, None if the fit has not seen it. ``beats`` has the counters that were measured with
-    NPU ACTIVE. They show whether the right file and memory map were measured, before timing is judged.
+    ``recorded`` are its cycles in the profile, None if the fit has not seen it. ``beats`` has the counters that were measured with NPU
+    ACTIVE. They show whether the right file and memory map were measured, before timing is judged.
     """
 
     name: str
@@ -130,17 +130,17 @@ class CalibrationCheck(Struct, frozen=True):
 
     @property
     def unseen(self) -> Errors:
-        """Errors of the others: the honest ones."""
+        """Errors of the other measurements, which say most about the model."""
         return Errors.of([point.error for point in self.points if point.recorded is None])
 
     @property
     def drifted(self) -> tuple[CheckedPoint, ...]:
-        """Points whose cycles are no longer those that the profile records: the model has changed since."""
+        """Points whose cycles differ from those in the profile, because the model has changed since."""
         return tuple(point for point in self.points if point.recorded is not None and point.recorded != point.cycles)
 
     @property
     def generalises(self) -> bool:
-        """Whether leaving a network out costs no more than :attr:`most`; True if none can be left out."""
+        """Whether leaving a network out raises the error by at most :attr:`most`; True if none can be left out."""
         return self.profile.held_out("network").mean <= self.most
 
     @property
@@ -157,8 +157,8 @@ class CalibrationCheck(Struct, frozen=True):
 def calibrate_check(profile: CalibrationProfile, measurements: Sequence[Measurement], progress: Progress = silent) -> CalibrationCheck:
     """Replay ``measurements`` with the profile's parameters and with the default ones.
 
-    A measurement is one that the fit saw if name, compiled file and counter are those of a point of the profile.
-    InputError if there is no measurement.
+    The fit has seen a measurement if a point of the profile has the same name, compiled file and counter. InputError if there is no
+    measurement.
     """
     if not measurements:
         raise InputError("There are 0 measurements to check: give 1 or more.")

@@ -40,10 +40,10 @@ def leave_out(
     group: Group,
     start: TimingParameters,
 ) -> tuple[Fold, ...]:
-    """Leave out one group at a time, fit the others from ``start``, score what was left out; no fold if there is but one group.
+    """Leave out one group at a time, fit the others from ``start``, and score the left-out group.
 
-    A group without which too few measurements are left to fit has no fold either. ``start`` must not come from a fit to all
-    measurements, or the group left out has been seen.
+    A single group has no fold, nor has a group without which too few measurements remain. ``start`` must not come from a fit to all
+    measurements, because that fit has seen the left-out group.
     """
     names = list(dict.fromkeys(map(group, measurements)))
     folds = []

@@ -13,11 +13,11 @@ from validation.calibrate.measurements import BEATS, Measurement
 from validation.fvp.scores import mean_error, relative, worst_error
 
 Progress = Callable[[int], None]
-"""Told how many replays have been done."""
+"""Callback with the number of finished replays."""
 
 
 def silent(_replays: int) -> None:
-    """Progress that nobody watches."""
+    """Progress that is not shown."""
 
 
 class Errors(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Errors(Struct, frozen=True):
 
 
 class Evaluator:
-    """Replays measurements and remembers every result: folds and line searches ask for the same ones again."""
+    """Replays measurements and remembers every result, because folds and line searches ask for the same results again."""
 
     def __init__(self, progress: Progress = silent) -> None:
         self._replays: dict[tuple[Measurement, TimingParameters], tuple[int, Beats]] = {}

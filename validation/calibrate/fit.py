@@ -1,9 +1,9 @@
 """The fit: Gauss-Newton on the grid of parameter values, with slopes from replays one notch away, from many starts.
 
 Cycles are a staircase of the parameters, so nothing is differentiated: each step solves the bounded linear problem of
-:mod:`validation.calibrate.solver` with the differences between neighbouring notches and replays the notches around its solution.
-Staircases have many minima. So each parameter is then held at values all over its bounds while the others follow: where that ends
-lower, the search goes on from there.
+:mod:`validation.calibrate.solver` with the differences between neighbouring notches and replays the notches around its solution. Staircases
+have many minima. So each parameter is then held at values across its bounds while the others follow. If that ends lower, the search goes on
+from there.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ MAX_STEPS = 12
 """Gauss-Newton steps of a fit; the reference points need 2 to 4."""
 
 HALVINGS = 3
-"""Times that a step which makes things worse is halved before the neighbours are looked at."""
+"""Number of halvings of a step that makes the fit worse, before its neighbours are tried."""
 
 HELD_VALUES = 7
-"""Values, spread over its bounds, at which each parameter is held while the others follow; all of them if it has no more."""
+"""Number of values across its bounds at which each parameter is held while the others follow."""
 
 HELD_STEPS = 3
 """Gauss-Newton steps of the others while one parameter is held."""
 
 MOST_MINIMA = 3
-"""Minima that a fit remembers, best first, and points of a round of held parameters that it goes on from."""
+"""Minima that a fit remembers, best first, and the points from each round of held parameters that it continues from."""
 
 TIE = 1e-12
 """Sums of squared relative errors that differ by less are equal: one cycle of a million is 1e-12."""
@@ -44,10 +44,10 @@ Notches = tuple[int, ...]
 
 
 class Fit(Struct, frozen=True):
-    """The parameters that a fit found, and the errors over what it was fitted to.
+    """The parameters of a fit, and its errors over its measurements.
 
-    ``minima`` are the points from which no neighbour is better, best first, the fit itself among them. ``undecided`` names the parameters
-    that take another value in a point which is as good as the fit.
+    ``minima`` are the points without a better neighbour, best first, including the fit itself. ``undecided`` names the parameters that have
+    another value at an equally good point.
     """
 
     timing: TimingParameters
@@ -58,7 +58,7 @@ class Fit(Struct, frozen=True):
 
 
 class Problem:
-    """Measurements, parameters to move and the values of all others (``base``): the sum of squared relative errors to make small."""
+    """Measurements, parameters to move, and the values of all others (``base``). The goal is the least sum of squared relative errors."""
 
     def __init__(
         self, measurements: Sequence[Measurement], parameters: Sequence[Parameter], evaluator: Evaluator, base: TimingParameters
@@ -105,7 +105,7 @@ def _around(problem: Problem, notches: Notches, step: Sequence[float]) -> list[N
 
 
 def _neighbours(problem: Problem, notches: Notches, held: int | None) -> list[Notches]:
-    """The points of the grid one notch away in any of the parameters but the one that is held."""
+    """The points of the grid one notch away in any parameter except the held one."""
     sides = [
         sorted({max(0, notch - 1), notch, min(parameter.notches, notch + 1)}) if number != held else [notch]
         for number, (notch, parameter) in enumerate(zip(notches, problem.parameters, strict=True))
@@ -134,7 +134,7 @@ def _improved(problem: Problem, notches: Notches, held: int | None = None) -> No
 
 
 def _descended(problem: Problem, notches: Notches, held: int | None = None) -> Notches:
-    """The end of the steps from a point, all parameters moving but the one that is held."""
+    """The end of the steps from a point, with all parameters moving except the held one."""
     for _ in range(MAX_STEPS if held is None else HELD_STEPS):
         better = _improved(problem, notches, held)
         if better is None:
@@ -152,7 +152,7 @@ def _held(problem: Problem, notches: Notches) -> Iterator[Notches]:
 
 
 def _searched(problem: Problem, start: Notches) -> tuple[list[Notches], list[Notches]]:
-    """All minima from ``start`` on, best first, and the points that were held on the last round."""
+    """All minima from ``start`` on, best first, and the points of the last round of held parameters."""
     best, minima = _descended(problem, start), set[Notches]()
     while True:
         minima.add(best)

@@ -1,4 +1,4 @@
-"""Measurements to calibrate to: compiled networks with the memory system they ran on and the counters they gave."""
+"""Measurements for calibration: compiled networks with their memory systems and their counters."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ COLUMNS = ("model", NPU_ACTIVE, *_MEMORY, *BEATS, "network", "use", "source", "l
 """Columns of a user's CSV file; :func:`read_measurements` describes them."""
 
 _MAX_MODEL_BYTES = 256 << 20
-"""No network for this NPU comes near."""
+"""A number of cycles that no network for this NPU reaches."""
 
 _MAX_DIGITS = 15
 _MAX_COUNT = 1 << 48
@@ -39,10 +39,9 @@ _MAX_COUNT = 1 << 48
 class Measurement(Noted, frozen=True):
     """One measured inference.
 
-    ``active`` is NPU ACTIVE in NPU cycles, ``beats`` holds the counters of :data:`BEATS` that were measured.
-    ``calibrates`` says whether a fit may use it; one that may not only tests a fit.
-    ``work`` is what is known of the weight streams of each program, empty where the programs hold their constants.
-    ``sha256`` is that of the compiled file and stands for the programs when measurements are compared.
+    ``active`` is NPU ACTIVE in NPU cycles, ``beats`` holds the counters of :data:`BEATS` that were measured. ``calibrates`` says whether a
+    fit may use it; otherwise it only tests a fit. ``work`` is the work of each program's weight streams, empty if the programs hold their
+    constants. ``sha256`` of the compiled file identifies the programs when measurements are compared.
     """
 
     unshown = ("programs", "system", "work")
@@ -109,7 +108,7 @@ def _system(where: str, row: dict[str, str], folder: Path) -> MemorySystem:
 
 
 def _with_log(row: dict[str, str], folder: Path) -> dict[str, str]:
-    """A row with the counters of its log, where it names one; what the row says itself stands."""
+    """A row with the counters of its log, if it names one. The row's own values take precedence."""
     if not row["log"]:
         return row
     counters = parse_log(read_text(folder / row["log"], "Log", MAX_TABLE_BYTES))
@@ -143,7 +142,7 @@ def _measurement(where: str, row: dict[str, str], folder: Path) -> Measurement:
 
 
 def _numbered(measurements: Iterable[Measurement]) -> tuple[Measurement, ...]:
-    """InputError if two measurements have one name: they could not be told apart in a profile."""
+    """InputError if two measurements have one name, because a profile could not distinguish them."""
     seen: set[str] = set()
     result = []
     for measurement in measurements:

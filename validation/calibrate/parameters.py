@@ -13,14 +13,13 @@ from npu_model.errors import InputError
 from npu_model.timing import TimingParameters
 
 MAX_FITTED = 3
-"""Parameters that one fit may move: more would follow the noise of a few dozen points."""
+"""Largest number of parameters in one fit. More would follow the noise of a few dozen points."""
 
 
 class Parameter(Struct, frozen=True):
     """A field of :class:`TimingParameters` with its bounds, and the ``step`` of the grid that a fit searches.
 
-    The position of a value on the grid is its notch: 0 is ``lower``, ``notches`` is ``upper``. ``reason`` says what
-    the bounds come from.
+    The position of a value on the grid is its notch: 0 is ``lower``, ``notches`` is ``upper``. ``reason`` says where the bounds come from.
     """
 
     name: str
@@ -35,7 +34,7 @@ class Parameter(Struct, frozen=True):
         return int((self.upper - self.lower) / self.step)
 
     def value(self, notch: int) -> int | Fraction:
-        """Value at a notch: a whole number where the parameter is one."""
+        """Value at a notch: a whole number for an integer parameter."""
         value = self.lower + notch * self.step
         return value if self.name == "output_scale" else int(value)
 
@@ -59,10 +58,10 @@ PARAMETERS = (
     _parameter("lookahead", 0, 256, 8, "at most 32 transactions of 64 bytes"),
     _parameter("grant", 1, 32, 1, "at most all outstanding reads that the AXI limit registers allow"),
 )
-"""Parameters that can be fitted; switches and structure (double buffers, BLOCKDEP) are facts and no matter of degree."""
+"""Parameters that can be fitted. Switches and structure (double buffers, BLOCKDEP) are facts, not quantities."""
 
 DEFAULT_FITTED = ("kernel_start_cycles", "output_start_cycles", "output_scale")
-"""Parameters that a fit moves unless told otherwise: those that Arm's own estimators leave out or only tabulate."""
+"""Parameters that a fit moves by default: those that Arm's own estimators leave out or only tabulate."""
 
 
 def fitted_parameters(names: Sequence[str] = DEFAULT_FITTED) -> tuple[Parameter, ...]:

@@ -1,4 +1,4 @@
-"""A calibration as a data file: the fitted timing parameters with all that they rest on, in TOML."""
+"""A calibration as a data file in TOML: the fitted timing parameters with their basis."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class FittedValue(Struct, frozen=True):
 
 
 class FittedPoint(Struct, frozen=True):
-    """One measurement that the fit saw: what was run, what was measured, and what the fitted model gives."""
+    """One measurement that the fit saw: the network, the measured cycles, and the fitted model's cycles."""
 
     name: str
     sha256: str
@@ -47,7 +47,7 @@ class FittedPoint(Struct, frozen=True):
 
 
 class FoldErrors(Struct, frozen=True):
-    """Errors on one group that a fit to all others gives; ``kind`` is network or accelerator."""
+    """Errors on one group by a fit to all others; ``kind`` is network or accelerator."""
 
     kind: str
     left_out: str
@@ -68,9 +68,9 @@ class ErrorFigures(Struct, frozen=True):
 
 
 class CalibrationProfile(Struct, frozen=True):
-    """A calibration: fitted parameters, provenance and errors. ``date`` is the caller's, ``seed`` that of the bootstrap.
+    """A calibration: fitted parameters, provenance and errors.
 
-    ``undecided`` names the fitted parameters of which other values are as good.
+    ``date`` is the caller's, ``seed`` the bootstrap's. ``undecided`` names the fitted parameters with other, equally good values.
     """
 
     name: str
@@ -85,7 +85,7 @@ class CalibrationProfile(Struct, frozen=True):
     undecided: tuple[str, ...] = ()
 
     def held_out(self, kind: str) -> Errors:
-        """The errors of all measurements when their own group of this kind was left out; of none if there was one group."""
+        """The errors of all measurements when their group of this kind was left out; empty if there was one group."""
         folds = [fold for fold in self.folds if fold.kind == kind]
         count = sum(fold.count for fold in folds)
         mean = sum(fold.mean * fold.count for fold in folds) / count if count else 0.0
@@ -167,7 +167,7 @@ def _records(make: type[T], table: Mapping[str, Any], key: str) -> tuple[T, ...]
 
 
 _RATIO = re.compile(r"\d{1,18}(\.\d{1,18}|/\d{1,18})?", re.ASCII)
-"""Ratios that are read: an exponent would make a number of millions of digits of a few characters."""
+"""Ratios that are accepted: an exponent would turn a few characters into a number of millions of digits."""
 
 
 def _fraction(value: Any) -> Fraction:
@@ -210,7 +210,7 @@ def _table(text: str) -> Mapping[str, Any]:
 
 
 def timing_from_toml(text: str) -> TimingParameters:
-    """The timing parameters of a profile; a file of one's own needs no more than its schema and the table ``[timing]``."""
+    """The timing parameters of a profile. Your own file needs only its schema and the table ``[timing]``."""
     return timing_from_table(_table(text).get("timing"))
 
 
@@ -233,7 +233,7 @@ def from_toml(text: str) -> CalibrationProfile:
 
 
 def _undecided(table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of parameters that are not decided; none in a profile that does not say."""
+    """The names of undecided parameters; empty if the profile does not say."""
     names = table.get("undecided", [])
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise InputError(f"The calibration profile has undecided = {str(names)[:60]}: write a list of names of timing parameters.")

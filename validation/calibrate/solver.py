@@ -19,7 +19,7 @@ def _optimiser() -> Any:
 
 
 def require_solver() -> None:
-    """InputError if SciPy is not installed: to be asked before the first of many replays."""
+    """InputError if SciPy is not installed. Call it before the first of many replays."""
     _optimiser()
 
 

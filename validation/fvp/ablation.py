@@ -1,4 +1,4 @@
-"""The worth of each mechanism of the timing model: the measured inferences replayed with one of them switched off.
+"""The effect of each mechanism of the timing model: measured inferences are replayed with one mechanism switched off.
 
 Run as ``python -m validation.fvp.ablation``.
 """
@@ -46,7 +46,7 @@ ABLATIONS: tuple[tuple[str, TimingParameters], ...] = (
     ("ports: one transaction a turn, not 8", TimingParameters(grant=1)),
     ("ports: no issue ahead of the data path", TimingParameters(lookahead=0)),
 )
-"""The mechanisms in the order of the table, each the model with one value changed."""
+"""The mechanisms in the order of the table. Each entry is the model with one value changed."""
 
 CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
     ("AO at 7/6 of Vela's table", TimingParameters(output_scale=Fraction(7, 6))),
@@ -54,7 +54,7 @@ CANDIDATES: tuple[tuple[str, TimingParameters], ...] = (
     ("40 cycles before every kernel", TimingParameters(kernel_start_cycles=40)),
     ("pooling floor 20, not 16", TimingParameters(pool_floor=20)),
 )
-"""Changes that were considered and are not in the model: nothing but the errors would speak for them."""
+"""Changes that were considered and are not in the model, because only the errors would support them."""
 
 
 class AblationScore(Struct, frozen=True):
@@ -77,11 +77,11 @@ class AblationScore(Struct, frozen=True):
 
 
 PACES = tuple(HOME + Fraction(halves, 2) for halves in range(-3, 10))
-"""Cycles of a word in silicon's unknown memory, of which a changed model may choose: 8.2 to 14.2, the full model's among them."""
+"""Cycles of a word in silicon's unknown memory: a changed model may choose from 8.2 to 14.2, which includes the full model's value."""
 
 
 def silicon_errors(timing: TimingParameters, measured: Sequence[SiliconRun]) -> tuple[float, float]:
-    """Mean and worst error of the differences of cycles, with the copy's memory in which the mean is least; 0 without runs."""
+    """Mean and worst error of the differences of cycles, with the copy's memory that gives the least mean; 0 without runs."""
     tried = [[found.error for found in differences(pace, timing, tuple(measured))] for pace in (PACES if measured else ())]
     errors = min(tried, key=mean_error, default=[])
     return mean_error(errors), worst_error(errors)

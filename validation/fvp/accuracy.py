@@ -34,7 +34,7 @@ measured network has are compared with Vela's estimate (`tests/sim/test_unit_cyc
 
 
 def accuracy_page(card: Scorecard) -> str:
-    """The page as Markdown, from a finished scorecard, but for the last two tables."""
+    """The page as Markdown from a finished scorecard, without the last two tables."""
     return "\n".join([_HEAD, *(table.markdown() for table in render(card))])
 
 

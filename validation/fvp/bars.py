@@ -1,4 +1,4 @@
-"""The bars that the FVP scorecard must clear, as data, and their evaluation."""
+"""The bars of the FVP scorecard as data, and their evaluation."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from validation.fvp.scores import OperatorScore, PointScore, ScoreBar, SweepScore, WholeRunScore, mean_error, summarise, worst_error
 
 MEAN_LIMIT = 0.007
-"""Mean absolute error of NPU ACTIVE, with the adapters on, and with them off."""
+"""Mean absolute error of NPU ACTIVE, with the adapters on and off."""
 
 WORST_LIMIT = 0.015
 """Absolute error of NPU ACTIVE of any point."""
@@ -22,7 +22,7 @@ WHOLE_RUN_LIMIT = 0.02
 """Absolute error of NPU ACTIVE of any run of small kernels, the cascade among them."""
 
 U65_MEAN_LIMIT, U65_WORST_LIMIT = 0.02, 0.05
-"""Mean and worst absolute error of NPU ACTIVE on the Ethos-U65, with the adapters on and off each."""
+"""Mean and worst absolute error of NPU ACTIVE on the Ethos-U65, with the adapters on and off."""
 
 U85_MEAN_LIMIT, U85_WORST_LIMIT = 0.03, 0.08
 """Mean and worst absolute error of NPU ACTIVE on the Ethos-U85, adapters on."""
@@ -34,13 +34,13 @@ OPERATOR_LIMIT = 0.03
 """Absolute error of any single operator."""
 
 OLD_MISSED = "one network of them takes longer on that FVP than on the later one, and no rule that both bear says why"
-"""Why the bar of the older streams is missed: the decision record on the timing model has what was tried."""
+"""The reason why the bar of the older streams is missed. The decision record on the timing model lists the attempts."""
 
 U85_MISSED = "on 512 MACs KWS takes longer and RNNoise less time than on the FVP, and no rule that both bear says why"
-"""Why the bars of the Ethos-U85's cycles are missed."""
+"""The reason why the bars of the Ethos-U85's cycles are missed."""
 
 OPERATORS_MISSED = "the 4x9 operator's cycles are fewer than its MACs alone can take"
-"""Why the bar of the single operators is missed: the table of the single operators has the figures."""
+"""The reason why the bar of the single operators is missed. The table of the single operators has the figures."""
 
 
 def _cycle_bars(scores: Sequence[PointScore], *, adapters: bool) -> tuple[ScoreBar, ScoreBar]:
@@ -116,7 +116,7 @@ def verdicts(  # noqa: PLR0913  # the classes of the scorecard
     u85: Sequence[PointScore],
     old: Sequence[PointScore],
 ) -> tuple[ScoreBar, ...]:
-    """Every bar with its figure; a bar without a case to measure is missed."""
+    """Every bar with its figure. A bar without a case is missed."""
     return (
         *_cycle_bars(points, adapters=True),
         *_cycle_bars(points, adapters=False),

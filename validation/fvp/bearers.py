@@ -1,4 +1,4 @@
-"""Networks that bear each rule of the timing model: those whose measured cycles are missed by more without it."""
+"""Networks that support each rule of the timing model: without the rule, their error grows."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from validation.fvp.u85_rules import without_each
 from validation.tables import Table
 
 NOTICEABLE = 0.001
-"""Growth of a network's mean absolute error from which on it bears a rule: a tenth of a percentage point."""
+"""Growth of a network's mean absolute error that counts as support for a rule: a tenth of a percentage point."""
 
 _NOTE = (
     "A network bears a rule if its mean absolute error grows by 0.1 points or more without the rule (U65 and U85: by 0.3 points). It "
@@ -27,7 +27,7 @@ _NOTE = (
 
 
 class Bearers(Struct, frozen=True):
-    """A rule by what is changed without it, the networks that bear it, and those that speak against it."""
+    """A rule (its change in the model), the networks that support it, and the networks that contradict it."""
 
     name: str
     bear: tuple[str, ...]
@@ -35,7 +35,7 @@ class Bearers(Struct, frozen=True):
 
     @property
     def verdict(self) -> str:
-        """The number of independent networks in words. A rule that one network bears is a fit."""
+        """The number of independent supporting networks in words. A rule with one network is a fit."""
         return ("none", "a fit")[len(self.bear)] if len(self.bear) < 2 else f"{len(self.bear)} networks"
 
 

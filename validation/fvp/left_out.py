@@ -1,7 +1,7 @@
-"""Errors on networks that took no part in the choice of the model's rules: each is left out, and the rules are chosen anew by the others.
+"""Errors on networks that took no part in the choice of the model's rules: each network is left out, and the others choose the rules.
 
-The candidates are the rules as they are, and the rules with one changed: the rows of the ablation tables. For the Ethos-U85 the others
-choose every constant that is no fact of the hardware. Run as ``python -m validation.fvp.left_out > validation/fvp/left_out.csv``; some
+The candidates are the rules as they are, and the rules with one changed: the rows of the ablation tables. For the Ethos-U85, the others
+choose every constant that is not a fact of the hardware. Run as ``python -m validation.fvp.left_out > validation/fvp/left_out.csv``; some
 two minutes.
 """
 
@@ -22,7 +22,7 @@ _PLACES = 4
 
 
 def _chosen(scores: Sequence[RuleScore], network: str) -> RuleScore:
-    """The rules with the least mean error over all networks but one; of equals the first."""
+    """The rules with the least mean error over all networks but one; in a tie, the first."""
     others = [name for name in dict.fromkeys(point.network for point in scores[0].points) if name != network]
     return min(scores, key=lambda score: mean_error([error for name in others for error in score.of(network=name)]))
 
@@ -38,7 +38,7 @@ def left_out(family: str, scores: Sequence[RuleScore]) -> tuple[LeftOut, ...]:
 
 
 def _rows(family: str, found: Sequence[tuple[str, RuleScore]]) -> tuple[LeftOut, ...]:
-    """The rows of a family, whose networks have the rules that are found for each."""
+    """The rows of a family, each with the rules that were chosen without its network."""
     made = []
     for adapters in (True, False):
         errors = [(error, name) for name, score in found for error in score.of(network=name, adapters=adapters)]
@@ -51,7 +51,7 @@ def _rows(family: str, found: Sequence[tuple[str, RuleScore]]) -> tuple[LeftOut,
 
 
 def deep_left_out() -> tuple[LeftOut, ...]:
-    """The Ethos-U85, measured now: every constant that is no fact of the hardware is chosen by the other networks."""
+    """The Ethos-U85, measured now. The other networks choose every constant that is not a fact of the hardware."""
     score = refitted(u85_points())
     return _rows("ethos-u85", [(name, score) for name in dict.fromkeys(point.network for point in score.points)])
 
@@ -65,7 +65,7 @@ def all_left_out() -> tuple[LeftOut, ...]:
 
 
 def table(rows: Sequence[LeftOut]) -> Table:
-    """The errors as the accuracy page has them."""
+    """The errors for the accuracy page."""
     cells = tuple((row.family, "on" if row.adapters else "off", share(row.mean), share(row.worst), row.network) for row in rows)
     note = (
         "Each network is left out in turn. The other networks choose between the rules and each single change in the ablation tables. "

@@ -79,7 +79,7 @@ def _kit_name(name: str) -> str:
 
 
 def _printed(log: str, events: Sequence[str]) -> Iterator[tuple[str, Any]]:
-    """Every counter in the log, as often as it stands there."""
+    """Every counter in the log, with repetitions."""
     for name, value in _KIT.findall(log):
         yield _kit_name(name), int(value)
     for block in _METRICS.findall(log):

@@ -1,4 +1,4 @@
-"""Traces as streams of JSON events: however large a trace unpacks, no more of it is in memory than some of its events."""
+"""Traces as streams of JSON events: only some of a trace's events are in memory, however large it is."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MAX_BYTES = 512 << 20
 """Largest unpacked trace that is read."""
 
 MAX_EVENTS = 1 << 22
-"""Most events that are read, of whatever kind; an event that says something has a hundred characters or more."""
+"""Largest number of events that are read. A useful event has a hundred characters or more."""
 
 _CHUNK = 1 << 16
 """Bytes that are unpacked at a time."""
@@ -29,7 +29,7 @@ _GZIP_WINDOW = 31
 """zlib's number for gzip with its largest window."""
 
 _MOST_RATIO = 100
-"""Bytes that a gzipped trace may unpack to, per byte of it: traces unpack to some thirty, endless repetition to a thousand."""
+"""Largest ratio of unpacked to packed bytes of a gzipped trace: traces reach about thirty, endless repetition a thousand."""
 
 _SPACE = " \t\r\n"
 
@@ -56,7 +56,7 @@ def _unpacked(data: bytes) -> Iterator[bytes]:
 
 
 class _Reader:
-    """A text that is read on as values are asked for."""
+    """A text that is read further when a value is requested."""
 
     def __init__(self, data: bytes) -> None:
         self._pieces = _unpacked(data)
@@ -65,7 +65,7 @@ class _Reader:
         self._most = min(MAX_BYTES, _MOST_RATIO * len(data) + _CHUNK)
 
     def _more(self) -> bool:
-        """Read on; whether there was more."""
+        """Read more; return whether there was more."""
         piece = next(self._pieces, None)
         if piece is None:
             return False
@@ -77,7 +77,7 @@ class _Reader:
         return True
 
     def peek(self) -> str:
-        """The next character that is no space, "" at the end."""
+        """The next character that is not a space, "" at the end."""
         while True:
             while self._at < len(self._text):
                 if self._text[self._at] not in _SPACE:
@@ -87,7 +87,7 @@ class _Reader:
                 return ""
 
     def take(self) -> str:
-        """The same, which is passed."""
+        """The next character that is not a space; it is consumed."""
         found = self.peek()
         self._at += len(found)
         return found
@@ -116,7 +116,7 @@ class _Reader:
 
 
 def _items(reader: _Reader) -> Iterator[Any]:
-    """The items of a list, which need not be closed: a simulator may end at any time."""
+    """The items of a list, which may lack its end, because a simulator may stop at any time."""
     reader.take()
     count = 0
     while (found := reader.peek()) not in ("", "]"):
@@ -132,7 +132,7 @@ def _items(reader: _Reader) -> Iterator[Any]:
 
 
 def events(data: bytes) -> Iterator[Any]:
-    """The events of a Chrome trace, a list or an object that holds one, gzipped or not; InputError if it is neither, where that shows."""
+    """The events of a Chrome trace: a list, or an object with one, gzipped or not; InputError if it is neither."""
     reader = _Reader(data)
     first = reader.peek()
     if first == "[":

@@ -1,4 +1,4 @@
-"""The live comparison: compile a network, run it on an FVP and on our replay, and set the counters side by side."""
+"""The live comparison: compile a network, run it on an FVP and in our replay, and compare the counters."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class CounterRow(Struct, frozen=True):
 
 
 class LiveResult(Brief, frozen=True):
-    """A live comparison: what was run on what, the counters, and the operations (none without a PMU trace)."""
+    """A live comparison: the network and its hardware, the counters, and the operations (none without a PMU trace)."""
 
     unshown = ("operations",)
 
@@ -60,7 +60,7 @@ class LiveResult(Brief, frozen=True):
 
 
 def _compile(model: bytes, device: str, optimise: str, system_config: str, memory_mode: str) -> tuple[bytes, CompiledNetwork, str]:
-    """The compiled file, its network with layer names, and Vela's version; a compiled file is taken as it is."""
+    """The compiled file, its network with layer names, and Vela's version. A compiled file is used unchanged."""
     if is_compiled(read_tflite(model)):
         return model, read_compiled(model), ""
     result = compile_network(model, CompilerOptions(device, optimise=optimise, system_config=system_config, memory_mode=memory_mode))

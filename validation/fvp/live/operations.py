@@ -1,8 +1,8 @@
 """Operation by operation: the cycles between two kernels' commands, in the FVP's trace and in our replay.
 
-The trace shows when the NPU had read a command, and nothing of when the kernel was finished. So both sides are cut alike: an
-operation lasts from the time at which its command was issued until the next kernel's was, the last one until the end. A kernel
-is issued while the one before still runs (two may be outstanding), so a row is the time that the front end spent on it.
+The trace shows when the NPU read a command, but not when the kernel ended. So both sides are cut in the same way: an operation lasts from
+the issue of its command to the issue of the next kernel's, the last one to the end. A kernel is issued while the previous one still runs
+(two may be outstanding), so a row is the time that the front end spent on it.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class OperationRow(Struct, frozen=True):
 
 
 def durations(starts: Sequence[float], end: float) -> list[float]:
-    """From each start to the next one, of the last to the end."""
+    """From each start to the next one; for the last, to the end."""
     return [after - before for before, after in zip(starts, [*starts[1:], end], strict=True)]
 
 

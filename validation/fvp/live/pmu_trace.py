@@ -1,4 +1,4 @@
-"""The FVP's PMU trace: how far the NPU had read its command stream at which time.
+"""The FVP's PMU trace: the NPU's position in its command stream over time.
 
 ``-C ethosu.extra_args="--pmu-trace FILE"`` makes the FVP write Chrome trace JSON, gzipped. Its events named ``qread``
 carry the byte offset in the command stream that the NPU reads at, the QREAD register.
@@ -40,7 +40,7 @@ class StreamTrace(Struct, frozen=True):
         return self.times[-1]
 
     def passed(self, offset: int) -> float:
-        """Time at which the NPU had read beyond the word at ``offset``; the end if the trace does not show it."""
+        """Time at which the NPU had read past the word at ``offset``; the end if the trace does not show it."""
         index = bisect_right(self.offsets, offset)
         return self.times[index] if index < len(self.times) else self.end
 
@@ -68,7 +68,7 @@ def _entries(data: bytes) -> Iterator[tuple[float, int]]:
 
 
 def split_streams(entries: Iterable[tuple[float, int]]) -> tuple[StreamTrace, ...]:
-    """The streams that ran, from times and offsets in the order of time: a new one begins where the offset falls.
+    """The streams that ran, from times and offsets in order of time: a new stream begins where the offset falls.
 
     >>> split_streams([(0, 4), (5, 60), (9, 0), (12, 60)])
     (StreamTrace(offsets=(4, 60), times=(0, 5)), StreamTrace(offsets=(0, 60), times=(9, 12)))

@@ -1,4 +1,4 @@
-"""Running an FVP: finding the binary and the firmware, and one bounded run in a process of its own."""
+"""Runs of an FVP: the binary and the firmware are found, and each run is a bounded process."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class FvpRun(Struct, frozen=True):
 
 
 def find_binary(path: Path | None) -> Path:
-    """The FVP's binary; InputError if it is not there."""
+    """The FVP's binary; InputError if it is missing."""
     if path is not None:
         if not path.is_file() or not os.access(path, os.X_OK):
             raise InputError(f"FVP {str(path)!r} is not a file that can be run: give the path of the binary itself.")
@@ -111,7 +111,7 @@ def command(binary: Path, firmware: Path, macs: int, options: FvpOptions, model:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the process and what it started."""
+    """Stop the process and its children."""
     if hasattr(os, "killpg"):
         os.killpg(process.pid, signal.SIGKILL)
     else:
@@ -120,7 +120,7 @@ def _end(process: subprocess.Popen[bytes]) -> None:
 
 
 def _watch(process: subprocess.Popen[bytes], log: Path, timeout: float) -> int:
-    """Wait for the process; InputError if it takes too long or says too much."""
+    """Wait for the process; InputError if it runs too long or prints too much."""
     deadline = time.monotonic() + timeout
     while True:
         try:
@@ -146,7 +146,7 @@ def _check_status(status: int, text: str) -> None:
 def run_fvp(compiled: bytes, macs: int, options: FvpOptions) -> FvpRun:
     """Run one compiled network on an FVP with ``macs`` MACs per cycle.
 
-    InputError if the binary or the firmware is missing, or the run fails, crashes, hangs or never stops talking.
+    InputError if the binary or the firmware is missing, or if the run fails, crashes, hangs or prints without end.
     """
     binary, firmware = find_binary(options.binary), find_firmware(options.firmware)
     with own_folder() as folder:

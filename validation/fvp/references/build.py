@@ -41,7 +41,7 @@ from validation.fvp.references.records import (
 
 _OPERATOR_SOURCE = "Apache TVM: tests/python/contrib/test_ethosu/cascader/test_ethosu_part_performance.py"
 _NAMES = {"yolo-fastest_192_face_v4": "yolo_fastest_192_face", "vww4_128_128_INT8": "vww4_128", "ad_medium_int8": "ad_medium"}
-"""Names of ours for networks whose published name is that of another file."""
+"""Our names for networks whose published name belongs to another file."""
 
 
 def _network(published: str) -> str:
@@ -105,13 +105,13 @@ def _point_order(row: dict[str, str]) -> tuple[bool, str, int]:
 
 
 def _like(row: dict[str, str], known: Iterable[dict[str, str]]) -> dict[str, str]:
-    """A row of a run whose stream has another row among the ``known``, with that one's digest and estimate."""
+    """A row for a run whose stream also has a row among the ``known``, with the digest and the estimate of that row."""
     (same,) = (other for other in known if other["stream"] == row["stream"])
     return row | {key: same[key] for key in ("stream_sha256", "vela_estimate_cycles")}
 
 
 def _old(row: dict[str, str], data: Path) -> dict[str, str]:
-    """A row of an older stream, of which nothing but its bytes is known; its name says its Vela."""
+    """The row of an older stream, of which only the bytes are known; its name includes its Vela."""
     digest = hashlib.sha256(_bytes(data / row["stream"])).hexdigest()
     known = {"stream_sha256": digest, "vela_estimate_cycles": "0"}
     names = {
@@ -157,7 +157,7 @@ _U65_SOURCE = "Kwon-GiHwan/mps4_prototyping_board"
 
 
 def _sweeps(data: Path) -> list[dict[str, str]]:
-    """The sweeps, NPU ACTIVE where it is known, and those of the U65."""
+    """The sweeps, with NPU ACTIVE if known, including the U65's."""
     rows, further = [_sweep(row) for row in _read(data / "u55_memory_sweeps.csv")], _read(data / "sweeps_active.csv")
     for row in further:
         if row["npu_active_cycles"]:
@@ -203,7 +203,7 @@ def descriptors(compiled: bytes) -> list[bytes]:
 def work_files(compiled: bytes) -> list[bytes]:
     """The decoder's work for the weight streams of each Program of a compiled network, as JSON by operation index, gzipped.
 
-    Nothing for an accelerator whose kernels form chains: no rule of their time depends on it.
+    Empty for an accelerator whose kernels form chains, because its timing does not depend on it.
     """
     files = []
     for program in read_compiled(compiled).programs:

@@ -41,8 +41,8 @@ class ReferencePoint(Struct, frozen=True):
     """One measured inference: ``active`` is NPU ACTIVE, ``total`` NPU TOTAL (on a grid of 1000 cycles), in NPU cycles.
 
     ``adapters`` says whether the timing adapters were on, whose profile :func:`npu_model.memory.ports.measured_with` names. ``beats`` is
-    None where none were published. ``vela_cycles`` is the estimate of the Vela that compiled the network, 0 if none is known,
-    ``stream_sha256`` the SHA-256 of the compiled .tflite that was run.
+    None if none were published. ``vela_cycles`` is the estimate of the Vela that compiled the network (0: unknown); ``stream_sha256`` is
+    the SHA-256 of the compiled .tflite.
     """
 
     network: str
@@ -58,7 +58,7 @@ class ReferencePoint(Struct, frozen=True):
 
 
 class WholeRun(Struct, frozen=True):
-    """One run of which NPU TOTAL alone was published, adapters on: a network of many small kernels, and once in a cascade.
+    """One run with only NPU TOTAL published, adapters on: a network of many small kernels, in one case in a cascade.
 
     ``optimise`` is Vela's option; ``beats`` is None where none were published. The stream is one of a network of ours with the same graph,
     random weights and the published SRAM and flash (see :mod:`validation.fvp.scores` for the cycles that it is held to).
