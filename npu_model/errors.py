@@ -28,6 +28,20 @@ class BudgetError(InputError):
     """A budget of the arena that no schedule is known to meet."""
 
 
+class FloorError(BudgetError):
+    """A budget below what every schedule needs; ``ways`` are options under which every schedule would need less, each with a clause."""
+
+    def __init__(self, sentence: str, ways: tuple[tuple[str, str], ...] = ()) -> None:
+        """``sentence`` names the bytes that are needed, without its full stop."""
+        super().__init__(sentence, ways)
+        self.sentence, self.ways = sentence, ways
+
+    def __str__(self) -> str:
+        """The sentence, and the options with their clauses."""
+        named = " or ".join(f"{option} ({clause})" for option, clause in self.ways)
+        return f"{self.sentence}, or try {named}." if named else f"{self.sentence}."
+
+
 class SearchedError(BudgetError):
     """A budget of the arena that a search did not meet; other options may."""
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, ClassVar, Optional
 
-from npu_model.errors import InputError, SearchedError
+from npu_model.errors import BudgetError, InputError
 from npu_testbed.asked import kinds
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.option import Option, said_by
@@ -330,7 +330,7 @@ def _ending(ask: Schedule, request: "Request", show: "Progress") -> "Ending":
         try:
             planned = _planned(ask, request, task)
             return choice_of(task, planned, run)
-        except SearchedError as error:
+        except BudgetError as error:
             from npu_testbed.searches.other_ways import with_other_ways
 
             raise (error if ask.runtime else with_other_ways(error, request, run)) from None

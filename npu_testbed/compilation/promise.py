@@ -17,7 +17,7 @@ from cascader.ethosu.search.request import PERFORMANCE, SIZE, Request, Run
 from cascader.ethosu.search.search import explore, search
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import processes_for, workers
-from npu_model.errors import BudgetError, InputError, SearchedError
+from npu_model.errors import BudgetError, InputError
 from npu_model.front import later
 from npu_testbed.compilation.compile_options import FEWEST_BYTES, FEWEST_CYCLES, PROMISE
 from npu_testbed.compilation.peer import PeerFigures
@@ -92,7 +92,7 @@ def best_schedule(task: Task, request: Request, aim: str, vela: PeerFigures | No
     try:
         return choice_of(task, asked, replace(run, bounds=False)).point.schedule
     except BudgetError as error:
-        if isinstance(error, SearchedError) and bound is not None and (vela is None or not fits(vela, bound)):
+        if bound is not None and (vela is None or not fits(vela, bound)):
             raise with_other_ways(error, asked, run) from None
         if planned is None:
             raise

@@ -7,13 +7,13 @@ from msgspec.structs import replace
 from cascader.ethosu.search.effort import QUICK
 from cascader.ethosu.search.request import PERFORMANCE, ModelSource, Request, Run
 from npu_model.accelerator import require_use
-from npu_model.errors import InputError, SearchedError
+from npu_model.errors import BudgetError, InputError
 from npu_testbed.findings.finding import Finding, part
 from npu_testbed.ground.progress import Progress
 from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.scheduling import choice_of
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.searches.other_ways import other_ways
+from npu_testbed.searches.other_ways import ways_for
 
 KIND = "budget"
 
@@ -22,8 +22,8 @@ def _reached(request: Request, run: Run) -> str:
     """The options that meet the budget, each with its bytes and cycles; empty if no tried option meets it."""
     try:
         point = choice_of(load_task(request, run.show), request, run).point
-    except SearchedError:
-        return ", or ".join(other_ways(request, run))
+    except BudgetError as error:
+        return ", or ".join(ways_for(error, request, run))
     return f"--arena-cache-size {request.budget} ({point.memory:,} bytes, {point.cycles:,} cycles)"
 
 

@@ -20,7 +20,7 @@ from cascader.ethosu.search.search import SearchResult, explore, search
 from cascader.ethosu.search.task import Point, Task
 from cascader.search.workers import processes_for, workers
 from npu_model.brief import Brief
-from npu_model.errors import SearchedError
+from npu_model.errors import BudgetError, SearchedError
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.devices.memory_options import memory_system_sha256
 from npu_testbed.ground.progress import Progress, silent
@@ -177,9 +177,9 @@ def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None)
     InputError if the model or a name is wrong, or no point fits.
     """
     task = load_task(request, run.show)
-    if request.budget is not None:
-        require_room(request.budget, interface_floor(task.network), remedies(task.network, task.system, request.budget))
     try:
+        if request.budget is not None:
+            require_room(request.budget, interface_floor(task.network), remedies(task.network, task.system, request.budget))
         with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as pool:
             executor = resumed(pool, task, schedules)
             everything = replace(EVERYTHING, thorough=request.thorough)
@@ -189,5 +189,5 @@ def frontier(request: Request, run: Run = _ALONE, schedules: Path | None = None)
             if isinstance(executor, Resumed):
                 executor.finish({point.memory: point.schedule for point in found.points})
             return found
-    except SearchedError as error:
+    except BudgetError as error:
         raise with_other_ways(error, request, run) from None

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from fractions import Fraction
 
 from msgspec.structs import replace
 
 from cascader.ethosu.search.effort import QUICK
 from cascader.ethosu.search.request import PERFORMANCE, Request, Run
-from npu_model.errors import InputError, SearchedError
+from npu_model.errors import BudgetError, FloorError, InputError, SearchedError
 from npu_model.program.region_numbers import ARENA
 from npu_testbed.ground.termination import TimeIsUp
 from npu_testbed.models.legalise import load_task
@@ -36,14 +36,14 @@ def _ways(request: Request) -> Iterator[tuple[str, Request]]:
             yield " ".join(f"--home {home}" for home in homes), replace(request, homes=homes)
 
 
-def other_ways(request: Request, run: Run) -> Iterator[str]:
-    """Options with which a quick search meets the request's budget, each with its bytes and cycles.
+def other_ways(request: Request, run: Run, only: Container[str] | None = None) -> Iterator[str]:
+    """Options with which a quick search meets the request's budget, each with its bytes and cycles. It tries ``only`` these, if given.
 
     Inputs and outputs leave the arena together only if neither helps alone.
     """
     helped = False
     for option, changed in _ways(request):
-        if helped and option.count("--home") > 1:
+        if (helped and option.count("--home") > 1) or (only is not None and option not in only):
             continue
         run.show(f"Trying {option}")
         tried = replace(changed, effort=QUICK, optimise=PERFORMANCE)
@@ -55,10 +55,21 @@ def other_ways(request: Request, run: Run) -> Iterator[str]:
         yield f"{option} ({point.memory:,} bytes, {point.cycles:,} cycles)"
 
 
-def with_other_ways(error: SearchedError, request: Request, run: Run) -> InputError:
-    """The refusal of a budget, with the options under which a quick search meets it; the ``error`` itself without options or time."""
+def ways_for(error: BudgetError, request: Request, run: Run) -> Iterator[str]:
+    """As :func:`other_ways`, with the options that may help after this error."""
+    if isinstance(error, FloorError):
+        return other_ways(request, run, [option for option, _ in error.ways])
+    return other_ways(request, run) if isinstance(error, SearchedError) else iter(())
+
+
+def with_other_ways(error: BudgetError, request: Request, run: Run) -> InputError:
+    """The refusal of a budget, with the options under which a quick search meets it; the ``error`` itself if there is no time.
+
+    Below what every schedule needs, it tries only the options that lower that need. It names no option that it tried in vain.
+    """
     try:
-        found = list(other_ways(request, run))
+        found = list(ways_for(error, request, run))
     except TimeIsUp:
         return error
-    return InputError(f"{error} With other options it fits: {', or '.join(found)}.") if found else error
+    plain = FloorError(error.sentence) if isinstance(error, FloorError) else error
+    return InputError(f"{plain} With other options it fits: {', or '.join(found)}.") if found else plain

@@ -235,13 +235,13 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     needs.
     """
     budget, smallest = request.budget, request.smallest
-    remedy = "" if budget is None else remedies(task.network, task.system, budget)
-    require_room(budget, interface_floor(task.network), remedy)
+    ways = () if budget is None else remedies(task.network, task.system, budget)
+    require_room(budget, interface_floor(task.network), ways)
     best = Best(task, budget, smallest, run.seen, price=run.price)
     # A first schedule is for who waits for one, or for bounds: places that are proven to be slower are left.
     begin = best.begin if run.bounds or run.seen is not unseen else idle
     explored = _explored(task.within(budget, smallest=smallest), request, run, executor, begin)
-    require_room(budget, explored.floor, remedy)
+    require_room(budget, explored.floor, ways)
     request = replace(request, budget=explored.useful(budget))
     best.least_cycles = explored.least_cycles(request.budget) if run.bounds else None
     chooser = _Chooser(explored, request, run, best, executor, most)

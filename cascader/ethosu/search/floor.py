@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from cascader.ethosu.network.network import ARENA, CpuPart, Network, Port
-from npu_model.errors import BudgetError
+from npu_model.errors import FloorError
 from npu_model.printable import printable
 
 if TYPE_CHECKING:
@@ -101,19 +101,19 @@ def _elsewhere(network: Network, system: MemorySystem, budget: int) -> Iterator[
             )
 
 
-def remedies(network: Network, system: MemorySystem, budget: int) -> str:
-    """A clause with the options by which inputs or outputs leave the arena, and how many bytes these are; "" if none helps.
+def remedies(network: Network, system: MemorySystem, budget: int) -> tuple[tuple[str, str], ...]:
+    """The options by which inputs or outputs leave the arena, each with a clause of how many bytes these are; none if none helps.
 
     The options need a memory behind another port, which the application must have.
     """
-    found = [f"{option} ({size} bytes out of the arena)" for option, size in _elsewhere(network, system, budget)]
-    return f", or try {' or '.join(found)}" if found else ""
+    return tuple((option, f"{size} bytes out of the arena") for option, size in _elsewhere(network, system, budget))
 
 
-def require_room(budget: int | None, floor: Floor, remedy: str = "") -> None:
-    """BudgetError if the budget (None: any number) is below the floor: no search would find anything. ``remedy`` is a clause for it."""
+def require_room(budget: int | None, floor: Floor, ways: tuple[tuple[str, str], ...] = ()) -> None:
+    """FloorError if the budget (None: any number) is below the floor: no search would find anything. ``ways`` are options for it."""
     if budget is not None and budget < floor.bytes:
-        raise BudgetError(
+        raise FloorError(
             f"--arena-cache-size {budget} is below {floor.bytes} bytes, which every schedule needs at once for the {floor.what} "
-            f"({floor.named}): allow that much or more{remedy}."
+            f"({floor.named}): allow that much or more",
+            ways,
         )
