@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from npu_model.front import later
-from npu_model.program import Binding
 
 if TYPE_CHECKING:
+    from npu_model.program import Binding
     from npu_model.tflite import model as tflite_models
 else:
     tflite_models = later("npu_model.tflite.model")  # options name layouts, and numpy comes with it
