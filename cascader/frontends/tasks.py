@@ -24,7 +24,6 @@ from npu_model.accelerator import accelerator
 from npu_model.compiled.layouts import layouts_of
 from npu_model.front import later
 from npu_model.memory.system import MemorySystem
-from npu_model.timing import TimingParameters
 
 if TYPE_CHECKING:
     from cascader.ethosu.spill import spills
@@ -32,10 +31,11 @@ else:
     spills = later("cascader.ethosu.spill.spills")  # few searches move tensors out of the arena
 
 
-def _provenance(source: ModelSource, found: Legalised, note: str, system: MemorySystem, timing: TimingParameters) -> Provenance:
+def _provenance(source: ModelSource, request: Request, found: Legalised, note: str, system: MemorySystem) -> Provenance:
     """The origin of schedules of a legalised network; ``note`` says why it is not that of Vela's default core."""
-    tools = dict(source.tools) | dict(vela_tools(found.result.version, found.core, note))
-    return Provenance(source.name, source.sha256, tuple(sorted(tools.items())), system, timing, layouts_of(source.data) or UNSET)
+    tools = tuple(sorted((dict(source.tools) | dict(vela_tools(found.result.version, found.core, note))).items()))
+    nhwc, record = layouts_of(source.data) or UNSET, request.record or UNSET
+    return Provenance(source.name, source.sha256, tools, system, request.timing, nhwc, record)
 
 
 def network_task(request: Request, plain: Network, origin: Callable[[MemorySystem], Provenance], cycles: Cycles) -> Task:
@@ -56,7 +56,7 @@ def network_task(request: Request, plain: Network, origin: Callable[[MemorySyste
     return Task(network, name, system, replay, origin(system), options, homes=wanted, spills=may_spill)
 
 
-def _others(source: ModelSource, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
+def _others(source: ModelSource, request: Request, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
     """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
     flat = is_flat(network)
     other = alternative(source.data, first, measure.accelerator, flat=flat) if has_time_for_another(network) else None
@@ -64,7 +64,7 @@ def _others(source: ModelSource, first: Legalised, network: Network, measure: Me
         second = other.network()
         why = reason(network, second, measure)
         if why:
-            yield Origin(second, _provenance(source, other, why, measure.system, measure.timing))
+            yield Origin(second, _provenance(source, request, other, why, measure.system))
 
 
 def legalised_task(request: Request, source: ModelSource, found: Legalised, cycles: Cycles) -> Task:
@@ -77,12 +77,12 @@ def legalised_task(request: Request, source: ModelSource, found: Legalised, cycl
     plain = found.network(merge=spared > MANY_SPARED)
 
     def origin(system: MemorySystem) -> Provenance:
-        return _provenance(source, found, found.note, system, request.timing)
+        return _provenance(source, request, found, found.note, system)
 
     task = network_task(request, plain, origin, cycles)
     measure = Measure(task.accelerator, task.system, request.timing, task.replay)
     one_core = bool(request.ignore_ops) or task.options.few_forms
-    others = () if one_core else tuple(_others(source, found, plain, measure))
+    others = () if one_core else tuple(_others(source, request, found, plain, measure))
     if 0 < spared <= MANY_SPARED:
         others = (*others, Origin(found.network(merge=True), task.provenance))
     if request.keep_inputs:

@@ -58,11 +58,16 @@ def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[Channel
     return channels_last.channels_last(data, layouts) if layouts else data
 
 
+def as_recorded(model: str, nhwc: Sequence[str]) -> str:
+    """The source of a model with the layouts that a file made from it records; layouts that are asked for stay."""
+    if not nhwc or getattr(model, "layouts", ()):
+        return model
+    return ShapedSource(model, getattr(model, "shapes", ()), [ChannelsLast(name) for name in nhwc])
+
+
 def recorded_source(model: str, nhwc: Sequence[str]) -> str | None:
     """The source of the network that a schedule records, with its recorded layouts; None if the package does not build the network."""
-    if not model.startswith(BUILT):
-        return None
-    return ShapedSource(model, layouts=[ChannelsLast(name) for name in nhwc]) if nhwc else model
+    return as_recorded(model, nhwc) if model.startswith(BUILT) else None
 
 
 def _load(source: str) -> Model:

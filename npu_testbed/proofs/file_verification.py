@@ -11,7 +11,6 @@ from msgspec import Struct
 from msgspec.structs import replace
 from numpy.typing import NDArray
 
-from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Schedule
 from cascader.frontends.vela import legalised
 from npu_model.accelerator import DEFAULT_ACCELERATOR, accelerator_names
@@ -28,7 +27,7 @@ from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import read_tflite
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.deployed_names import named_alike
-from npu_testbed.models.sources import Model, load_model, recorded_source
+from npu_testbed.models.sources import Model, as_recorded, load_model, recorded_source
 from npu_testbed.models.te_models import TeModel, host_runs, is_te, load_te
 from npu_testbed.models.undefined import counted_outputs, entries, other_inputs
 from npu_testbed.proofs.first_difference import Runs, differing_reference, first_difference
@@ -89,7 +88,7 @@ def verify(
     if read.deployed and model is None:
         said = "It does not hold the network that it was made from: give that with --model, and values are compared, too."
         return Verification(Path(path).name, 0, seed, (), said, hazards=network_hazards(network))
-    original = _original(read.plan, model, Path(path).name)
+    original = _original(read, model, Path(path).name)
     if read.deployed:
         network = named_alike(network, legalised(original.data, _legaliser(network)).stream, Path(path).name)
     tosa = is_tosa(original.data)
@@ -249,24 +248,26 @@ def prove(path: str | Path, model: str | None = None, *, inferences: int = 2, se
     InputError if the file is no schedule, the extra ``tensorir`` is not installed, or a kernel cannot be expressed.
     """
     progress(f"Reading {path}")
-    plan = read_network(path).plan
+    read = read_network(path)
+    plan = read.plan
     if plan is None:
         raise InputError(f"{Path(path).name} is a compiled network: the proof in TensorIR needs a schedule file; make one with `schedule`.")
     if model is not None and is_te(model):
-        graph = _te_model(ReadFile(lower(plan), plan), model, Path(path).name).graph
+        graph = _te_model(read, model, Path(path).name).graph
         judges = [(HOST, lambda arrays: host_runs(graph, arrays))]
         return tensorir_proof.prove_schedule(plan, judges, inferences=inferences, seed=seed, progress=progress)
-    original = _original(plan, model, Path(path).name)
+    original = _original(read, model, Path(path).name)
     return tensorir_proof.prove_schedule(
         plan, tensorir_proof.litert_judges(original.data), inferences=inferences, seed=seed, progress=progress
     )
 
 
-def _original(plan: Schedule | None, model: str | None, name: str) -> Model:
-    """The model that a file was made from; InputError if it is unknown, or not the recorded one."""
-    source = model
+def _original(read: ReadFile, model: str | None, name: str) -> Model:
+    """The model that a file was made from, in the layouts that it records; InputError if it is unknown, or not the recorded one."""
+    plan, nhwc = read.plan, read.network.nhwc
+    source = None if model is None else as_recorded(model, nhwc)
     if source is None and plan is not None:
-        source = recorded_source(plan.provenance.model, plan.provenance.nhwc or ())
+        source = recorded_source(plan.provenance.model, nhwc)
     if source is None:
         raise InputError(f"{name} does not hold the network that it was made from: give it with --model.")
     original = load_model(source)

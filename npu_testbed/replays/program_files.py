@@ -23,7 +23,7 @@ from npu_testbed.ground.files import require_writable
 from npu_testbed.ground.files import write_files as write_whole
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.cpu_reasons import with_reasons
-from npu_testbed.models.sources import load_model
+from npu_testbed.models.sources import as_recorded, load_model
 from npu_testbed.replays.scheduling import read_schedule
 from validation.reading import read_file
 
@@ -106,7 +106,7 @@ def export_files(  # noqa: PLR0913  # what is exported and how, and who is told 
     if not isinstance(path, ReadFile):
         progress(f"Reading {path}")
     read = path if isinstance(path, ReadFile) else read_network(path)
-    original = None if model is None else load_model(model).data
+    original = None if model is None else load_model(as_recorded(model, read.network.nhwc)).data
     target = Path(output)
     progress(f"Encoding {target.name}")
     options = options or exports.USUAL

@@ -92,6 +92,7 @@ def test_a_registered_form_is_searched_and_named_in_the_schedule(install: Instal
     install(forms="upright=form")
     assert set(_forms()) - set(before) == {"upright"}
     assert _forms(own_forms=False) == before
+    assert "upright" in _forms(few_forms=True)
     said: list[str] = []
     made = npu_testbed.schedule(MODEL, progress=said.append, jobs=1, no_advice=True)
     assert any("form upright" in sentence for sentence in said)

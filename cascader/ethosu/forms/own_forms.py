@@ -64,9 +64,13 @@ def own_passes() -> dict[str, Pass]:
 
 @cache
 def own_recipes() -> tuple[Recipe, ...]:
-    """The registered forms: the pass behind those that all forms begin with, then the densest layout and coarse slices."""
+    """The registered forms: the pass behind those that all forms begin with, then the densest layout and coarse slices.
+
+    A quick search has them too: who registers a form wants it.
+    """
     return tuple(
-        Recipe(name, (name, *END), needs=name, smaller=load_form(one).smaller) for name, one in points.registered(points.FORMS).items()
+        Recipe(name, (name, *END), needs=name, smaller=load_form(one).smaller, common=True)
+        for name, one in points.registered(points.FORMS).items()
     )
 
 

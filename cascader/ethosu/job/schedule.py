@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from fractions import Fraction
+
 from msgspec import UNSET, Struct, UnsetType
 
 from cascader.ethosu.network.network import Network
@@ -12,10 +14,36 @@ from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
+class RequestRecord(Struct, frozen=True, omit_defaults=True):
+    """The fields of a Request that a schedule holds nowhere else; what is as by default is left out.
+
+    - ``budget``, ``optimise``, ``cascade``, ``effort``, ``rungs``, ``recompute``, ``within``, ``homes``, ``spill``, ``keep_inputs`` and
+      ``ignore_ops`` are those of :class:`~cascader.ethosu.search.request.Request`.
+    - ``system_config``, ``memory_mode``, ``config`` (without its folder) and ``settings`` name the memories.
+    """
+
+    budget: int | None = None
+    optimise: str = ""
+    cascade: bool = True
+    effort: str = ""
+    rungs: int | None = None
+    recompute: Fraction | None = None
+    within: Fraction | None = None
+    homes: tuple[str, ...] = ()
+    spill: str | None = None
+    keep_inputs: bool = False
+    ignore_ops: tuple[str, ...] = ()
+    system_config: str = ""
+    memory_mode: str = ""
+    config: str = ""
+    settings: tuple[tuple[str, str], ...] = ()
+
+
 class Provenance(Struct, frozen=True):
     """Origin of a schedule: the model's file name without folder and its SHA-256, versions of the tools, memory system and timing.
 
-    ``nhwc`` names the inputs and outputs that are NHWC where the model has NCHW (UNSET: none).
+    ``nhwc`` names the inputs and outputs that are NHWC where the model has NCHW (UNSET: none). ``request`` is what else was asked for
+    (UNSET: nothing).
     """
 
     model: str = ""
@@ -24,6 +52,7 @@ class Provenance(Struct, frozen=True):
     memory_system: MemorySystem | None = None
     timing: TimingParameters = DEFAULT_TIMING
     nhwc: tuple[str, ...] | UnsetType = UNSET
+    request: RequestRecord | UnsetType = UNSET
 
 
 UNKNOWN = Provenance()

@@ -20,6 +20,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 if TYPE_CHECKING:
     from cascader.ethosu import options as switches
+    from cascader.ethosu.job import schedule as schedules
     from cascader.ethosu.job.schedule import Provenance, Schedule
     from cascader.ethosu.network.network import Network
     from cascader.ethosu.options import CascadeOptions
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
     from npu_model.compiled.network import CompiledNetwork
 else:
     switches = later("cascader.ethosu.options")  # a request is made before the search is imported, which happens while Vela runs
+    schedules = later("cascader.ethosu.job.schedule")  # the same
 
 __all__ = [
     "OPTIMISE", "PERFORMANCE", "SIZE", "CompiledSource", "MemoryNames", "ModelSource", "NetworkSource", "Request", "Run", "ScheduleSource",
@@ -148,6 +150,29 @@ class Request(Struct, frozen=True):
         asked = {"rungs": self.rungs, "recompute": self.recompute}
         given = {name: value for name, value in asked.items() if value is not None}
         return options_of(self.effort, replace(plain, **given))
+
+    @property
+    def record(self) -> schedules.RequestRecord | None:
+        """The fields that a schedule's provenance records; None if all are as by default."""
+        names = self.names
+        found = schedules.RequestRecord(
+            budget=self.budget,
+            optimise="" if self.optimise == PERFORMANCE else self.optimise,
+            cascade=self.cascade,
+            effort="" if self.effort == STANDARD else self.effort,
+            rungs=self.rungs,
+            recompute=self.recompute,
+            within=self.within or None,
+            homes=self.homes,
+            spill=self.spill,
+            keep_inputs=self.keep_inputs,
+            ignore_ops=self.ignore_ops,
+            system_config="" if names.system_config == DEFAULT_SYSTEM_CONFIG else names.system_config,
+            memory_mode="" if names.memory_mode == DEFAULT_MEMORY_MODE else names.memory_mode,
+            config="" if names.config is None else names.config.name,
+            settings=names.settings,
+        )
+        return None if found == schedules.RequestRecord() else found
 
     def check(self) -> None:
         """Raise InputError for a budget, an aim or an effort that cannot be."""
