@@ -60,9 +60,8 @@ def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[Channel
 
 def as_recorded(model: str, nhwc: Sequence[str]) -> str:
     """The source of a model with the layouts that a file made from it records; layouts that are asked for stay."""
-    if not nhwc or getattr(model, "layouts", ()):
-        return model
-    return ShapedSource(model, getattr(model, "shapes", ()), [ChannelsLast(name) for name in nhwc])
+    said = model if isinstance(model, ShapedSource) else ShapedSource(model)
+    return ShapedSource(model, said.shapes, [ChannelsLast(name) for name in nhwc]) if nhwc and not said.layouts else model
 
 
 def recorded_source(model: str, nhwc: Sequence[str]) -> str | None:
