@@ -1,21 +1,24 @@
-"""Settings of all tests: generated examples (the same in every run of CI), and that Vela compiles the same network once in a run.
+"""Settings of all tests: generated examples (the same in every run of CI), and work that most tests need not repeat.
 
-A test of Vela's runs asks for the fixture ``every_vela_runs``.
+Vela compiles the same network once in a run; a test of Vela's runs asks for the fixture ``every_vela_runs``. A refused budget is not
+tried with other options, which takes longer than all else of such a test; a test of these asks for ``other_ways_are_tried``.
 """
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import pytest
 from hypothesis import settings
 
 from benchmarks.kept_vela import kept_child
+from cascader.ethosu.search.request import Request
 from cascader.frontends.children import run_child
 from cascader.frontends.vela import compiler
 from npu_model.native import PACKAGES, SWITCH, native
+from npu_testbed.searches import other_ways
 
 # Tables are as wide as without a terminal, whatever runs the tests; whoever asks for a width sets it.
 os.environ.pop("COLUMNS", None)
@@ -48,6 +51,24 @@ def kept_compilations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "run_child", partial(kept_child, folder))
         yield
+
+
+Ways = Callable[[Request], Iterator[tuple[str, Request]]]
+
+
+@pytest.fixture(scope="session", autouse=True)
+def no_other_ways() -> Iterator[Ways]:
+    """A refusal names the smallest arena alone, without quick searches with other options."""
+    tried: Ways = other_ways._ways  # findings import the function that calls it
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(other_ways, "_ways", lambda _: iter(()))
+        yield tried
+
+
+@pytest.fixture
+def other_ways_are_tried(no_other_ways: Ways, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A refusal names the options that meet the budget, as a user sees it."""
+    monkeypatch.setattr(other_ways, "_ways", no_other_ways)
 
 
 @pytest.fixture

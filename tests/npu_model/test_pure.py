@@ -177,7 +177,7 @@ def test_a_core_of_another_version_is_not_used(tmp_path: Path, monkeypatch: pyte
 
 needs_cores = pytest.mark.skipif(native("cascader") is None, reason="the cores were not built, or are switched off: nothing to compare")
 
-SEARCH = ("schedule", "zoo:tiny_residual", "--optimise", "Size", "--jobs", "1", "-o")
+SEARCH = ("schedule", "zoo:tiny_conv", "--optimise", "Size", "--jobs", "1", "-o")
 
 
 def run_after(folder: Path, statement: str, *words: str) -> None:
@@ -187,19 +187,25 @@ def run_after(folder: Path, statement: str, *words: str) -> None:
     subprocess.run([sys.executable, "-c", code, *words], cwd=folder, env=environment, check=True, capture_output=True)
 
 
+@pytest.fixture(scope="module")
+def pure(tmp_path_factory: pytest.TempPathFactory) -> tuple[bytes, dict[str, object]]:
+    """The schedule of a search on the Python forms, and what the search says of it."""
+    folder = tmp_path_factory.mktemp("pure")
+    said = json.loads(run(folder, *SEARCH, "s.json", "--json", pure="1"))
+    return (folder / "s.json").read_bytes(), said
+
+
 @needs_cores
-def test_a_command_runs_on_the_python_forms_where_all_cores_are_stale(tmp_path: Path) -> None:
+def test_a_command_runs_on_the_python_forms_where_all_cores_are_stale(tmp_path: Path, pure: tuple[bytes, dict[str, object]]) -> None:
     run_after(tmp_path, "import npu_model.native as n; n.VERSION += 1", *SEARCH, "stale.json")
-    run(tmp_path, *SEARCH, "pure.json", pure="1")
-    assert (tmp_path / "stale.json").read_bytes() == (tmp_path / "pure.json").read_bytes()
+    assert (tmp_path / "stale.json").read_bytes() == pure[0]
 
 
 @needs_cores
-def test_a_search_by_estimates_finds_the_same_without_the_compiled_cores(tmp_path: Path) -> None:
+def test_a_search_by_estimates_finds_the_same_without_the_compiled_cores(tmp_path: Path, pure: tuple[bytes, dict[str, object]]) -> None:
     """The core of the replay is taken away on both sides: the Python forms of all others are equal to these."""
     run_after(tmp_path, "import sim.fast.compiled as c; c._CORE = None", *SEARCH, "compiled.json")
-    run(tmp_path, *SEARCH, "python.json", pure="1")
-    assert (tmp_path / "compiled.json").read_bytes() == (tmp_path / "python.json").read_bytes()
+    assert (tmp_path / "compiled.json").read_bytes() == pure[0]
 
 
 @needs_cores
@@ -209,7 +215,9 @@ def test_a_schedule_takes_as_long_without_the_compiled_cores(tmp_path: Path) -> 
     assert compiled == python
 
 
-def test_a_search_without_the_replay_s_core_says_the_replayed_cycles_of_its_answer(tmp_path: Path) -> None:
-    made = json.loads(run(tmp_path, *SEARCH, "s.json", "--json", pure="1"))
+def test_a_search_without_the_replay_s_core_says_the_replayed_cycles_of_its_answer(
+    tmp_path: Path, pure: tuple[bytes, dict[str, object]]
+) -> None:
+    (tmp_path / "s.json").write_bytes(pure[0])
     replayed = json.loads(run(tmp_path, "simulate", "schedule", "s.json", "--json", pure="1"))
-    assert made["cycles"] == replayed["summary"]["cycles"]
+    assert pure[1]["cycles"] == replayed["summary"]["cycles"]

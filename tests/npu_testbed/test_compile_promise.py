@@ -88,23 +88,23 @@ def test_the_smallest_that_is_no_slower_is_smaller_than_the_fastest_and_larger_t
 @pytest.mark.parametrize("where", ["option", "ini"])
 def test_an_arena_size_is_the_budget_and_is_refused_below_the_smallest(where: str, tmp_path: Path) -> None:
     memory = ""
-    for bound in (12288, 4096):
+    for bound in (6144, 2560):
         if where == "ini":
             ini = tmp_path / f"{bound}.ini"
             ini.write_text(board_ini(bound))
             given: tuple[object, ...] = ("--config", ini, "--system-config", "My_Sys_Cfg", "--memory-mode", "Small")
         else:
             given = ("--arena-cache-size", bound)
-        words = ("compile", "zoo:ds_cnn", "--output-dir", tmp_path / str(bound), "--jobs", "1", *given)
+        words = ("compile", "zoo:tiny_conv", "--output-dir", tmp_path / str(bound), "--jobs", "1", *given)
         outcome = call(*words)
-        if bound == 4096:
+        if bound == 2560:
             assert outcome.status == 2
             assert "bytes are the smallest arena reached" in outcome.errors
-            assert not (tmp_path / "4096").exists()
+            assert not (tmp_path / "2560").exists()
         else:
             memory = outcome.output
-            assert arena_bytes(read_compiled((tmp_path / str(bound) / "ds_cnn_vela.tflite").read_bytes())) <= bound
-    assert "Promise: the fewest cycles in at most 12,288 bytes." in memory
+            assert arena_bytes(read_compiled((tmp_path / str(bound) / "tiny_conv_vela.tflite").read_bytes())) <= bound
+    assert "Promise: the fewest cycles in at most 6,144 bytes." in memory
 
 
 def test_where_ours_is_slower_velas_own_file_is_written_and_that_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
