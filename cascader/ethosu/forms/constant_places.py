@@ -13,7 +13,8 @@ from msgspec.structs import replace
 
 from cascader.ethosu.job.constants import Packing, constant_ranges
 from cascader.ethosu.network.network import CONSTANTS, EthosuPart, Network
-from npu_model.program import ByteRange
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.program import ByteRange, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 
 MOST = 48
@@ -21,6 +22,9 @@ MOST = 48
 
 Streams = tuple[ByteRange, ...]
 """Scales, then weights of a kernel; kernels with the same streams read them from one place."""
+
+Places = Mapping[Streams, int]
+"""Bytes after a multiple of a burst at which the last of some streams begins."""
 
 
 def _streams(payload: EthosuPart) -> Streams:
@@ -31,31 +35,67 @@ def _without_streams(payload: EthosuPart) -> EthosuPart:
     return replace(payload, operation=replace(payload.operation, weights=(), scales=()))
 
 
-def with_places(network: Network, places: Mapping[Streams, int], burst: int) -> Network:
-    """``network`` with each kernel's streams one after the other. The last stream begins so many bytes after a multiple of ``burst``."""
-    kernels = network.kernels
-    packing = Packing.of(span for kernel in kernels.values() for span in constant_ranges(_without_streams(kernel)))
+def _unmoved(network: Network) -> Packing:
+    """The constants that are no kernel's streams: they come first, wherever the streams begin."""
+    return Packing.of(span for kernel in network.kernels.values() for span in constant_ranges(_without_streams(kernel)))
+
+
+def _laid(network: Network, packing: Packing, places: Places, burst: int) -> tuple[dict[Streams, Streams], bytes]:
+    """New ranges of each kernel's streams, and the constants then: the last stream begins so many bytes after a multiple of ``burst``."""
     content = bytearray(packing.content(network.constants))
-    moved: dict[Streams, dict[ByteRange, ByteRange]] = {}
+    moved: dict[Streams, Streams] = {}
     for streams, place in places.items():
         before = sum(span.length for span in streams[:-1])
         content += bytes((place - before - len(content)) % burst)
-        moved[streams] = {}
+        found = []
         for span in streams:
-            moved[streams][span] = ByteRange(CONSTANTS, len(content), len(content) + span.length)
+            found.append(ByteRange(CONSTANTS, len(content), len(content) + span.length))
             content += network.constants[span.start : span.end].ljust(span.length, b"\0")
+        moved[streams] = tuple(found)
+    return moved, bytes(content)
+
+
+def _reading(operation: KernelOperation, streams: Streams) -> KernelOperation:
+    """The operation with its streams elsewhere."""
+    count = len(operation.scales)
+    return operation.having(scales=streams[:count], weights=streams[count:])
+
+
+def with_places(network: Network, places: Places, burst: int) -> Network:
+    """``network`` with each kernel's streams one after the other. The last stream begins so many bytes after a multiple of ``burst``."""
+    packing = _unmoved(network)
+    moved, content = _laid(network, packing, places, burst)
 
     def placed(payload: EthosuPart) -> EthosuPart:
-        new = moved.get(_streams(payload), {})
-        plain, before = packing.part(_without_streams(payload)), payload.operation
-        weights, scales = (tuple(new[span] for span in spans) for spans in (before.weights, before.scales))
-        return replace(plain, operation=replace(plain.operation, weights=weights, scales=scales))
+        plain = packing.part(_without_streams(payload))
+        scales, weights = payload.operation.scales, payload.operation.weights
+        operation = plain.operation.having(scales=scales, weights=weights)
+        return replace(plain, operation=_reading(operation, moved.get((*scales, *weights), ())))
 
-    return replace(network.with_kernels({name: placed(kernel) for name, kernel in kernels.items()}), constants=bytes(content))
+    return replace(network.with_kernels({name: placed(kernel) for name, kernel in network.kernels.items()}), constants=content)
 
 
-def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) -> Network | None:
-    """``network`` with the places that take the fewest ``cycles``, tried one after the other in steps of 16 bytes.
+def with_streams_moved(network: CompiledNetwork, moved: Mapping[Streams, Streams], constants: bytes) -> CompiledNetwork:
+    """A lowered network that copies no streams, with the streams of its kernels at other places in other ``constants``.
+
+    Its command stream has as many words as before: kernels that had one place have one still.
+    """
+
+    def program(one: Program) -> Program:
+        operations = tuple(
+            _reading(op, moved[streams]) if isinstance(op, KernelOperation) and (streams := (*op.scales, *op.weights)) in moved else op
+            for op in one.operations
+        )
+        regions = tuple(replace(region, size=len(constants), content=constants) if region.content else region for region in one.regions)
+        return replace(one, operations=operations, regions=regions)
+
+    return replace(network, steps=tuple(program(step) if isinstance(step, Program) else step for step in network.steps))
+
+
+def best_places(
+    network: Network, burst: int, lowered: Callable[[Network], CompiledNetwork], cycles: Callable[[CompiledNetwork], int]
+) -> Network | None:
+    """``network`` with the places that take the fewest ``cycles`` once it is ``lowered`` layer by layer, tried in steps of 16 bytes.
 
     None for a network of many kernels, and where no place gains anything. They hardly count but in flat networks.
     """
@@ -63,12 +103,14 @@ def best_places(network: Network, burst: int, cycles: Callable[[Network], int]) 
     aligned = all(span.start % ALIGNMENT == span.length % ALIGNMENT == 0 for streams in places for span in streams)
     if not places or len(network.kernels) > MOST or burst % ALIGNMENT or not aligned:
         return None
-    least, best = cycles(network), None
-    for streams in list(places):
+    packing, begun = _unmoved(network), dict(places)
+    first, before = lowered(with_places(network, begun, burst)), _laid(network, packing, begun, burst)[0]
+    least, is_better = cycles(lowered(network)), False
+    for streams in begun:
         for place in range(0, burst, ALIGNMENT):
             tried = places | {streams: place}
-            form = with_places(network, tried, burst)
-            taken = cycles(form)
+            moved, content = _laid(network, packing, tried, burst)
+            taken = cycles(with_streams_moved(first, {before[one]: moved[one] for one in moved}, content))
             if taken < least:
-                least, best, places = taken, form, tried
-    return best
+                least, places, is_better = taken, tried, True
+    return with_places(network, places, burst) if is_better else None

@@ -229,7 +229,7 @@ class Task(Brief, frozen=True):
         cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
         plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes
-        return best_places(plain.network, burst, lambda form: self.replay(lower(replace(plain, network=form), checked=False)))
+        return best_places(plain.network, burst, lambda form: lower(replace(plain, network=form), checked=False), self.replay)
 
 
 def _cycles_layer_by_layer(form: Network, accelerator: str, replay: Replay) -> int:

@@ -9,10 +9,12 @@ from form_variants import variants
 
 from cascader import frontier
 from cascader.ethosu.codegen.lowering import lower
-from cascader.ethosu.forms.constant_places import best_places, with_places
+from cascader.ethosu.forms.constant_places import best_places, with_places, with_streams_moved
 from cascader.ethosu.network.network import Network, ethosu_part
 from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.frontends.vela import import_network
+from npu_model.compiled.network import CompiledNetwork
+from npu_model.program import ByteRange
 from npu_testbed.proofs.file_verification import verify
 from npu_testbed.proofs.verification import LITERT
 from npu_testbed.replays.scheduling import write_schedule
@@ -29,8 +31,16 @@ def network(name: str) -> Network:
     return import_network(build(name), DEVICE)
 
 
+def lowered(form: Network) -> CompiledNetwork:
+    return lower(schedule_layer_by_layer(form, DEVICE))
+
+
+def replayed(network: CompiledNetwork) -> int:
+    return quick_cycles(network, system_said())
+
+
 def cycles(form: Network) -> int:
-    return quick_cycles(lower(schedule_layer_by_layer(form, DEVICE)), system_said())
+    return replayed(lowered(form))
 
 
 def streams(form: Network) -> list[tuple[bytes, ...]]:
@@ -42,7 +52,7 @@ def streams(form: Network) -> list[tuple[bytes, ...]]:
 
 def test_small_dense_layers_take_one_per_cent_less_where_their_weights_lie_well() -> None:
     plain = network(DENSE)
-    best = best_places(plain, 64, cycles)
+    best = best_places(plain, 64, lowered, replayed)
     assert best is not None
     assert cycles(best) <= 0.99 * cycles(plain)
     assert len(best.constants) <= len(plain.constants) + 64 * len({*streams(plain)})
@@ -60,8 +70,23 @@ def test_weights_begin_where_they_are_asked_to_and_equal_ones_are_stored_once() 
     assert len(form.constants) <= len(plain.constants) + 64 * len(keys)
 
 
+def test_a_lowered_network_with_its_streams_moved_is_the_one_that_is_lowered_from_the_moved_streams() -> None:
+    plain = network(DENSE)
+    keys = {key for p in plain.kernels.values() if (key := (*p.operation.scales, *p.operation.weights))}
+    first = dict.fromkeys(sorted(keys, key=lambda key: key[0].start), 0)
+    second = {key: 16 * (number % 4) for number, key in enumerate(first)}
+    before, after = (with_places(plain, places, 64) for places in (first, second))
+    assert before.constants != after.constants
+
+    def spans(form: Network) -> list[tuple[ByteRange, ...]]:
+        return [(*kernel.operation.scales, *kernel.operation.weights) for kernel in form.kernels.values()]
+
+    moved = {one: other for one, other in zip(spans(before), spans(after), strict=True) if one}
+    assert with_streams_moved(lowered(before), moved, after.constants) == lowered(after)
+
+
 def test_networks_of_many_layers_are_left_alone() -> None:
-    assert best_places(network("lstm_unrolled_24"), 64, cycles) is None
+    assert best_places(network("lstm_unrolled_24"), 64, lowered, replayed) is None
     images = load_task("portfolio:mnist", DEVICE)
     assert len(images.variants()) == len(variants(images.network, DEVICE, images.system))
 
