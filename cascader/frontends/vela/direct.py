@@ -86,14 +86,32 @@ def compiled(model, folder, shown, device):
 
 with open("network.tflite", "rb") as file:
     model = file.read()
-for at in range(2, len(sys.argv), 3):
-    folder, shown, device = sys.argv[at : at + 3]
+
+def call(folder, shown, device):
     compiled(model, folder, {NEEDED!r} if shown == "needed" else {{}}, device)
-    if at + 3 < len(sys.argv):
-        os.write(1, {NEXT!r})
+
+first, *others = [sys.argv[at : at + 3] for at in range(2, len(sys.argv), 3)]
+begun = {{}}
+for one in others if sys.platform == "linux" else ():
+    number = os.fork()
+    if not number:
+        end_with_parent(os.getcwd())
+        os.dup2(os.open(f"{{one[0]}}/said.txt", os.O_WRONLY | os.O_CREAT), 1)
+        call(*one)
+        sys.exit()
+    begun[one[0]] = number
+call(*first)
+for one in others:
+    os.write(1, {NEXT!r})
+    if one[0] not in begun:
+        call(*one)
+    elif os.waitpid(begun[one[0]], 0)[1] == 0:
+        with open(f"{{one[0]}}/said.txt", "rb") as file:
+            os.write(1, file.read())
 """
 """Program of the child, which finds the model in its folder, and the terms of each call in the folder of that call.
 
+On Linux, calls run at the same time, each in a copy of the child that has imported the core.
 The compiled network of a call is there last, or not at all."""
 
 
@@ -107,7 +125,7 @@ class DirectCall(Struct, frozen=True):
 
 
 def command(calls: Mapping[str, DirectCall], limits: Sequence[str]) -> list[str]:
-    """The command of a process that makes the calls, each in its folder, one after the other; all are of one core."""
+    """The command of a process that makes the calls, each in its folder; all are of one core."""
     (core,) = {call.core for call in calls.values()}
     words = [word for folder, call in calls.items() for word in (folder, call.shown, call.device)]
     return [sys.executable, "-I", "-S", "-c", _LAUNCH, *limits, core, *words]

@@ -49,7 +49,7 @@ def test_nothing_is_known_of_a_damaged_model() -> None:
 
 
 def test_what_a_failed_process_made_before_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
-    ends = direct._LAUNCH.replace("os.write(1", "os._exit(1)\n        os.write(1")
+    ends = direct._LAUNCH.replace("    os.write(1, b", "    os._exit(1)\n    os.write(1, b")
     assert ends != direct._LAUNCH
     monkeypatch.setattr(direct, "_LAUNCH", ends)
     model = build("tiny_conv")
