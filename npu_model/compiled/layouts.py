@@ -54,4 +54,11 @@ def layout_sentences(names: Sequence[str], inputs: Sequence[Binding], outputs: S
     ends = [(f"Input {number}", one) for number, one in enumerate(inputs)] + [
         (f"Output {number}", one) for number, one in enumerate(outputs)
     ]
-    return tuple(f"{end} is {NHWC} ({'x'.join(map(str, one.shape))}), and NCHW in the model." for end, one in ends if one.name in names)
+    words = {4: (NHWC, "NCHW")}
+    return tuple(
+        "{0} is {2} ({1}), and {3} in the model.".format(
+            end, "x".join(map(str, one.shape)), *words.get(len(one.shape), ("channels last", "channels first"))
+        )
+        for end, one in ends
+        if one.name in names
+    )

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Sequence
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.frontends.vela.model_changes import integers, keeps_values
@@ -14,20 +16,34 @@ from npu_model.printable import printable, shown
 from npu_model.tflite.identifiers import is_tosa
 from npu_model.tflite.model import TfliteModel, TfliteOperator, read_tflite
 from npu_model.tflite.record_reader import RecordReader, read_records
+from npu_model.tflite.records import OperatorRecord, TensorRecord
+from npu_model.tflite.schema import tflite
 from npu_model.tflite.writer import write_tflite
 from npu_testbed.models.layouts import ChannelsLast
 
-_TO_LAST, _TO_FIRST = (0, 2, 3, 1), (0, 3, 1, 2)
-"""Orders of the axes by which a TRANSPOSE makes NHWC of NCHW, and NCHW of NHWC."""
+_ORDERS = {3: ((0, 2, 1), (1, 2, 0)), 4: ((0, 2, 3, 1),)}
+"""Orders by which the axes of an input or output, with channels first, have the channels last: with a batch or, of three, without."""
+
+_PLAIN = ("QUANTIZE", "DEQUANTIZE", "CAST")
+"""Operators between the end of a network and its TRANSPOSE that treat every element alike, whatever its place."""
 
 _INPUT, _OUTPUT = "input", "output"
 """Names that stand for all inputs and for all outputs."""
 
 
+class _End(Struct, frozen=True):
+    """An end of a network: its operators from the input or output to the TRANSPOSE, and the order of axes that stands for that."""
+
+    index: int
+    way: tuple[int, ...]
+    order: tuple[int, ...]
+
+
 def channels_last(model: bytes, layouts: Sequence[ChannelsLast]) -> bytes:
     """The .tflite ``model`` with these inputs and outputs as NHWC, and metadata that name them.
 
-    InputError if a tensor is not an input or output, or if its only reader or writer is not a TRANSPOSE between NCHW and NHWC.
+    QUANTIZE, DEQUANTIZE, CAST and a RESHAPE that adds or drops extents of 1 may lie between the end and its TRANSPOSE.
+    InputError if a tensor is no input or output, or its only reader or writer is not a TRANSPOSE that puts channels last or first.
     """
     if is_tosa(model):
         raise InputError("--layout was given for a TOSA network, whose inputs and outputs are fixed: leave it out.")
@@ -36,8 +52,7 @@ def channels_last(model: bytes, layouts: Sequence[ChannelsLast]) -> bytes:
     wanted = dict.fromkeys(index for one in layouts for index in _tensors(RecordReader(model), one))
     for index in wanted:
         parsed = read_tflite(model)
-        find = _input_transpose if index in parsed.inputs else _output_transpose
-        model = _without(model, find(parsed, index), index)
+        model = _without(model, (_input_end if index in parsed.inputs else _output_end)(parsed, index))
     records = read_records(model)
     named = (LAYOUTS, layouts_data([records.tensors[index].name for index in wanted]))
     return write_tflite(replace(records, metadata=(*(entry for entry in records.metadata if entry[0] != LAYOUTS), named)))
@@ -58,51 +73,107 @@ def _tensors(reader: RecordReader, wanted: ChannelsLast) -> tuple[int, ...]:
     return (names[wanted.name],)
 
 
-def _input_transpose(model: TfliteModel, index: int) -> int:
-    """The number of the TRANSPOSE to NHWC that is an input's only reader; InputError if there is another reader or none."""
-    readers = [number for number, one in enumerate(model.operators) if index in one.inputs]
-    made = [model.operators[number].outputs[0] for number in readers if _orders(model, model.operators[number], _TO_LAST)]
-    if len(readers) == 1 and len(made) == 1 and not {index, made[0]} & set(model.outputs):
-        return readers[0]
+def _input_end(model: TfliteModel, index: int) -> _End:
+    """The end of an input, which one TRANSPOSE makes NHWC; InputError if something else reads it."""
+    at, way = index, list[int]()
+    while True:
+        readers = [number for number, one in enumerate(model.operators) if at in one.inputs]
+        is_out = at in model.outputs
+        if len(readers) != 1 or is_out:
+            break
+        (number,) = readers
+        way.append(number)
+        made = model.operators[number].outputs[0]
+        if model.operators[number].code == "TRANSPOSE":
+            order = _order(model, index, way)
+            is_out = made in model.outputs
+            if order is None or is_out:
+                break
+            return _End(index, tuple(way), order)
+        if not _is_passed(model, model.operators[number]):
+            break
+        at = made
     what = _listed([model.operators[number] for number in readers])
-    if index in model.outputs or set(made) & set(model.outputs):
+    if is_out:
         what = f"{what} and is handed out again" if readers else "nothing and is handed out again"
+    name = printable(model.tensors[index].name)
+    where = "which" if at == index else f"of which {printable(model.tensors[at].name)!r} is made, which"
     raise InputError(
-        f"--layout cannot make input {printable(model.tensors[index].name)!r} {NHWC}, which is read by {what}: only an input that "
-        "nothing but one TRANSPOSE from NCHW to NHWC reads can be; leave it out."
+        f"--layout cannot make input {name!r} {NHWC}, {where} is read by {what}: only an input that nothing but one TRANSPOSE from NCHW to "
+        "NHWC reads can be; leave it out."
     )
 
 
-def _output_transpose(model: TfliteModel, index: int) -> int:
-    """The number of the TRANSPOSE to NCHW that writes an output without readers; InputError if there is none."""
-    name = printable(model.tensors[index].name)
-    writers = [number for number, one in enumerate(model.operators) if index in one.outputs]
-    readers = [one for one in model.operators if index in one.inputs]
-    sources = [model.operators[number].inputs[0] for number in writers if _orders(model, model.operators[number], _TO_FIRST)]
-    if len(writers) == 1 and len(sources) == 1 and not readers and _is_inner(model, sources[0]):
-        return writers[0]
-    what = f"is written by {_listed([model.operators[number] for number in writers])}"
-    if readers:
+def _output_end(model: TfliteModel, index: int) -> _End:
+    """The end of an output, which one TRANSPOSE writes as NCHW and nothing reads; InputError if there is none."""
+    at, way, end = index, list[int](), ""
+    while True:
+        writers = [number for number, one in enumerate(model.operators) if at in one.outputs]
+        readers = [one for one in model.operators if at in one.inputs]
+        # A tensor between the TRANSPOSE and the output has the reader that led here.
+        if len(writers) != 1 or len(readers) != bool(way):
+            break
+        (number,) = writers
+        way.append(number)
+        source = model.operators[number].inputs[0] if model.operators[number].inputs else -1
+        if model.operators[number].code == "TRANSPOSE":
+            order = _order(model, index, way)
+            if order is not None and _is_inner(model, source):
+                return _End(index, tuple(way), order)
+            if order is not None:
+                end = f", whose own input {printable(model.tensors[source].name)!r} is an input, an output or a constant of the network"
+            break
+        if not _is_passed(model, model.operators[number]):
+            break
+        at = source
+    what = f"is written by {_listed([model.operators[number] for number in writers])}{end}"
+    if len(readers) != bool(at != index):
         what += f" and read by {_listed(readers)}"
-    elif sources:
-        what += f", whose own input {printable(model.tensors[sources[0]].name)!r} is an input, an output or a constant of the network"
+    where = "it" if at == index else f"{printable(model.tensors[at].name)!r}, which it is made of,"
     raise InputError(
-        f"--layout cannot make output {name!r} {NHWC}: it {what}. Only an output that one TRANSPOSE from NHWC to NCHW writes and nothing "
-        "reads can be; leave it out."
+        f"--layout cannot make output {printable(model.tensors[index].name)!r} {NHWC}: {where} {what}. Only an output that one TRANSPOSE "
+        "from NHWC to NCHW writes and nothing reads can be; leave it out."
     )
 
 
 def _is_inner(model: TfliteModel, index: int) -> bool:
-    """Whether an operator writes a tensor that is not an output of the network."""
+    """Whether an operator writes a tensor that the network does not hand out."""
     return index not in (*model.inputs, *model.outputs) and any(index in one.outputs for one in model.operators)
 
 
-def _orders(model: TfliteModel, operator: TfliteOperator, axes: tuple[int, ...]) -> bool:
-    """Whether an operator is a TRANSPOSE of this order that keeps the values."""
-    if operator.code != "TRANSPOSE" or len(operator.inputs) != 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1:
+def _is_passed(model: TfliteModel, operator: TfliteOperator) -> bool:
+    """Whether an operator may lie between an end and its TRANSPOSE: one of every element alone, or a RESHAPE that moves extents of 1."""
+    if len(operator.outputs) != 1 or not operator.inputs or operator.inputs[0] < 0:
         return False
-    given, order = (model.tensors[index] for index in operator.inputs)
-    return order.dtype == "INT32" and integers(order) == axes and len(given.shape) == len(axes) and keeps_values(model, operator)
+    given, made = model.tensors[operator.inputs[0]], model.tensors[operator.outputs[0]]
+    if max(len(given.scales), len(made.scales)) > 1 or given.data:
+        return False
+    if operator.code in _PLAIN:
+        return len(operator.inputs) == 1 and given.shape == made.shape
+    return operator.code == "RESHAPE" and _extents(given.shape) == _extents(made.shape) and keeps_values(model, operator)
+
+
+def _extents(shape: tuple[int, ...]) -> list[int]:
+    return [extent for extent in shape if extent != 1]
+
+
+def _order(model: TfliteModel, end: int, way: Sequence[int]) -> tuple[int, ...] | None:
+    """The order of an end's axes that the TRANSPOSE, the last operator of its way, stands for; None if it is none with channels last."""
+    operator = model.operators[way[-1]]
+    if len(operator.inputs) != 2 or min(operator.inputs) < 0 or len(operator.outputs) != 1 or not keeps_values(model, operator):
+        return None
+    given, constant = (model.tensors[index] for index in operator.inputs)
+    order, shape = integers(constant), model.tensors[end].shape
+    if constant.dtype != "INT32" or sorted(order) != list(range(len(given.shape))) or len(given.scales) > 1:
+        return None
+    is_input = end in model.inputs
+    # The axes of the end where it meets the TRANSPOSE: extents of 1 have no place in the order of the elements.
+    met = given.shape if is_input else model.tensors[operator.outputs[0]].shape
+    own = iter(axis for axis, extent in enumerate(shape) if extent != 1)
+    axes = [None if extent == 1 else next(own) for extent in met]
+    moved = [axes[axis if is_input else order.index(axis)] for axis in (order if is_input else range(len(order)))]
+    found = [axis for axis in moved if axis is not None]
+    return next((one for one in _ORDERS.get(len(shape), ()) if [axis for axis in one if shape[axis] != 1] == found), None)
 
 
 def _listed(operators: Sequence[TfliteOperator]) -> str:
@@ -113,18 +184,55 @@ def _listed(operators: Sequence[TfliteOperator]) -> str:
     return f"{operators[0].name}{more}"
 
 
-def _without(model: bytes, number: int, index: int) -> bytes:
-    """The .tflite ``model`` without the TRANSPOSE ``number``; the input or output ``index`` replaces the tensor on its other side."""
+def _without(model: bytes, end: _End) -> bytes:
+    """The .tflite ``model`` without the TRANSPOSE of an end, whose tensors have the order of axes in which the NPU has them.
+
+    A RESHAPE takes its place if extents of 1 differ; a RESHAPE on the way goes.
+    """
     records = read_records(model)
-    operator = records.operators[number]
-    other = operator.outputs[0] if operator.inputs[0] == index else operator.inputs[0]
+    tensors, operators = list(records.tensors), dict(enumerate(records.operators))
+    is_input, turning = end.index in records.inputs, end.way[-1]
+    outer, inner = _sides(operators[turning], is_input)
+    here, shape = end.index, _ordered(tensors[end.index].shape, end.order)
+    signature = _ordered(tensors[end.index].shape_signature, end.order)
+    tensors[here] = replace(tensors[here], shape=shape, shape_signature=signature)
+    for number in end.way[:-1]:
+        operator = operators[number]
+        _, beyond = _sides(operator, is_input)
+        if operator.code == tflite.BuiltinOperator.RESHAPE:
+            del operators[number]
+            continue
+        tensors[beyond] = replace(tensors[beyond], shape=shape, shape_signature=signature)
+        given, made = (here, beyond) if is_input else (beyond, here)
+        operators[number] = replace(operator, inputs=(given,), outputs=(made,))
+        here = beyond
+    if tensors[inner].shape == shape:
+        del operators[turning]
+        operators = {number: _renamed(one, inner, here) for number, one in operators.items()}
+    else:
+        tensors.append(_shape_tensor(f"{tensors[outer].name}/layout", tensors[inner].shape if is_input else shape))
+        given, made = (here, inner) if is_input else (inner, here)
+        operators[turning] = OperatorRecord(tflite.BuiltinOperator.RESHAPE, 1, (given, len(tensors) - 1), (made,), "ReshapeOptions")
+    return write_tflite(replace(records, tensors=tuple(tensors), operators=tuple(operators[number] for number in sorted(operators))))
+
+
+def _sides(operator: OperatorRecord, is_input: bool) -> tuple[int, int]:  # noqa: FBT001  # one of two ends
+    """The tensor of an operator that is nearer to the end of the network, and the other one."""
+    return (operator.inputs[0], operator.outputs[0]) if is_input else (operator.outputs[0], operator.inputs[0])
+
+
+def _ordered(shape: tuple[int, ...], order: tuple[int, ...]) -> tuple[int, ...]:
+    return tuple(shape[axis] for axis in order) if shape else shape
+
+
+def _renamed(operator: OperatorRecord, before: int, after: int) -> OperatorRecord:
+    """The operator that reads and writes another tensor in the place of one."""
 
     def renamed(indices: Sequence[int]) -> tuple[int, ...]:
-        return tuple(index if one == other else one for one in indices)
+        return tuple(after if one == before else one for one in indices)
 
-    left = (*records.operators[:number], *records.operators[number + 1 :])
-    operators = tuple(replace(one, inputs=renamed(one.inputs), outputs=renamed(one.outputs)) for one in left)
-    tensors = list(records.tensors)
-    shapes = ((shape and tuple(shape[axis] for axis in _TO_LAST)) for shape in (tensors[index].shape, tensors[index].shape_signature))
-    tensors[index] = replace(tensors[index], **dict(zip(("shape", "shape_signature"), shapes, strict=True)))
-    return write_tflite(replace(records, tensors=tuple(tensors), operators=operators))
+    return replace(operator, inputs=renamed(operator.inputs), outputs=renamed(operator.outputs))
+
+
+def _shape_tensor(name: str, shape: tuple[int, ...]) -> TensorRecord:
+    return TensorRecord(name, (len(shape),), tflite.TensorType.INT32, data=struct.pack(f"<{len(shape)}i", *shape))

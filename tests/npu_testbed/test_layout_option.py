@@ -105,6 +105,53 @@ def test_the_outputs_are_those_of_the_original_with_its_axes_turned(words: tuple
         assert np.array_equal(wanted, found.transpose(TO_FIRST) if "output=NHWC" in words else found)
 
 
+def exported(kind: str) -> tuple[bytes, tuple[int, ...], int]:
+    """A network as PyTorch exports are, the order of its axes with channels last, and the number of RESHAPEs that then stay."""
+    net = NetworkBuilder(kind)
+    if kind == "sequence":  # 1x6x32 through a convolution of one dimension
+        x = net.transpose(net.reshape(net.input((1, 6, 32), "in"), (1, 6, 1, 32)), TO_LAST)
+        x = net.transpose(net.conv2d(x, 8, (1, 3), activation="RELU6"), TO_FIRST)
+        return net.finish([net.reshape(x, (1, 8, 32), name="out")]), (0, 2, 1), 2
+    if kind == "three":  # a TRANSPOSE of three axes
+        x = net.reshape(net.transpose(net.input((1, 6, 32), "in"), (0, 2, 1)), (1, 1, 32, 6))
+        x = net.reshape(net.conv2d(x, 8, (1, 3)), (1, 32, 8))
+        return net.finish([net.transpose(x, (0, 2, 1), name="out")]), (0, 2, 1), 2
+    if kind == "image":  # without a batch, requantised
+        x = net.quantize(net.input((3, 12, 8), "in"))
+        x = net.transpose(net.reshape(x, (1, 3, 12, 8)), TO_LAST)
+        x = net.reshape(net.transpose(net.conv2d(x, 8, strides=(2, 2)), TO_FIRST), (8, 6, 4))
+        return net.finish([net.quantize(x, name="out")]), (1, 2, 0), 2
+    x = net.transpose(net.quantize(net.input((1, 3, 12, 8), "in")), TO_LAST)
+    return net.finish([net.quantize(net.transpose(net.conv2d(x, 8), TO_FIRST), name="out")]), TO_LAST, 0
+
+
+@pytest.mark.parametrize("kind", ["sequence", "three", "image", "requantised"])
+def test_ends_as_pytorch_exports_them_have_the_channels_last(kind: str, tmp_path: Path) -> None:
+    model, order, reshapes = exported(kind)
+    (tmp_path / "m.tflite").write_bytes(model)
+    made = channels_last(model, [ChannelsLast("input"), ChannelsLast("output")])
+    assert codes(made).count("TRANSPOSE") == 0
+    assert codes(made).count("RESHAPE") == reshapes
+    plain, turned = scheduled(tmp_path / "m.tflite", tmp_path / "a.json"), scheduled(tmp_path / "m.tflite", tmp_path / "b.json", *BOTH)
+    shape = plain.inputs[0].shape
+    assert turned.inputs[0].shape == tuple(shape[axis] for axis in order)
+    given = np.random.default_rng(1).integers(-128, 128, shape, np.int8)
+    wanted, found = run(plain, [given])["out"], run(turned, [np.ascontiguousarray(given.transpose(order))])["out"]
+    assert len(set(wanted.flat)) > 8
+    assert np.array_equal(wanted.transpose(order), found)
+    said = call("verify", tmp_path / "b.json", "--model", tmp_path / "m.tflite").output
+    assert not litert_installed() or "LiteRT's reference kernels  0 of" in said
+
+
+@pytest.mark.parametrize("shape", [(1, 288), (1, 8, 36)])
+def test_an_output_whose_elements_have_another_order_is_refused(shape: tuple[int, ...], tmp_path: Path) -> None:
+    net = NetworkBuilder("flat")
+    x = net.transpose(net.conv2d(net.input((1, 6, 6, 3), "in"), 8), TO_FIRST)
+    (tmp_path / "m.tflite").write_bytes(net.finish([net.reshape(x, shape, name="out")]))
+    said = refusal("schedule", tmp_path / "m.tflite", "--layout", "output=NHWC", "-o", tmp_path / "s.json")
+    assert "output 'out' NHWC: it is written by RESHAPE. Only an output" in said
+
+
 @pytest.mark.skipif(not litert_installed(), reason="LiteRT is the reference, and is not installed")
 def test_litert_s_outputs_are_the_same_and_verify_compares_with_them(source: Path, tmp_path: Path) -> None:
     given = image(3)
