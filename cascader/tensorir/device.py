@@ -158,5 +158,5 @@ def chosen(device: OwnDevice, graph: TeGraph, budget: int | None, *, smallest: b
     fitting = [proposal for proposal in found if proposal.memory <= limit]
     if not fitting:
         least = min(proposal.memory for proposal in found)
-        raise InputError(f"No plan fits into {limit} bytes of {device.name}: the smallest that is found takes {least}; allow as many.")
+        raise InputError(f"No plan fits into {limit} bytes of {device.name}: the smallest plan found takes {least}; allow that much.")
     return fitting[0] if smallest else min(fitting, key=lambda proposal: (proposal.cycles, proposal.memory))

@@ -118,7 +118,7 @@ def operator_model(reader: RecordReader, index: int, given: Sequence[str]) -> Op
 
 
 def _bodies(reader: RecordReader, operator: OperatorRecord) -> tuple[SubgraphRecord, ...]:
-    """The subgraphs beside the first, if the operator runs one; InputError if one has state that would be lost."""
+    """The subgraphs besides the first, if the operator runs one; InputError if one has state that would be lost."""
     if not any(SUBGRAPH in field for field, _ in operator.fields):
         return ()
     for graph in reader.model.others:

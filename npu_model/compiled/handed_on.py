@@ -26,14 +26,14 @@ def check_handed_on(
     for index, (region, _) in (home for found in homes for home in found.items()):
         if index in planned:
             raise InputError(
-                f"The file has {len(model.operators)} operators and tensors with regions of their own, of which its plan has {name(index)} "
-                "in the arena too: such files are read where one NPU operator runs the whole network; compile without "
+                f"The file has {len(model.operators)} operators and tensors with regions of their own, but its plan also puts "
+                f"{name(index)} into the arena: only a file with one NPU operator for the whole network may do so; compile without "
                 "--separate-io-regions."
             )
         if regions.setdefault(index, region) != region:
             raise InputError(
-                f"Tensor {name(index)} is region {regions[index]} of one NPU operator and region {region} of another: files are read where "
-                "it is the same of all; compile with it in the arena."
+                f"Tensor {name(index)} is region {regions[index]} of one NPU operator and region {region} of another: it must be "
+                "the same of all; compile with it in the arena."
             )
         if owners.setdefault(region, index) != index:
             raise InputError(

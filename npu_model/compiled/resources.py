@@ -46,7 +46,7 @@ def _first_contents(reader: RecordReader) -> dict[str, bytes]:
             continue
         index = _fields(reader, number).get("InitSubgraphIndex", 0)
         if not isinstance(index, int) or not 1 <= index <= len(reader.model.others):
-            raise LimitError(f"CALL_ONCE runs subgraph {index}, which is none of those beside the first: the file is damaged.")
+            raise LimitError(f"CALL_ONCE runs subgraph {index}, which is not one of those after the first: the file is damaged.")
         init = reader.of_subgraph(index)
         names, known = handles(init), known_values(init)
         for one in init.model.operators:

@@ -80,7 +80,7 @@ class NoOriginal:
         """None; InputError if the network has other subgraphs, which would be lost."""
         if network.others:
             raise InputError(
-                f"The network has subgraphs beside the first ({network.others}), which only the model holds that it was compiled from: "
+                f"The network has subgraphs besides the first ({network.others}), which only the model holds that it was compiled from: "
                 "give that model."
             )
         return ()
@@ -166,7 +166,7 @@ class Original(NoOriginal):
         found = self._model.others
         if len(found) != network.others:
             raise InputError(
-                f"The network has {network.others} subgraphs beside the first but the model {len(found)}: "
+                f"The network has {network.others} subgraphs besides the first but the model {len(found)}: "
                 "give the model that the network was compiled from."
             )
         require_programs_in_first(self._model)

@@ -130,7 +130,7 @@ class _Reader:
         return tuple(vector().tolist()) if length else ()
 
     def buffer(self, index: int) -> bytes:
-        """The content of a buffer; subgraphs beside the first share its weights, which counts once."""
+        """The content of a buffer; subgraphs besides the first share its weights, which counts once."""
         if self._in_others and index in self._buffers:
             return self._buffers[index]
         count = self.model.BuffersLength()

@@ -28,6 +28,7 @@ from npu_testbed.energy.energy_text import caveat
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json
+from npu_testbed.reports.headline import kibibytes, milliseconds
 from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import FrontierPoint
 from validation.fvp.undecided import NAMES, undecided
@@ -83,11 +84,28 @@ def _sweep_cells(row: SweepRow) -> tuple[str, ...]:
     )
 
 
+def comparison_headline(comparison: Comparison) -> str:
+    """Our schedule next to Vela Performance and next to Vela Size, in one or two sentences."""
+    frontier, chosen = comparison.frontier, comparison.chosen
+
+    def figures(cycles: int, size: int) -> str:
+        return f"{milliseconds(cycles, frontier.clock_hz)} in {kibibytes(size)}"
+
+    ours = f"{printable(frontier.model)} on {frontier.accelerator}: {figures(chosen.cycles, chosen.memory)}"
+    fast, small = comparison.performance, comparison.size
+    said = f"{ours}; Vela Performance takes {figures(fast.cycles, fast.memory)}." if fast else f"{ours}."
+    least = None if small is None else frontier.at_most(small.cycles)
+    if small is None or least is None:
+        return said
+    return f"{said} No slower than Vela Size, it fits into {kibibytes(least.memory)}; Vela Size needs {kibibytes(small.memory)}."
+
+
 def comparison_text(comparison: Comparison) -> str:
-    """Vela's points, our answers with their ratios to the better of its cores, and both at the same arena sizes."""
+    """The headline, Vela's points, our answers with their ratios to the better of its cores, and both at the same arena sizes."""
     frontier = comparison.frontier
     plain = [point for point in comparison.points if point.run.arena_cache_size is None]
     sections = [
+        filled(comparison_headline(comparison)),
         printable(f"{frontier.model} on {frontier.accelerator}, {frontier.memory_system}{timing_clause(frontier.timing)}", 400),
         *([_table(("Vela's schedules", "bytes", "cycles"), [_vela_cells(point) for point in plain])] if plain else []),
         *_answer_sections(comparison),
@@ -101,19 +119,19 @@ def comparison_text(comparison: Comparison) -> str:
 
 def _answer_sections(comparison: Comparison) -> list[str]:
     """Our answers. If Vela has no schedule for Size or for Performance, the whole frontier follows."""
-    headers = ("ours", "bytes", "cycles", "MACs again", "bytes / Vela's", "cycles / Vela's", "faster")
+    headers = ("ours", "bytes", "cycles", "recomputed", "bytes / Vela's", "cycles / Vela's", "faster")
     found = [_table(headers, [_answer_cells(answer) for answer in comparison.answers])] if comparison.answers else []
     if comparison.size is None or comparison.performance is None:
         points = comparison.frontier.points
         rows: list[tuple[str, ...]] = [
             (f"{point.memory:,}", f"{point.cycles:,}", recomputed_share(point.macs, point.recomputed_macs)) for point in points
         ]
-        found.append(_table(("our frontier: bytes", "cycles", "MACs again"), rows, left=0))
+        found.append(_table(("our frontier: bytes", "cycles", "recomputed"), rows, left=0))
     return found
 
 
 def _sweep_sections(comparison: Comparison) -> list[str]:
-    headers = ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "MACs again", "ours / Vela", "faster")
+    headers = ("arena cache size", "Vela: bytes", "cycles", "ours: bytes", "cycles", "recomputed", "ours / Vela", "faster")
     return [_table(headers, [_sweep_cells(row) for row in comparison.sweep], left=0)] if comparison.sweep else []
 
 

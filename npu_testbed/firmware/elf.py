@@ -53,7 +53,7 @@ def read_elf(data: bytes) -> Firmware:
         raise InputError("The firmware is not a 32-bit little-endian ELF file: give what the linker wrote (.elf, .axf).")
     _, _, machine, _, entry, first, _, _, _, size, count, *_ = _HEADER.unpack_from(data)
     if machine != _ARM:
-        raise InputError(f"The ELF file is for machine {machine}: 40, Arm, is emulated; link for a Cortex-M.")
+        raise InputError(f"The ELF file is for machine {machine}: only 40 (Arm) is emulated; link for a Cortex-M.")
     if size != _SEGMENT.size or not 0 < count <= _MOST_SEGMENTS or first + count * size > len(data):
         raise InputError(f"The ELF file has {count} program headers of {size} bytes at byte {first}: nothing can be loaded; link it again.")
     found = [_segment(data, first + index * size) for index in range(count)]

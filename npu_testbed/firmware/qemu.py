@@ -173,7 +173,7 @@ class QemuMachine:
         index = None if found is None else self._places.get(found.address & ~(REGISTER_BYTES - 1) & 0xFFFF_FFFF)
         if found is None or index is None:
             raise StoppedError(
-                f"at {place:#010x} the firmware has the NPU's registers in an instruction {code:04x} {more:04x} that is none for them"
+                f"at {place:#010x} the firmware accesses the NPU's registers with {code:04x} {more:04x}, which cannot access them"
             )
         status = stub.register(XPSR)
         self._move(found, self.npus[index], found.address & (REGISTER_BYTES - 1))

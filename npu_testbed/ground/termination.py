@@ -45,7 +45,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
         yield
         return
     if threading.current_thread() is not threading.main_thread():
-        raise InputError(f"A time limit of {seconds:g} s was asked for in a thread: only the main thread can be told; search there.")
+        raise InputError(f"A time limit of {seconds:g} s was set in a thread: only the main thread can be interrupted; search there.")
     over = threading.Event()
 
     def ring() -> None:

@@ -62,7 +62,7 @@ def measured_text(beside: Beside, min_percent: float = 0.0) -> str:
     every = [row.layer for row in beside.rows]
     short = dict(zip(every, all_shortened(every), strict=True))
     table = grid(headers, [_cells(row, short.get(row.layer, row.layer), is_sampled=is_sampled) for row in rows], left)
-    heading = "Measured beside replayed, the largest difference first:"
+    heading = "Measured and replayed, the largest difference first:"
     return "\n".join([filled(heading), "", table, filled(measured_note(beside))])
 
 
@@ -73,7 +73,7 @@ def _counters_text(beside: Beside) -> str:
         error = percent(relative(replayed, measured)) if measured else "-"
         rows.append((name, f"{measured:,}", f"{replayed:,}", f"{replayed - measured:+,}" if replayed != measured else "0", error))
     table = grid(("counter", "measured", "replayed", "difference", "error"), rows, (True, False, False, False, False))
-    return "\n".join(["Measured beside replayed:", "", table, filled(measured_note(beside))])
+    return "\n".join(["Measured and replayed:", "", table, filled(measured_note(beside))])
 
 
 def measured_json(beside: Beside) -> MeasurementEntry:

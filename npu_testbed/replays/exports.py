@@ -98,12 +98,12 @@ def _check_asked(source: Schedule | CompiledNetwork, file_format: str, options: 
         raise InputError(f"Export format {file_format!r} is unknown: choose {', '.join((*FORMATS, TIR_C))}.")
     if cop_format != COP_FORMATS[0] and file_format not in ("tflite", "raw"):
         raise InputError(
-            f"--cop-format {cop_format} is of formats tflite and raw: the sources of {file_format} are for the core driver; drop it."
+            f"--cop-format {cop_format} applies to formats tflite and raw: the core driver reads the sources of {file_format}; drop it."
         )
     if options.fast_scratch and file_format != "tflite":
         raise InputError(f"--fast-scratch is of format tflite alone, whose operator names one, and not of {file_format}: drop one of them.")
     if stream and (file_format != "c" or not isinstance(source, Schedule)):
-        raise InputError(f"--stream {stream} is of schedules in format c, whose jobs the firmware starts one by one: give --format c.")
+        raise InputError(f"--stream {stream} applies to schedules in format c, whose jobs the firmware starts one by one: give --format c.")
 
 
 def export(

@@ -13,7 +13,7 @@ from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from validation.layout import filled, grid
 
-_HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "MACs again", "expected - replay")
+_HEADERS = ("bytes", "cycles", "ms", "stripe jobs", "groups", "staged bytes", "recomputed", "expected - replay")
 
 
 def _cells(point: FrontierPoint, clock_hz: int) -> tuple[str, ...]:

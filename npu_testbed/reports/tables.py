@@ -20,7 +20,7 @@ from validation.layout import filled, grid
 _HEADERS = ("layer", "operator", "cycles", "%", "bound by", "AXI0 read", "AXI0 write", "AXI1 read", "AXI1 write", "MAC %")
 _AXI1_WRITE = _HEADERS.index("AXI1 write")
 _COMMANDS = "Bytes per layer leave out the fetch of the command stream, which the summary counts."
-_AHEAD = "MAC % is of the cycles by which a layer delays the end: above 100 it began to multiply before the layer before was done."
+_AHEAD = "MAC % is of the cycles by which a layer delays the end. Above 100, it began to multiply before the previous layer was done."
 
 
 def shown_rows(replay: NetworkReplay) -> tuple[LayerRow, ...]:

@@ -6,15 +6,29 @@ from collections.abc import Sequence
 
 from msgspec import convert
 
+from npu_model.printable import printable
 from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
 from npu_testbed.ground.csv_file import csv_file
+from npu_testbed.reports.headline import kibibytes
 from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.sweeps.points import macs_of, point_json
 from npu_testbed.sweeps.run import Result
+from validation.layout import filled
 from validation.tables import Table
 
-_COLUMNS = ("model", "accelerator", "memory system", "set", "budget", "arena", "with what is outside", "MACs again", "cycles", "ms")
-_OPTIONAL = {"set": "", "with what is outside": "", "MACs again": "0"}
+_COLUMNS = (
+    "model",
+    "accelerator",
+    "memory system",
+    "set",
+    "budget bytes",
+    "arena bytes",
+    "with what is outside",
+    "recomputed",
+    "cycles",
+    "ms",
+)
+_OPTIONAL = {"set": "", "with what is outside": "", "recomputed": "0"}
 """Columns that are left out if every point has only this value, or a dash."""
 
 
@@ -65,12 +79,30 @@ def _scheduled(results: Sequence[Result]) -> list[Result]:
     return [result for result in results if not result.answer.refused]
 
 
+def _slowness(result: Result) -> tuple[float, int, int]:
+    return result.milliseconds, macs_of(result.point), result.answer.arena_bytes
+
+
+def fastest_lines(results: Sequence[Result]) -> list[str]:
+    """A sentence on the fastest point of each network; none for a network without a schedule."""
+    fastest: dict[str, Result] = {}
+    for result in sorted(_scheduled(results), key=_slowness):
+        fastest.setdefault(result.point.source.name, result)
+    return [
+        filled(
+            f"{printable(name)}: {one.milliseconds:.3g} ms in {kibibytes(one.answer.arena_bytes)} on {one.point.device} is the fastest of "
+            f"{sum(other.point.source.name == name for other in results)} points."
+        )
+        for name, one in fastest.items()
+    ]
+
+
 def best_table(results: Sequence[Result]) -> Table:
     """The fastest schedule of each model within each budget. Ties go to fewer MACs and then to fewer bytes."""
     groups: dict[tuple[str, int | None], list[Result]] = {}
     for result in _scheduled(results):
         groups.setdefault((result.point.source.name, result.point.budget), []).append(result)
-    chosen = [min(group, key=lambda one: (one.milliseconds, macs_of(one.point), one.answer.arena_bytes)) for group in groups.values()]
+    chosen = [min(group, key=_slowness) for group in groups.values()]
     return _table("The fastest within each budget", chosen, results)
 
 
@@ -104,9 +136,10 @@ def deadline_table(results: Sequence[Result], deadline: float) -> Table:
 
 
 def sweep_text(results: Sequence[Result], deadline: float | None) -> str:
-    """All tables for a terminal."""
-    tables = [all_table(results), best_table(results)] + ([] if deadline is None else [deadline_table(results, deadline)])
-    return "\n\n".join(table.text() if table.rows else "\n".join((table.title, "", *table.notes)) for table in tables)
+    """The fastest point of each network, and the tables for a terminal, the answer to the question first."""
+    tables = ([] if deadline is None else [deadline_table(results, deadline)]) + [best_table(results), all_table(results)]
+    shown = (table.text() if table.rows else "\n".join((table.title, "", *table.notes)) for table in tables)
+    return "\n\n".join((*fastest_lines(results), *shown))
 
 
 def sweep_json(results: Sequence[Result]) -> SweepDocument:

@@ -22,7 +22,7 @@ OURS, SIZE, PERFORMANCE, SWEEP, BOUND = "#0072b2", "#d55e00", "#cc3377", "#e69f0
 AGAIN = "#009e73"
 """The colour of a point that recomputes MACs."""
 
-KINDS = ("all in the arena, nothing twice", "MACs again", "tensors outside the arena", "both")
+KINDS = ("all in the arena, nothing recomputed", "recomputed MACs", "tensors outside the arena", "both")
 """Marks of our points by their price: green with recomputed MACs, hollow with tensors outside the arena."""
 
 
@@ -45,7 +45,7 @@ def _dot(kind: int, cx: float, cy: float, words: str = "") -> str:
 
 
 def _words(point: FrontierPoint) -> str:
-    again = f", {recomputed_share(point.macs, point.recomputed_macs)} MACs again" if point.recomputed_macs else ""
+    again = f", {recomputed_share(point.macs, point.recomputed_macs)} MACs recomputed" if point.recomputed_macs else ""
     return (
         f"{point.memory:,} bytes, {point.cycles:,} cycles{again}{', outside the arena: ' + ', '.join(point.homes) if point.homes else ''}"
     )

@@ -37,7 +37,7 @@ class BufferBus:
         end = 0
         for address, view in self._memories:
             if address < end:
-                raise InputError(f"The memory at {address:#x} lies in the one before, which ends at {end:#x}: memories must be apart.")
+                raise InputError(f"The memory at {address:#x} overlaps the memory before it, which ends at {end:#x}: separate them.")
             end = address + len(view)
         self.raised = False
         self.interrupts = 0

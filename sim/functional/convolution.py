@@ -79,7 +79,7 @@ def _check(op: KernelOperation, user: str) -> None:
     if op.global_scale:
         raise InputError(f"{user} uses the global OFM scale: convolutions are modelled with their per-channel scales only.")
     if op.kind is OperationKind.DEPTHWISE and op.ifm.shape.depth != op.ofm.shape.depth:
-        raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: a depthwise operation has as many.")
+        raise InputError(f"{user} has {op.ifm.shape.depth} IFM and {op.ofm.shape.depth} OFM channels: depthwise needs equal numbers.")
 
 
 def convolution(op: KernelOperation, memory: RegionBytes, cache: FilterCache, accelerator: Accelerator, user: str) -> Integers:

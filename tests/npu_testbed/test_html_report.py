@@ -276,7 +276,7 @@ def test_a_measurement_stands_beside_the_replay_the_largest_difference_first(pag
     file.write_text("layer,cycles\n" + "".join(f"{name},{cycles + 100 * index}\n" for index, (name, cycles) in enumerate(layers)))
     written = tmp_path / "r.html"
     command = ["simulate", "vela", "zoo:tiny_residual", "--no-advice", "--measured", str(file), "--report", str(written)]
-    assert "Measured beside replayed" in call(*command).output
+    assert "Measured and replayed" in call(*command).output
     measured = document(written.read_bytes())["replay"]["measured"]
     assert [row["difference"] for row in measured["rows"]] == [-100 * index for index in reversed(range(len(layers)))]
     page.open(written)

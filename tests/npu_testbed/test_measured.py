@@ -119,7 +119,7 @@ def test_simulate_shows_the_largest_difference_first_and_folds_the_small_ones(tm
     path = csv_file(tmp_path, "cycle,qread", list(late))
     outcome = call("simulate", "vela", "zoo:resnet8", "--no-advice", "--min-percent", 10, "--measured", path)
     assert outcome.status == 0, outcome
-    lines = outcome.output.partition("Measured beside replayed")[2].splitlines()
+    lines = outcome.output.partition("Measured and replayed")[2].splitlines()
     assert lines[4].split()[:2] == ["block_1/add", "ELEMENTWISE.ADD"]
     assert any("layers below 10 %" in line for line in lines)
     assert "counts no cycles" not in outcome.output

@@ -192,5 +192,5 @@ def test_the_c_sources_have_a_job_for_each_piece_with_the_rows_that_it_waits_for
         (tmp_path / name).write_bytes(text)
     command = [compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", "-c", "net.c", "-o", "net.o"]
     assert subprocess.run(command, cwd=tmp_path, check=False).returncode == 0  # the compiler that was found
-    with pytest.raises(InputError, match="is of schedules in format c"):
+    with pytest.raises(InputError, match="applies to schedules in format c"):
         export(plan(), "tflite", options=ExportTerms(stream="input"))

@@ -228,7 +228,7 @@ def test_the_fastest_within_a_budget_is_found() -> None:
 def test_what_all_points_have_in_common_is_said_once() -> None:
     table = best_table([made(64, 1000, 9), made(64, 2000, 5, 5000)])
     assert table.title == "The fastest within each budget: zoo:tiny_conv, ethos-u55-64, timing adapter u55_high_end"
-    assert table.headers == ("budget", "arena", "cycles", "ms")
+    assert table.headers == ("budget bytes", "arena bytes", "cycles", "ms")
 
 
 def test_a_picture_has_a_line_for_each_device_and_says_if_there_is_nothing_to_draw() -> None:

@@ -45,7 +45,7 @@ class Reductions(Layers):
         layer = self._recorder.layer_name(name, "batch_matmul")
         depth = b.shape[-1 if transpose_b else -2]
         if a.shape[:-2] != b.shape[:-2] or a.shape[-1] != depth:
-            raise InputError(f"{layer} multiplies {a.shape} by {b.shape}: give matrices of one depth, and as many.")
+            raise InputError(f"{layer} multiplies {a.shape} by {b.shape}: give equally many matrices of equal depth.")
         right = per_image(second) - second.zero_point
         sums = (per_image(first) - first.zero_point) @ (right.swapaxes(-1, -2) if transpose_b else right)
         real = sums.reshape(-1, *sums.shape[2:]) * (first.scale * second.scale)

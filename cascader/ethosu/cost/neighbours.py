@@ -58,7 +58,7 @@ class Neighbours:
             first = first_read(self._graph, before.part, second)
             if first is not None and 0 <= first + distance <= last:
                 return StripeJob(before.part, first + distance, first + distance + before.end - before.start), second
-        raise AssertionError(f"{before} and {after} are no such pair themselves")
+        raise AssertionError(f"{before} and {after} are not such a pair themselves")
 
     def _operation(self, job: StripeJob, *, whole: bool) -> KernelOperation | None:
         """The operation of a job, or the uncut one of its part; None of a transfer and of a CPU part."""

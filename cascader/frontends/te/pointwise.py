@@ -62,7 +62,7 @@ def _second(made: Attributes, source: Shape3D, dtype: DataType, ifm2: RegisterOp
     pairs = ((shape.height, source.height), (shape.width, source.width), (shape.depth, source.depth))
     if any(own not in (1, extent) for own, extent in pairs):
         own = (1, source.height, source.width, source.depth)
-        raise InputError(f"{made.op} has ifm2 of shape {ifm2.shape} beside ifm of {own}: each axis is 1 or that of ifm; exchange them.")
+        raise InputError(f"{made.op} has ifm2 of shape {ifm2.shape} for an ifm of {own}: each axis must be 1 or the ifm's; swap them.")
     if ifm2.scalar is not None:
         return None, {"scalar": ifm2.scalar, "scalar_zero_point": made.ifm2_zero_point, "broadcast": Broadcast(swap=made.reversed_operands)}
     height, width, depth = (own != extent for own, extent in pairs)

@@ -1,4 +1,4 @@
-// What stands beside the replay: our answers to Vela's schedules, and a measurement layer by layer.
+// The extra tables of a replay: our answers to Vela's schedules, and a measurement layer by layer.
 const ratio = (value) => (value === null ? "-" : value.toFixed(3));
 const counted = (value) => (value === null ? "none" : number(value));
 
@@ -9,7 +9,7 @@ function showAnswers(answers) {
   ];
   if (answers.energy) columns.push(["energy_ratio", "energy / Vela's", (row) => ratio(row.energy_ratio)]);
   if (answers.rows.some((row) => row.verdict)) columns.push(["verdict", "under other timings", (row) => row.verdict || "-"]);
-  section("Ours beside Vela", answers.energy || "", sortable("answers", answers.rows, columns));
+  section("Ours and Vela's", answers.energy || "", sortable("answers", answers.rows, columns));
 }
 
 function showMeasured(measured) {
@@ -27,5 +27,5 @@ function showMeasured(measured) {
     ["error", "error", (row) => percent(row.error)],
   ];
   const whole = `Together ${number(all)} cycles measured and ${number(sum("replayed"))} replayed` + (all ? ` (${percent(sum("replayed") / all - 1)}).` : ".");
-  section("Measured beside replayed", `The largest difference first. ${note} ${whole}`, sortable("measured", rows, columns));
+  section("Measured and replayed", `The largest difference first. ${note} ${whole}`, sortable("measured", rows, columns));
 }

@@ -8,6 +8,13 @@ function showSweep(points) {
   const told = Object.keys(TITLES).filter((key) => !shared.includes(key));
   const nameOf = (point) => told.map((key) => point[key]).join(", ") || points[0].model;
   const names = [...new Set(made.map(nameOf))];
+  const least = (key, other) => [...made].sort((one, two) => one[key] - two[key] || one[other] - two[other] || one.macs - two.macs)[0];
+  const fastest = least("milliseconds", "arena_bytes"), smallest = least("arena_bytes", "milliseconds");
+  const time = (point) => `${Number(point.milliseconds.toPrecision(3))} ms`, size = (point) => `${(Math.ceil(point.arena_bytes / 102.4) / 10).toFixed(1)} KiB`;
+  const figures = made.length ? [[time(fastest), `the fastest: ${nameOf(fastest)}, ${size(fastest)}`], [size(smallest), `the smallest arena: ${nameOf(smallest)}, ${time(smallest)}`]] : [];
+  figures.push([`${made.length} of ${points.length}`, "points have a schedule"]);
+  main.append(element("section", { id: "headline" }, element("div", { class: "figures" },
+    ...figures.map(([value, words]) => element("div", { class: "figure" }, element("strong", {}, value), element("span", {}, words))))));
   const hues = ["accent", "vela-size", "rolling-second", "vela", "swept", "wait-order", "faint"], dashes = ["", "8 4", "2 3", "10 3 2 3", "5 2"];
   const looks = (name) => {
     const index = names.indexOf(name);
@@ -48,8 +55,9 @@ function showSweep(points) {
     }
     const field = element("input", { id: "deadline", inputmode: "decimal", placeholder: "ms", oninput: (event) => deadlineOf(event.target.value) });
     const key = element("p", { class: "hint" }, ...names.flatMap((name) => [stroke(name), name, element("br")]));
-    section("Time over SRAM", "Click a point, or give a deadline: marked is what meets it with fewest MACs and bytes on each memory system.",
+    section("Time over SRAM", "Click a point, or give a deadline: the points that meet it with the fewest MACs and bytes are marked.",
       element("div", { class: "row" }, element("div", {}, svg, key), element("aside", {}, element("p", {}, element("label", {}, "Deadline: ", field)), say)));
+    marks[made.indexOf(fastest)].choose();
     if (data.deadline) { field.value = data.deadline; deadlineOf(field.value); }
   }
   const figure = (key) => (row) => (row.refused ? "-" : number(row[key]));

@@ -204,13 +204,13 @@ def test_the_whole_way_by_the_command_line(make: Callable[[], bytes], tmp_path: 
 
 def test_subgraphs_that_would_be_lost_are_missed_by_name() -> None:
     network = lower(planned(signed))
-    with pytest.raises(InputError, match=r"subgraphs beside the first \(1\), which only the model holds .* give that model"):
+    with pytest.raises(InputError, match=r"subgraphs besides the first \(1\), which only the model holds .* give that model"):
         export_tflite(network)
     with pytest.raises(InputError, match=r"subgraphs on the CPU beside the first \(1\): the C format has no kernels"):
         export_c(network, "net")
     records = read_records(signed())
     alone = write_tflite(replace(records, others=(), signatures=records.signatures[:1]))
-    with pytest.raises(InputError, match="has 1 subgraphs beside the first but the model 0"):
+    with pytest.raises(InputError, match="has 1 subgraphs besides the first but the model 0"):
         export_tflite(network, alone)
 
 

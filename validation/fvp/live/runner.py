@@ -66,9 +66,8 @@ def find_binary(path: Path | None) -> Path:
         if found is not None:
             return Path(found).resolve()
     raise InputError(
-        f"No FVP is in PATH (looked for {' and '.join(BINARIES)}): install Arm's Corstone-300 FVP, which Arm gives away, or give its path "
-        "with --fvp; besides it a run needs firmware that runs a network and prints the PMU's counters, by --firmware or from the package "
-        f"{RUNNERS}."
+        f"No FVP is in PATH (looked for {' and '.join(BINARIES)}): install Arm's Corstone-300 FVP, which is free, or give its path "
+        f"with --fvp. A run also needs firmware that prints the PMU's counters: pass --firmware, or install the package {RUNNERS}."
     )
 
 
