@@ -62,15 +62,15 @@ class OutputRates(Struct, frozen=True):
 
 
 class PortRates(Struct, frozen=True):
-    """The units' way to memory, as the U65's published runs show it; the U55 has none of these rules.
+    """The units' access to memory, as the U65's published runs show it. The U55 has none of these rules.
 
-    ``weight_bursts`` are the transactions of its weight stream that a core has under way. They serve all slots of the weight buffer and one
-    step more, because they are still compressed. With 0 a slot is requested when the previous slot is filled. ``ifm_ahead`` says that a
-    slot of the input buffer is an IFM block, which the sub-kernels of an IFM depth share, and that every free one is asked for, not one
-    when the one before is there. ``ifm_bytes_per_cycle`` bounds what the input buffer takes of a port's words; 0: no bound.
-    ``kernel_start_cycles`` pass between a kernel's dependencies and its first fetch. ``own_channels`` says that each core takes its own
-    channels alone: of the IFM where an output channel needs no other one, and of the OFM in the output unit. ``sram_words`` bounds the
-    words of SRAM that all ports together move in a cycle and direction, ``sram_burst_bytes`` a transaction there; 0: no bound.
+    ``weight_bursts`` is the number of weight transactions that a core has under way. They fill all slots of the weight buffer and one more
+    step, because weights arrive compressed. With 0 a slot is requested when the previous slot is filled. ``ifm_ahead``: a slot of the input
+    buffer is an IFM block, which the sub-kernels of an IFM depth share, and every free slot is requested at once. ``ifm_bytes_per_cycle``
+    bounds the input buffer's bytes per cycle; 0: no bound. ``kernel_start_cycles`` pass between a kernel's dependencies and its first
+    fetch. ``own_channels``: each core takes only its own channels: of the IFM if an output channel needs no other, and of the OFM in the
+    output unit. ``sram_words`` bounds the words of SRAM that all ports together move in a cycle and direction, ``sram_burst_bytes`` a
+    transaction there; 0: no bound.
     """
 
     weight_bursts: int
@@ -108,10 +108,9 @@ NO_GRANULES = BankGranules(1, 1, 1, 1, 1, 1, 1, 1)
 class Accelerator(Struct, frozen=True):
     """Everything that differs between the MAC configurations; each value's source is in its TOML file.
 
-    ``macs`` and all of SHRAM are those of one of the ``cores``. ``commands`` is the layout of the command stream. ``uses`` are the steps
-    that are there: to read streams, run them bit by bit, replay them in time, and schedule networks. Without a shared buffer ``granules``
-    says nothing and ``buffers`` has the memories that are there instead, and ``array`` the pace of
-    the MAC array.
+    ``macs`` and all of SHRAM are those of one of the ``cores``. ``commands`` is the layout of the command stream. ``uses`` are the
+    supported steps: to read streams, run them bit by bit, replay them in time, and schedule networks. Without a shared buffer, ``granules``
+    has no meaning, ``buffers`` has the separate memories, and ``array`` has the pace of the MAC array.
     """
 
     name: str
@@ -145,14 +144,13 @@ class Accelerator(Struct, frozen=True):
     max_writes: int = 32
 
     def __hash__(self) -> int:
-        """By name: the tables of one device are many numbers, and it is a key of every cache."""
+        """Hash by name: the tables of one device are many numbers, and the device is a key of every cache."""
         return hash(self.name)
 
     def ifm_cycles_per_word(self, *, own_channels: bool = False) -> int:
-        """Cycles in which the input buffers take a word of a port; 0 if they take words as they come.
+        """Cycles per word at the input buffers; 0 for no limit.
 
-        Every core needs all that a convolution reads. Of a kernel whose output channels need their ``own_channels`` alone, each core takes
-        its own part.
+        Every core needs all that a convolution reads. If output channels need only their ``own_channels``, each core takes its own part.
 
         >>> [accelerator("ethos-u65-512").ifm_cycles_per_word(own_channels=own) for own in (False, True)]
         [2, 0]
@@ -203,7 +201,7 @@ def _all_names() -> tuple[str, ...]:
 
 
 def accelerator_names(family: str = "") -> tuple[str, ...]:
-    """The configurations that networks are scheduled for, by family and number of MACs; those of one ``family`` if it is named."""
+    """The configurations that networks are scheduled for, by family and number of MACs; only those of ``family`` if it is given."""
     names = (name for name in _all_names() if "schedule" in accelerator(name).uses)
     return tuple(name for name in names if not family or accelerator(name).family == family)
 
@@ -213,11 +211,11 @@ _STEPS = {
     "replay": ("simulated in time", "inspect reads its streams and verify runs them"),
     "schedule": ("searched for", "its streams are Vela's, which inspect, verify, simulate and check take"),
 }
-"""Words for each step, and what is there without it."""
+"""The word for each step, and its meaning if it is missing."""
 
 
 def require_use(name: str, use: str) -> None:
-    """InputError if a step is not there yet for an accelerator: it names the step, and what is there."""
+    """InputError if an accelerator does not support a step yet: it names the step and the supported ones."""
     if use not in accelerator(name).uses:
         what, there = _STEPS[use]
         raise InputError(f"Programs of the {name} are not {what} yet: {there}; compile for an Ethos-U55 or Ethos-U65.")

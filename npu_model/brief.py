@@ -10,7 +10,7 @@ __all__ = ["Brief", "Noted"]
 
 
 class Brief(Struct, frozen=True):
-    """A value whose text shows every field but those that its class names in ``unshown``.
+    """A value whose text shows every field except those in ``unshown`` of its class.
 
     >>> class Named(Brief, frozen=True):
     ...     unshown = ("content",)
@@ -29,7 +29,7 @@ class Brief(Struct, frozen=True):
 
 
 class Noted(Brief, frozen=True):
-    """A value with notes: fields that its class names in ``notes`` take no part in equality."""
+    """A value with notes: fields in ``notes`` of its class do not count for equality."""
 
     notes: ClassVar[tuple[str, ...]] = ()
 

@@ -1,4 +1,4 @@
-"""Python's search for cycles of objects, which takes a twentieth of a command with its own thresholds: what is made here has few."""
+"""Python's search for cycles of objects. With Python's own thresholds it takes a twentieth of a command, though there are few cycles."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 _RARELY = (1_000_000, 50, 50)
-"""New objects after which Python looks for cycles among them, and how often it looks at older ones."""
+"""Number of new objects before Python looks for cycles among them, and how often it looks at older ones."""
 
 
 def collect_rarely() -> None:
@@ -17,13 +17,13 @@ def collect_rarely() -> None:
 
 
 def spare_the_last_look() -> None:
-    """Do not look through all objects at the end of the process, for nothing: that takes a tenth of a command."""
+    """Skip the search through all objects at the end of the process, which would take a tenth of a command."""
     atexit.register(gc.freeze)
 
 
 @contextmanager
 def rarely_collected() -> Iterator[None]:
-    """Let Python look for cycles rarely, and as before afterwards."""
+    """Within, Python looks for cycles rarely."""
     before = gc.get_threshold()
     collect_rarely()
     try:

@@ -1,6 +1,6 @@
 """The words of a register command stream, command by command, as the layout of a family has them.
 
-Registers are sticky: what the commands so far have left there is what an operation means.
+Registers are sticky: an operation uses the values that earlier commands have left in them.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ MAX_STREAM_BYTES = 1 << 24
 
 
 class _Like:
-    """The last kernel operation, and the bases that were set since: one that differs in these alone is not read from the registers anew.
+    """The last kernel operation, and the bases set since. An operation with only new bases is not decoded again.
 
     Vela's C++ core emits 65,790 of such kernels in a row for an ARG_MAX of 513 x 513 elements.
     """
@@ -58,7 +58,7 @@ class _Like:
 
 
 def _moved(operation: KernelOperation, bases: list[tuple[str, int, int]]) -> KernelOperation:
-    """The operation with other bases: of an operand, of a tile, the new one. What it does not have stays so."""
+    """The operation with another base for one tile of an operand. Operands that it lacks are ignored."""
     maps: dict[str, FeatureMap] = {}
     for field, number, base in bases:
         fm = maps.get(field) or getattr(operation, field)

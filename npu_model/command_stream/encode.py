@@ -23,7 +23,7 @@ from npu_model.program import Control, ControlKind, DmaWait, KernelOperation, Ke
 
 
 def _read_back(writer: RegisterWriter, commands: CommandSet, operation: Operation, command: ShortRegister, parameter: int) -> None:
-    """InputError unless the registers now say ``operation`` and nothing else."""
+    """InputError unless the registers now describe ``operation`` exactly."""
     try:
         decoded = commands.decode(writer.registers, command, parameter)
     except InputError:
@@ -37,7 +37,7 @@ def _read_back(writer: RegisterWriter, commands: CommandSet, operation: Operatio
 
 
 class _Groups:
-    """The words of operations so far, written in groups: the waits, and the operation that they hold up."""
+    """The words of operations so far, in groups: the waits, and the operation that they delay."""
 
     def __init__(self, commands: CommandSet, *, checked: bool) -> None:
         self.writer = RegisterWriter(commands.widths)
@@ -45,7 +45,7 @@ class _Groups:
         self._checked = checked
 
     def _issue(self, operation: Operation, command: ShortRegister, parameter: int) -> int:
-        """Append the operation's own command and check it; the number of words so far."""
+        """Append the operation's own command and check it; return the number of words so far."""
         self.writer.operate(command, parameter)
         if self._checked:
             _read_back(self.writer, self._commands, operation, command, parameter)
@@ -56,9 +56,9 @@ class _Groups:
         self.writer.where = f"Operation {number} ({name})"
 
     def write(self, first: int, group: list[Operation]) -> list[int]:
-        """Write a group whose first operation has this number; the number of words at the end of each.
+        """Write a group whose first operation has this number; return the number of words after each.
 
-        The command processor blocks in a wait, so the SETs go before it: they are done while the NPU is still busy.
+        The command processor blocks in a wait, so the SETs go before it and run while the NPU is still busy.
         """
         *waits, last = group
         self._locate(first + len(waits), last)
@@ -72,7 +72,7 @@ class _Groups:
 
 
 def length_error(size: int) -> InputError:
-    """The error for a stream of so many bytes, more than the NPU reads."""
+    """The error for a stream with more bytes than the NPU reads."""
     return InputError(f"The command stream has {size} bytes: the NPU reads less than {MAX_STREAM_BYTES}; use fewer stripes.")
 
 
@@ -84,7 +84,7 @@ def encode_operations(
     ``family`` is the accelerator's ``commands``. ``decode_words(words, family)`` gives the operations and counts back. InputError names the
     operation and the register if a value does not fit. It also names operations after NPU_OP_STOP, and operations that contradict
     themselves: an IFM that kernel, stride and padding do not imply, or a kernel in an elementwise operation. Without ``checked`` nothing is
-    decoded again, which takes half of the time: for words that are only counted.
+    decoded again, which saves half of the time for words that are only counted.
     """
     groups = _Groups(command_set(family), checked=checked)
     ends = [0]

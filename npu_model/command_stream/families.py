@@ -1,4 +1,4 @@
-"""The command layouts of the families of NPUs: registers, what they mean, and how an operation sets them."""
+"""The command layouts of the families of NPUs: registers, their meanings, and how operations set them."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def _bases(longs: type[LongRegister]) -> dict[int, tuple[str, int]]:
 
 
 def _shared(layout: Any, unread: Mapping[int, str]) -> CommandSet:
-    """The layout of a package with what every family's has."""
+    """The layout of a package with the parts that all families share."""
     return CommandSet(
         shorts={register.value: register for register in layout.Short},
         longs={register.value: register for register in layout.Long},

@@ -23,13 +23,13 @@ from npu_model.errors import InputError
 MAGIC = 0x31504F43
 MAGIC_2 = 0x32504F43
 COP_FORMATS = ("COP1", "COP2")
-"""Names of the layouts, as Vela's ``--cop-format`` has them; the first is what the core driver takes."""
+"""Names of the layouts in Vela's ``--cop-format``; the core driver takes the first."""
 
 ARCHITECTURE = (1, 0, 6)
 """Version of the architecture in the id word, which the driver compares with the hardware's."""
 
 ARCHITECTURE_2 = (2, 0, 0)
-"""The same of the accelerators without a shared buffer (id word 0x20007000 of Vela 5.2.0's streams)."""
+"""Version of the architecture of accelerators without a shared buffer (id word 0x20007000 in Vela 5.2.0's streams)."""
 
 _ACTION_CONFIG, _ACTION_STREAM, _ACTION_NOP = 1, 2, 5
 _CONFIG_PARAMETER = 1 << 4
@@ -108,7 +108,7 @@ def _parse_second(words: tuple[int, ...]) -> Payload:
 
 
 def config_word(accelerator_name: str) -> int:
-    """Configuration word: log2 MACs in bits 0-3, product in 28-31, and what the family has between them.
+    """Configuration word: log2 MACs in bits 0-3, product in 28-31, and the family's fields between them.
 
     With a shared buffer these are the stream version 0 in bits 4-7 and its KiB in 8-15. Without: stream version 1, log2 of the SRAM's ports
     in 8-9, of the external memory's in 10, and of the weight decoders in 12-13.
@@ -137,7 +137,7 @@ def identity_word(accelerator_name: str) -> int:
 
 
 def build_second(words: Sequence[int], accelerator_name: str, scratch: int, *, separate: bool) -> bytes:
-    """The COP2 payload of a command stream, for a scratch of so many bytes, with inputs and outputs in ``separate`` regions or in it.
+    """The COP2 payload of a command stream and its scratch's bytes, with inputs and outputs in ``separate`` regions or in the scratch.
 
     InputError as :func:`build_payload` raises it.
     """

@@ -128,7 +128,7 @@ class Cmd1(LongRegister):
 
 
 FIRST_SET = 0x100
-"""Cmd0 opcodes from here on set a register; those below are operations."""
+"""First Cmd0 opcode that sets a register; lower ones are operations."""
 
 PAYLOAD_BIT = 1 << 14
 """Set in the first word of a two-word command."""
@@ -175,9 +175,9 @@ _PARAMETER_ONES = (1 << (48 - ADDRESS_BITS)) - 1
 
 
 class RegisterFile:
-    """The registers as the commands so far have left them; reading one that was never set is an InputError.
+    """The registers after the commands so far; InputError for reading a register that was never set.
 
-    Whoever hands dictionaries in sets the registers there.
+    Given dictionaries hold the registers.
     """
 
     def __init__(self, short: dict[ShortRegister, int] | None = None, long: dict[LongRegister, tuple[int, int]] | None = None) -> None:
@@ -221,7 +221,7 @@ class RegisterFile:
     def stride(self, register: LongRegister) -> int:
         """A stride: an address's bits, of which the highest is the sign (Vela steps backwards through what MIRROR_PAD reflects).
 
-        The parameter has 16 bits; Vela's Python core fills those above the 40 with the sign, too.
+        The parameter has 16 bits; Vela's Python core also fills the bits above 40 with the sign.
         """
         value = self.address(register)
         above, low = divmod(value, 1 << ADDRESS_BITS)

@@ -54,11 +54,11 @@ NARROW = Widths(
     {register: _NARROW[register.name] for register in Cmd0 if register.name in _NARROW},
     {register: _NARROW[register.name] for register in Cmd1 if register.name in _NARROW},
 )
-"""Those of a U55 and a U65."""
+"""The bits of a U55 and a U65."""
 
 
 class RegisterWriter:
-    """The words so far and the registers as they leave them; ``where`` names the operation in messages.
+    """The words so far and the registers after them; ``where`` names the operation in messages.
 
     ``narrow`` are a family's widths.
     """
@@ -78,9 +78,9 @@ class RegisterWriter:
         return register in self._shorts if isinstance(register, ShortRegister) else register in self._longs
 
     def settings(self, but: int) -> dict[int, int]:
-        """The value of each register that holds one other than ``but``; those of two words by their numbers with the payload bit.
+        """The value of each register whose value is not ``but``; registers of two words have the payload bit in their numbers.
 
-        Of two words the first one's parameter is above the 32 bits of the second one.
+        The parameter of the first word lies above the 32 bits of the second.
         """
         shorts = {register.value: value for register, value in self._shorts.items() if value != but}
         return shorts | {PAYLOAD_BIT | register.value: high << 32 | low for register, (high, low) in self._longs.items() if high != but}
@@ -100,7 +100,7 @@ class RegisterWriter:
             self.words.append(value << 16 | register)
 
     def minus_one(self, register: ShortRegister, value: int) -> None:
-        """SET an extent, which the register holds less one."""
+        """SET an extent; the register holds the extent minus one."""
         end = self._short_ends.get(register, _SHORT_END)
         if not 0 < value <= end:
             self.check(register.name.removesuffix("_M1"), value, 1, end)

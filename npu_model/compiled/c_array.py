@@ -9,20 +9,20 @@ from collections.abc import Iterator
 from npu_model.errors import InputError
 
 MAX_BYTES = 1 << 28
-"""Bound of a source that is read: some 50 MiB of network."""
+"""Largest source that is read: about 50 MiB of network."""
 
 _TYPE = re.compile(rb"\b(?:u?int8_t|char)\b")
 _WORD_TYPE = re.compile(rb"\bu?int32_t\b")
 _NAME = re.compile(rb"(\w{1,200})\s*\[")
 _NUMBER = re.compile(rb"0[xX][0-9a-fA-F]{1,8}|-?\d{1,10}")
 _BINARY = 1 << 12
-"""Bytes that are looked at to tell text from binary."""
+"""Number of bytes that decide between text and binary."""
 
 _LOWEST, _HIGHEST = -128, 255
 
 
 def _without_comments(data: bytes) -> bytes:
-    """The source without its comments, each a space; one pass, whatever it holds."""
+    """The source with a space for each comment, in one pass."""
     kept, position = [], 0
     while (start := data.find(b"/", position)) >= 0:
         end = {b"/*": b"*/", b"//": b"\n"}.get(data[start : start + 2])
@@ -57,7 +57,7 @@ def _values(initialiser: bytes) -> list[int]:
 
 
 def _words(initialiser: bytes) -> bytes:
-    """The bytes of an array of words; none if a value has more than 32 bits, as no array of a network does."""
+    """The bytes of an array of words; None if a value has more than 32 bits, because no network's array does."""
     values = _values(initialiser)
     return struct.pack(f"<{len(values)}I", *values) if all(0 <= value < 1 << 32 for value in values) else b""
 
@@ -71,12 +71,12 @@ def _bytes(initialiser: bytes) -> bytes:
 
 
 def _text(data: bytes) -> bytes:
-    """The source without comments; none of what is no text."""
+    """The source without comments; None if it is not text."""
     return _without_comments(data) if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES else b""
 
 
 def named_arrays(data: bytes) -> Iterator[tuple[str, bytes]]:
-    """The name and content of every array of bytes or 32-bit words in a C source, in order. InputError if one holds what is no byte."""
+    """The name and content of every array of bytes or 32-bit words in a C source, in order. InputError for a value that is not a byte."""
     for declaration, initialiser in _initialisers(_text(data)):
         name = _NAME.search(declaration)
         is_bytes = _TYPE.search(declaration) is not None
@@ -84,5 +84,5 @@ def named_arrays(data: bytes) -> Iterator[tuple[str, bytes]]:
 
 
 def c_arrays(data: bytes) -> Iterator[bytes]:
-    """The content of every array of bytes in a C source, in order; none of what is no text. InputError if one holds what is no byte."""
+    """The content of every array of bytes in a C source, in order; empty if it is not text. InputError for a value that is not a byte."""
     yield from (_bytes(initialiser) for declaration, initialiser in _initialisers(_text(data)) if _TYPE.search(declaration))

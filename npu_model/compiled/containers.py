@@ -13,7 +13,8 @@ from npu_model.tflite.tosa import model_of
 
 
 def unpacked(data: bytes) -> bytes:
-    """Unpack a C source: its one array that is a .tflite or a ``vela_bin_stream``. Other files come back as they are, deployed forms too.
+    """Unpack a C source: its one array that is a .tflite or a ``vela_bin_stream``. Other files, including deployed forms, come back
+    unchanged.
 
     InputError if the source has none, or several.
     """
@@ -34,17 +35,17 @@ def unpacked(data: bytes) -> bytes:
 
 
 def is_delegate(data: bytes) -> bool:
-    """Whether what :func:`unpacked` gives is a ``.pte`` or a ``vela_bin_stream``, whose inputs and outputs have no names."""
+    """Whether the result of :func:`unpacked` is a ``.pte`` or a ``vela_bin_stream``, whose inputs and outputs have no names."""
     return not is_tflite(data) and is_executorch(data)
 
 
 def holds_payloads(data: bytes) -> bool:
-    """Whether what :func:`unpacked` gives is a deployed form: driver payloads, in C or in a raw file."""
+    """Whether the result of :func:`unpacked` is a deployed form: driver payloads, in C or in a raw file."""
     return not is_tflite(data) and not is_executorch(data) and is_deployed(data)
 
 
 def read_container(data: bytes) -> CompiledNetwork | None:
-    """The compiled network in what :func:`unpacked` gives; None if it is a .tflite that is not compiled yet, or a TOSA network.
+    """The compiled network in a result of :func:`unpacked`; None for a .tflite that is not compiled yet, or a TOSA network.
 
     InputError if it is damaged.
     """

@@ -1,7 +1,7 @@
-"""CPU operators of a compiled network in the model that it was compiled from: which they are, and each as a model of its own.
+"""CPU operators of a compiled network in its original model: which they are, and each as a model of its own.
 
-A compiled network names a CPU operator by its code and its outputs' names, which compilation keeps. Its options and constants are
-in the model alone. An operator may write what a RESHAPE behind it would have copied: Vela 2.1.1 gives it the copy's output.
+A compiled network names a CPU operator by its code and its outputs' names, which compilation keeps. Only the model has its options and
+constants. An operator may write the output of a RESHAPE after it: Vela 2.1.1 drops the copy.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from npu_model.tflite.writer import write_tflite
 
 
 class OperatorFinder:
-    """Finds the operators of ``model`` that the CPU operators of a compiled network are, each once and in order."""
+    """Finds the operators of ``model`` that correspond to the CPU operators of a compiled network, each once and in order."""
 
     def __init__(self, model: TfliteModel) -> None:
         self._model = model
@@ -45,7 +45,7 @@ class OperatorFinder:
         raise InputError(f"The model has no {step.code} with output {outputs}: give the model that the network was compiled from.")
 
     def _source(self, name: str) -> str:
-        """The tensor whose bytes copies bring to tensor ``name``; a cycle of names, which no valid model has, ends where it begins."""
+        """The tensor whose bytes are copied to tensor ``name``. A cycle of names, which no valid model has, ends where it begins."""
         passed = {name}
         while (source := self._copied.get(name)) is not None and source not in passed:
             passed.add(name := source)
@@ -53,9 +53,10 @@ class OperatorFinder:
 
 
 def are_placed(step: CpuOperator, states: Sequence[bool]) -> bool:
-    """Whether the arena holds the states of an operator, of whose operands that are no constants ``states`` says which are.
+    """Whether the arena holds the states of an operator.
 
-    Vela 5.2.0 leaves it to the runtime to place the states of operators on the CPU. InputError if their number is another one.
+    ``states`` says which of its non-constant operands are states. Vela 5.2.0 lets the runtime place the states of CPU operators. InputError
+    if their number differs.
     """
     if len(step.inputs) not in (len(states), len(states) - sum(states)):
         raise InputError(
@@ -66,14 +67,14 @@ def are_placed(step: CpuOperator, states: Sequence[bool]) -> bool:
 
 
 class OperatorState(Struct, frozen=True):
-    """A tensor that keeps its content between inferences: its number in the model, and the bytes that it begins with."""
+    """A tensor that keeps its content between inferences: its number in the model, and its initial bytes."""
 
     tensor: int
     content: bytes
 
 
 class OperatorModel(Struct, frozen=True):
-    """One operator as a .tflite model: its operands that are no constants are the inputs, each tensor once, but for state.
+    """One operator as a .tflite model: its non-constant operands are the inputs, each tensor once, except for state.
 
     ``operands`` are the tensors of operands that are not constant, ``results`` the tensors of the outputs, in the operator's order.
     ``states`` has one entry per operand: None unless it keeps its content between inferences.
@@ -86,7 +87,7 @@ class OperatorModel(Struct, frozen=True):
 
 
 def operator_model(reader: RecordReader, index: int, given: Sequence[str]) -> OperatorModel:
-    """Operator ``index`` of the reader's model, of whose operands a network has those ``given`` by name, with its options and quantisation.
+    """Operator ``index`` of the reader's model with its options and quantisation. A network has the operands ``given`` by name.
 
     InputError if records cannot hold it.
     """

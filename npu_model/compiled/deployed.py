@@ -1,8 +1,8 @@
 """Deployed networks: driver payloads with their constants, in a C source or in a raw ``.npz``, as firmware and ExecuTorch carry them.
 
-Read are the C sources of Edge Impulse's EON compiler and of Renesas' RUHMI, those that ``export --format c`` writes, and the ``.npz`` of
-``--output-format raw``. A C source mostly names no inputs and outputs: they are then what the stream reads before it writes it, and
-what it writes and does not read again.
+It reads the C sources of Edge Impulse's EON compiler, of Renesas' RUHMI and of ``export --format c``, and the ``.npz`` of ``--output-format
+raw``. Most C sources do not name inputs and outputs. Inputs are then the bytes that the stream reads before it writes them, and outputs
+those that it writes and does not read again.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ def read_deployed(data: bytes) -> CompiledNetwork:
 
 
 def _constants_of(name: str, at: int, arrays: Sequence[tuple[str, bytes]], jobs: dict[str, str]) -> bytes:
-    """The constants of a payload: those that a table of jobs names, or of the same stem, or the next array, or the one before."""
+    """The constants of a payload: the array that a table of jobs names, the one of the same stem, the next array, or the previous one."""
     named = dict(arrays)
     stem = name.removesuffix("_command_stream")
     for other in (jobs.get(name, ""), f"{stem}_model_data", f"{stem}_weights"):
@@ -77,7 +77,7 @@ def _read_source(data: bytes) -> CompiledNetwork:
 
 
 def _tensors(data: bytes, end: bytes) -> Iterator[Binding]:
-    """The arrays that a source of ``export --format c`` describes after its table's name; none of other sources."""
+    """The arrays that a source of ``export --format c`` describes after its table's name; empty for other sources."""
     start = data.find(end)
     if start < 0:
         return

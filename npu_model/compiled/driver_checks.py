@@ -1,4 +1,4 @@
-"""Checks that Arm's core driver makes before it runs a payload, by name: a file that breaks one of them compiles, replays and does not run.
+"""Checks that Arm's core driver makes before it runs a payload, by name. A file that fails one compiles and replays, but does not run.
 
 Source: the driver in Arm's evaluation-kit firmware of 2026 (``ethosu_invoke_async``, ``ethosu_dev_verify_optimizer_config``), as
 facts. The architecture's major version must be equal, its minor one not newer than the NPU's.
@@ -27,13 +27,13 @@ _EQUAL_FIELDS = {"product": (28, 0xF), "macs_per_cc": (0, 0xF), "cmd_stream_vers
 """Lowest bit and mask of the fields of the configuration word that must be equal."""
 
 _CUSTOM_DMA = 27
-"""Bit of the configuration word: an NPU that has no such DMA takes no payload that asks for it."""
+"""Bit of the configuration word: an NPU without such a DMA refuses a payload that asks for it."""
 
 _STREAM, _CONSTANTS = 0, 1
 
 
 class DriverCheck(Struct, frozen=True):
-    """A check that fails: its name, and what it found as a clause."""
+    """A failed check: its name, and its finding as a clause."""
 
     name: str
     found: str
@@ -84,7 +84,7 @@ def _place(model: Any, buffer: int) -> int:
 
 
 def file_checks(data: bytes) -> Iterator[DriverCheck]:
-    """The checks that a ``*_vela.tflite`` fails as it lies in memory: those of its payloads, and its constants as a base address."""
+    """The checks that a ``*_vela.tflite`` fails in memory: its payloads' checks, and its constants as a base address."""
     read, model = read_tflite(data), tflite.Model.GetRootAsModel(data, 0)
     graph = model.Subgraphs(0)
     for operator in read.operators:

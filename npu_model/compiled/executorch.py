@@ -23,7 +23,7 @@ from npu_model.shapes import round_up
 
 MAGIC = b"vela_bin_stream\0"
 RUNTIME = "EXECUTORCH"
-"""Name of the step that hands tensors from one delegate to the next: kernels on the CPU, or a copy."""
+"""Name of the step that passes tensors from one delegate to the next: kernels on the CPU, or a copy."""
 
 _END = "vela_end_stream"
 _NAME, _HEADER, _ALIGNMENT = 16, 32, 16
@@ -34,11 +34,11 @@ _TENSOR = struct.Struct(f"<{_DIMENSIONS}iiii")
 """Shape, bytes of an element, offset, region."""
 
 _RANK = 4
-"""Last dimensions that are shown: those before them are 1 for most tensors."""
+"""Number of last dimensions that are shown. The dimensions before them are 1 for most tensors."""
 
 
 def is_executorch(data: bytes) -> bool:
-    """Whether the bytes hold a stream: those of a ``.pte`` with an Ethos-U delegate, or the stream by itself."""
+    """Whether the bytes hold a stream: a ``.pte`` with an Ethos-U delegate, or the stream by itself."""
     return MAGIC in data
 
 
@@ -70,7 +70,7 @@ def _blocks(data: bytes, start: int) -> dict[str, bytes]:
 
 
 def _tensors(block: bytes, what: str, number: int) -> tuple[Binding, ...]:
-    """The inputs or outputs of stream ``number``; whether their elements are signed is not said."""
+    """The inputs or outputs of stream ``number``. Their signedness is not given."""
     count = struct.unpack_from("<i", block)[0] if len(block) >= 4 else -1
     if not 0 <= count <= _MOST_TENSORS or len(block) < 4 + count * _TENSOR.size:
         raise _fault(f"claims {count} {what}s in {len(block)} bytes")
@@ -126,8 +126,8 @@ def executorch_payloads(data: bytes) -> Iterator[bytes]:
 def read_executorch(data: bytes) -> CompiledNetwork:
     """The Programs of every stream in the bytes, in the order in which they lie there, as the steps of one network.
 
-    The arena is that of the largest, as each delegate has its scratch while it runs. One operator :data:`RUNTIME` on the CPU
-    passes tensors on between two of them. InputError if a stream is damaged, or for an NPU that :func:`accelerator` does not know.
+    The arena is the largest delegate's, because each delegate has the scratch while it runs. Between two delegates, one operator
+    :data:`RUNTIME` on the CPU passes tensors on. InputError if a stream is damaged, or for an NPU that :func:`accelerator` does not know.
     """
     starts = [start for _, start in zip(range(_MOST_STREAMS), _starts(data), strict=False)]
     if not starts:

@@ -1,4 +1,4 @@
-"""Operands that are constant although operators make them, of constants and shapes: a compiler works them out beforehand.
+"""Operands that are constant although operators make them: a compiler computes them from constants and shapes.
 
 Vela 5.2 does so with a QUANTIZE of integers (one of floats stays on the CPU), its Python core with SHAPE.
 """
@@ -20,7 +20,7 @@ _INTEGERS = {"INT8": np.int8, "UINT8": np.uint8, "INT16": np.int16}
 
 
 def constants(reader: RecordReader, inputs: Sequence[int], given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
-    """Each of an operator's inputs that is constant, None in place of the others, of which a compiled network has those ``given`` by name.
+    """An operator's constant inputs, with None for the others. A compiled network has the inputs ``given`` by name.
 
     A result that operators make from constants and shapes counts only if the network has fewer operands than the model.
     """
@@ -39,7 +39,7 @@ def constants(reader: RecordReader, inputs: Sequence[int], given: Sequence[str])
 
 
 def _folded(reader: RecordReader, wanted: Sequence[int], given: Sequence[str]) -> dict[int, bytes]:
-    """The values of those operands that a compiler has worked out: of all that can be, those that the network does not name."""
+    """The values of the operands that a compiler has computed: of all possible ones, those that the network does not name."""
     values = known_values(reader)
     found = {index: value for index in wanted if (value := values.get(index) or _of_constant(reader, index)) is not None}
     if len(wanted) - len(given) >= len(found):
@@ -48,7 +48,7 @@ def _folded(reader: RecordReader, wanted: Sequence[int], given: Sequence[str]) -
 
 
 def _of_constant(reader: RecordReader, index: int) -> bytes | None:
-    """Result of a QUANTIZE of a constant, if tensor ``index`` is that."""
+    """Result of a QUANTIZE of a constant, if tensor ``index`` is one."""
     model = reader.model
     made = next((one for one in model.operators if index in one.outputs), None)
     if made is None or made.name != "QUANTIZE" or made.inputs[0] < 0 or not model.tensors[made.inputs[0]].data:
@@ -57,7 +57,7 @@ def _of_constant(reader: RecordReader, index: int) -> bytes | None:
 
 
 def _quantised(source: TfliteTensor, result: TfliteTensor) -> bytes | None:
-    """The bytes of a constant in another quantisation, as LiteRT's reference kernel has it; None for types that compilers leave alone."""
+    """The bytes of a constant in another quantisation, as in LiteRT's reference kernel; None for types that compilers leave alone."""
     kinds = _INTEGERS.get(source.dtype), _INTEGERS.get(result.dtype)
     if None in kinds or any(len(numbers) != 1 for tensor in (source, result) for numbers in (tensor.scales, tensor.zero_points)):
         return None

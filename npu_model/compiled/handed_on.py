@@ -14,8 +14,8 @@ def check_handed_on(
 ) -> None:
     """InputError unless each tensor with a region of its own is alone in it, in all NPU operators, and no operator on the CPU uses it.
 
-    ``homes`` are the regions and addresses of these tensors, by number, for each NPU operator. TFLite Micro hands each operator base
-    addresses of its own; here a region is one memory for the whole network. ``planned`` are the tensors that the file's plan places.
+    ``homes`` are the regions and addresses of these tensors, by number, for each NPU operator. TFLite Micro gives each operator its own
+    base addresses; here a region is one memory for the whole network. ``planned`` are the tensors that the file's plan places.
     """
 
     def name(index: int) -> str:

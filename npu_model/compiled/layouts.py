@@ -1,4 +1,4 @@
-"""Layouts: the inputs and outputs that a network takes as NHWC where its model has NCHW, as a .tflite file's metadata name them."""
+"""Layouts: inputs and outputs that are NHWC in a network but NCHW in its model, as named in a .tflite file's metadata."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ NHWC = "NHWC"
 """The order of an array with the channels last, which the NPU reads and writes."""
 
 LAYOUTS = "npu_testbed.layouts"
-"""Name of the metadata: a JSON object with the order of each tensor that has another one than in the model."""
+"""Name of the metadata: a JSON object with the order of each tensor whose order differs from the model's."""
 
 
 def layouts_data(names: Sequence[str]) -> bytes:
@@ -32,7 +32,7 @@ def layouts_data(names: Sequence[str]) -> bytes:
 
 
 def read_layouts(metadata: Mapping[str, bytes]) -> tuple[str, ...]:
-    """The names of the tensors that metadata say to be NHWC; none if the entry is missing or damaged.
+    """The names of NHWC tensors in the metadata; empty if the entry is missing or damaged.
 
     >>> read_layouts({LAYOUTS: b'{"image":"NHWC"}'}), read_layouts({LAYOUTS: b"["})
     (('image',), ())
@@ -45,7 +45,7 @@ def read_layouts(metadata: Mapping[str, bytes]) -> tuple[str, ...]:
 
 
 def layouts_of(model: bytes) -> tuple[str, ...]:
-    """The same of a model's file, which is parsed only if it may have the entry."""
+    """The names of NHWC tensors in a model's file, which is parsed only if it may have the entry."""
     return read_layouts(tflite_models.read_tflite(model).metadata) if LAYOUTS.encode() in model else ()
 
 

@@ -1,4 +1,4 @@
-"""Lost inputs: inputs of a network that a run writes over, and the outputs that lie over them."""
+"""Lost inputs: inputs of a network that a run overwrites, and the outputs in their place."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from npu_model.program import Binding, ByteRange, DmaOperation, KernelOperation
 
 
 class LostInput(Struct, frozen=True):
-    """Input ``number`` of a network, which a run writes over, and the ``outputs`` (numbers) that lie over it."""
+    """Input ``number`` of a network, which a run overwrites, and the ``outputs`` (numbers) that overlap it."""
 
     number: int
     name: str
@@ -41,7 +41,7 @@ def _written(network: CompiledNetwork) -> Iterator[ByteRange]:
 
 
 def lost_inputs(network: CompiledNetwork) -> tuple[LostInput, ...]:
-    """The inputs that a run writes over, in order; another tensor may lie there, or an output."""
+    """The inputs that a run overwrites, in order, with another tensor or an output."""
     written = set(_written(network))
 
     def lost(number: int, one: Binding) -> LostInput | None:

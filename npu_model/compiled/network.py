@@ -42,7 +42,7 @@ CUSTOM_CODE = "ethos-u"
 OFFLINE_ALLOCATION = "OfflineMemoryAllocation"
 
 COPIES = ("RESHAPE", "SQUEEZE", "EXPAND_DIMS")
-"""Operators that leave the bytes as they are."""
+"""Operators that do not change bytes."""
 
 _STREAM, _CONSTANTS, _SCRATCH, _FAST_SCRATCH, _FIRST_IFM = range(5)
 _MAX_RANK = 8
@@ -62,22 +62,22 @@ DATA_TYPES = {
     "FLOAT32": DataType(32, signed=True, floating=True),
     "FLOAT64": DataType(64, signed=True, floating=True),
 }
-"""Element types of the arrays in an arena, by their names in the .tflite schema; ``floating`` ones are the CPU's alone.
+"""Element types of the arrays in an arena, by their names in the .tflite schema; only the CPU uses ``floating`` ones.
 
-The NPU writes 64 bits as two words of 32, as Vela 5.2's Python core has it in an ARG_MAX.
+The NPU writes 64 bits as two words of 32, as in an ARG_MAX of Vela 5.2's Python core.
 """
 
 
 STATE_TYPES = ("RESOURCE", "VARIANT")
-"""Types of handles to what a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
+"""Types of handles to objects that a runtime keeps outside all tensors (VAR_HANDLE, READ_VARIABLE and so on)."""
 
 
 class CpuOperator(Noted, frozen=True):
-    """An operator that runs on the CPU: its name, and the arena bindings of its operands that are no constants.
+    """An operator that runs on the CPU: its name, and the arena bindings of its non-constant operands.
 
-    A state that the compiler has not placed in the arena does not count: the runtime keeps it elsewhere. ``reason`` says why it is there,
-    where a compiler was asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads or
-    assigns, "" if it is no such operator. ``macs`` are its multiply-accumulates, which no binding tells.
+    A state outside the arena does not count, because the runtime keeps it elsewhere. ``reason`` says why it is there, if a compiler was
+    asked; a compiled file does not hold it. ``resource`` is the name of the resource variable that it reads or assigns, "" for other
+    operators. ``macs`` are its multiply-accumulates, which the bindings do not tell.
     """
 
     notes = ("reason",)
@@ -93,12 +93,11 @@ class CpuOperator(Noted, frozen=True):
 class CompiledNetwork(Struct, frozen=True):
     """The steps that a compiled file runs, in order, in one arena of ``arena_size`` bytes (region 1).
 
-    ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays
-    that keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what
-    they hold before the first. ``others`` counts the model's subgraphs beside this one: the CPU runs them, and only the model has them.
-    ``constant_outputs`` are those that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside
-    the arena: steps on the CPU copy them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC where the model that
-    the user gave has NCHW.
+    ``inputs`` and ``outputs`` are the network's. A Program's bindings are those of its custom operator. ``variables`` are the arrays that
+    keep their content from one inference to the next (states of LSTM or SVDF operators); :func:`initial_byte` says what they hold before
+    the first. ``others`` counts the model's other subgraphs: the CPU runs them, and only the model has them. ``constant_outputs`` are those
+    that no step writes; ``outputs`` are the others. ``resources`` are states that a runtime keeps outside the arena: steps on the CPU copy
+    them into it and out of it. ``nhwc`` names the inputs and outputs that are NHWC but NCHW in the user's model.
     """
 
     steps: tuple[Program | CpuOperator, ...]
@@ -133,10 +132,10 @@ _Places = dict[int, tuple[int, int]]
 
 
 def _placed_by_runtime(model: TfliteModel, offsets: dict[int, int], end: int) -> dict[int, int]:
-    """Offsets behind the arena's ``end`` for arrays that operators on the CPU share and the file leaves to the runtime.
+    """Offsets after the arena's ``end`` for arrays of CPU operators that the file leaves to the runtime.
 
-    TFLite Micro places what has the offset -1 beside what is planned; Vela 5.2's C++ core leaves scalars to it. There it lies next to the
-    arena that the NPU's operators hold meanwhile, so that it adds to the arena here.
+    TFLite Micro places arrays with offset -1 next to the planned ones; Vela 5.2's C++ core leaves scalars to it. They do not overlap the
+    arena of the NPU's operators, so they enlarge the arena here.
     """
     if not offsets:
         return {}
@@ -191,7 +190,7 @@ def constant_outputs(model: TfliteModel) -> tuple[ConstantOutput, ...]:
 
 
 def _require_values(model: TfliteModel, offsets: dict[int, int]) -> None:
-    """InputError if an output holds nothing: no operator writes it, and it is neither an input nor a constant."""
+    """InputError if an output has no content: no operator writes it, and it is neither an input nor a constant."""
     written = {index for operator in model.operators for index in operator.outputs}
     for index in model.outputs:
         tensor = model.tensors[index]
@@ -236,7 +235,7 @@ def _require_integers(model: TfliteModel, indices: tuple[int, ...]) -> None:
 
 
 class _Stream(Struct, frozen=True):
-    """The decoded stream of an NPU operator, and the places of the tensors that it reaches by base pointers of their own."""
+    """The decoded stream of an NPU operator, and the places of tensors that it reaches through their own base pointers."""
 
     accelerator: str
     operations: tuple[Operation, ...]
@@ -245,10 +244,10 @@ class _Stream(Struct, frozen=True):
 
 
 def _stream(model: TfliteModel, operator: TfliteOperator, planned: Mapping[int, int]) -> _Stream:
-    """The stream of an operator; its inputs and then its outputs are handed on as regions from 3 on, whether it uses these or not.
+    """The stream of an operator.
 
-    A tensor that is reached so has no place in the file's plan. Where it has one, Vela was told ``--separate-io-regions``: all inputs are
-    in region 3 then, and all outputs in region 4, each at its ``planned`` offset.
+    Its inputs and then its outputs become regions from 3 on, used or not. Such a tensor has no place in the file's plan. If it has one,
+    Vela had ``--separate-io-regions``: all inputs are then in region 3 and all outputs in region 4, each at its ``planned`` offset.
     """
     if len(operator.inputs) < _FIRST_IFM or min(operator.inputs[:_FIRST_IFM]) < 0:
         raise InputError(f"The {CUSTOM_CODE} operator has {len(operator.inputs)} inputs: {_FIRST_IFM} or more are needed; compile again.")
@@ -306,7 +305,7 @@ def _resources(data: bytes, model: TfliteModel) -> dict[int, ResourceVariable]:
 
 
 def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Stream]) -> _Places:
-    """Where each tensor lies: at its offset in the arena, or in the region as which the NPU operators that use it are handed it."""
+    """The place of each tensor: its offset in the arena, or its own region in the NPU operators that use it."""
     found: _Places = {index: (ARENA, offset) for index, offset in offsets.items()}
     if len(model.operators) > 1:
         on_cpu = [operator for number, operator in enumerate(model.operators) if number not in streams]
@@ -317,13 +316,13 @@ def _places(model: TfliteModel, offsets: dict[int, int], streams: dict[int, _Str
 def initial_byte(dtype: DataType | None, zero_point: int) -> int:
     """Content of every byte of a variable tensor before the first inference: the zero point if it is int8, else 0.
 
-    So LiteRT has it (``ResetVariableTensors``), although 0 is not the real zero of a uint8 tensor.
+    LiteRT does the same (``ResetVariableTensors``), although 0 is not the real zero of a uint8 tensor.
     """
     return zero_point & 0xFF if dtype == DATA_TYPES["INT8"] else 0
 
 
 def _variables(model: TfliteModel, steps: tuple[Program | CpuOperator, ...], places: _Places) -> tuple[Binding, ...]:
-    """The variable tensors that a step has, each array once: Vela writes one tensor for every time that it touches a state."""
+    """The variable tensors of a step, each array once: Vela writes one tensor for every access to a state."""
     used = {binding for step in steps for binding in step.inputs + step.outputs}
     found = (_binding(model, index, places) for index, tensor in enumerate(model.tensors) if tensor.is_variable and index in places)
     return tuple(dict.fromkeys(binding for binding in found if binding in used))
@@ -336,7 +335,7 @@ def is_compiled(model: TfliteModel) -> bool:
 
 
 def require_programs_in_first(model: TfliteModel) -> None:
-    """InputError if a subgraph beside the first has an ``ethos-u`` operator: it would be lost, as only the first one's are run."""
+    """InputError if another subgraph than the first has an ``ethos-u`` operator, which would be lost, because only the first one runs."""
     for number, graph in enumerate(model.others, start=1):
         programs = sum(op.custom_code == CUSTOM_CODE for op in graph.operators)
         if programs:

@@ -1,4 +1,4 @@
-"""Networks of driver payloads: Programs with their constants, and the inputs and outputs that the streams themselves tell."""
+"""Networks of driver payloads: Programs with their constants, and the inputs and outputs found in the streams."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def _regions(extents: dict[int, int], constants: bytes, arena: int) -> tuple[Reg
 def payload_network(
     payloads: Sequence[tuple[bytes, bytes]], inputs: Sequence[Binding], outputs: Sequence[Binding], arena: int
 ) -> CompiledNetwork:
-    """The network of payloads with their constants; inputs and outputs are found in the streams where none are given."""
+    """The network of payloads with their constants. Inputs and outputs are found in the streams if they are not given."""
     if not payloads:
         raise InputError("The file holds no driver payload: give the source that has the command stream.")
     if len(payloads) > _MOST_JOBS:
@@ -91,7 +91,7 @@ def _bindings(what: str, spans: Sequence[tuple[int, int]]) -> tuple[Binding, ...
 
 
 def _with_own_ends(network: CompiledNetwork) -> CompiledNetwork:
-    """The network with the inputs and outputs that its streams tell."""
+    """The network with the inputs and outputs that its streams show."""
     spans: list[tuple[int, int]] = []
     for _ in range(_MOST_ENDS):
         seen = CompiledNetwork(network.steps, network.arena_size, _bindings("input", spans), ())
@@ -103,7 +103,7 @@ def _with_own_ends(network: CompiledNetwork) -> CompiledNetwork:
 
 
 def _last_writes(network: CompiledNetwork) -> list[tuple[int, int]]:
-    """The ranges of the arena that are written, and read by nothing after that."""
+    """The ranges of the arena that are written and not read afterwards."""
     wanted = np.ones(network.arena_size, np.bool_)
     found = np.zeros(network.arena_size, np.bool_)
     for program in reversed(network.programs):

@@ -1,4 +1,4 @@
-"""Raw files: the ``.npz`` that Vela and ``export --format raw`` write, with one driver payload, its constants and where its ends lie."""
+"""Raw files: the ``.npz`` of Vela and of ``export --format raw``, with one driver payload, its constants, inputs and outputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _ZIP = b"PK\3\4"
 _COMMANDS = b"cmd_data.npy"
 _MOST_BYTES = 1 << 28
 _RANK = 4
-"""Last dimensions that are shown: those before them are 1 for most tensors."""
+"""Number of last dimensions that are shown. The dimensions before them are 1 for most tensors."""
 
 _REGIONS = 8
 _Arrays = dict[str, NDArray[Any]]
@@ -34,7 +34,7 @@ def is_raw(data: bytes) -> bool:
 
 
 def _read(data: bytes) -> _Arrays:
-    """The arrays of a raw file; Vela's others are pickled, and are not read."""
+    """The arrays of a raw file. Vela's other arrays are pickled and are not read."""
     try:
         with zipfile.ZipFile(io.BytesIO(data)) as archive:
             size = sum(one.file_size for one in archive.infolist())
@@ -54,7 +54,7 @@ def _unreadable(error: Exception) -> InputError:
 
 
 def _ends(arrays: _Arrays, kind: str) -> Iterator[Binding]:
-    """The inputs or outputs; whether their elements are signed is not said."""
+    """The inputs or outputs. Their signedness is not given."""
     columns = [arrays[f"{kind}_{what}"] for what in _ENDS]
     lengths = {len(one) if one.ndim else 0 for one in columns}
     if any(one.dtype.kind not in "iu" for one in columns) or [one.ndim for one in columns] != [2, 1, 1, 1] or len(lengths) != 1:

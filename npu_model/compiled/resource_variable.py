@@ -10,7 +10,7 @@ COPIES_OF_STATE = (READ, ASSIGN)
 
 
 class ResourceVariable(Struct, frozen=True):
-    """A resource variable: its name (container and shared name), and the bytes that it holds before the first inference."""
+    """A resource variable: its name (container and shared name), and its bytes before the first inference."""
 
     name: str
     content: bytes

@@ -1,7 +1,7 @@
 """Resource variables of a .tflite file: state that a runtime keeps outside all tensors, by name, from one inference to the next.
 
 VAR_HANDLE names one, READ_VARIABLE copies it into a tensor and ASSIGN_VARIABLE copies a tensor into it. CALL_ONCE runs a subgraph before
-the first inference, which assigns what they begin with.
+the first inference, which assigns their initial values.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def handles(reader: RecordReader) -> dict[int, str]:
 
 
 def _first_contents(reader: RecordReader) -> dict[str, bytes]:
-    """The bytes that CALL_ONCE assigns to each variable; LimitError if they are worked out by operators that are not known here."""
+    """The bytes that CALL_ONCE assigns to each variable; LimitError if operators compute them that are not known here."""
     found: dict[str, bytes] = {}
     for number, operator in enumerate(reader.model.operators):
         if operator.code != ONCE:
@@ -98,8 +98,8 @@ def resource_variables(
 ) -> dict[int, ResourceVariable]:
     """The resource variables of the reader's first subgraph by the tensors that are handles of them.
 
-    One that nothing begins holds ``first_byte`` of its tensor in every byte, 0 by default. LimitError where what they hold is not known,
-    or one is read in another size than it has.
+    A variable without an initial value holds ``first_byte`` of its tensor in every byte, 0 by default. LimitError if a content is unknown,
+    or if a variable is read in another size.
     """
     _require_in_first(reader)
     for operator in reader.model.operators:

@@ -1,7 +1,7 @@
-"""Reads of what nobody wrote: the first byte of the arena that a compiled network uses before it holds anything.
+"""Reads of unwritten bytes: the first byte of the arena that a compiled network reads before anything is written there.
 
-An operation reads what operations, inputs and CPU operators before it wrote; anything else is garbage of an earlier job. A
-compiler that addresses a tensor wrongly mostly reads such bytes, and this shows it without running a kernel.
+An operation should read only results of earlier operations, inputs and CPU operators; other bytes are garbage of an earlier job. A compiler
+that addresses a tensor wrongly mostly reads such bytes, and this shows it without running a kernel.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class UnwrittenRead(Struct, frozen=True):
 
 
 def _views(flags: Flags, fm: FeatureMap) -> Iterator[Flags]:
-    """The flags of the bytes of the map's elements, tile by tile; of a last brick only those of its channels.
+    """The flags of the bytes of the map's elements, tile by tile; in a last brick, only its channels.
 
     Rows, or columns, that a stride of 0 puts on one another are there once.
     """
@@ -72,7 +72,7 @@ def _views(flags: Flags, fm: FeatureMap) -> Iterator[Flags]:
 
 
 class _Arena:
-    """Flags, one per byte of the arena: whether it holds something."""
+    """Flags, one per byte of the arena: whether the byte was written."""
 
     def __init__(self, size: int) -> None:
         self._written: Flags = np.zeros(size, np.bool_)
@@ -85,7 +85,7 @@ class _Arena:
             view[...] = True
 
     def copy(self, source: ByteRange | None, target: ByteRange) -> None:
-        """A transfer: what it brings is what its source holds (None: constants, which are all there)."""
+        """Copy a transfer's flags from its source (None: constants, which are always defined)."""
         self._written[target.start : target.end] = True if source is None else self._written[source.start : source.end]
 
     def missing(self, span: ByteRange) -> int | None:
@@ -148,7 +148,7 @@ def _program(arena: _Arena, program: Program) -> Iterator[UnwrittenRead]:
 
 
 def _cpu_operator(arena: _Arena, operator: CpuOperator) -> Iterator[UnwrittenRead]:
-    """Find the operator's inputs that were written only in part; one that nobody wrote is a state."""
+    """Find the operator's inputs that were written only in part. An input that was never written is a state."""
     for binding in operator.inputs:
         address = arena.missing(binding.byte_range)
         if address is not None and arena.is_partly_written(binding.byte_range):

@@ -66,9 +66,9 @@ class BlockJob(Struct, frozen=True):
 
 
 class _Pass(Struct, frozen=True):
-    """A step of all blocks of one depth: sub-kernel, IFM channels, OFM channels, what it reads of the weights, decoder cycles.
+    """A step of all blocks of one depth: sub-kernel, IFM channels, OFM channels, its reads of weights, decoder cycles (None: unknown).
 
-    These are None if unknown. ``fetches`` says that it is the first one of its IFM channels and sub-kernel.
+    ``fetches`` says that it is the first one of its IFM channels and sub-kernel.
     """
 
     part: SubKernel
@@ -99,7 +99,7 @@ def _scale_offset(length: int, channels: int, depth: int, cores: int) -> int:
 
 
 class _Blocks:
-    """The work of the OFM blocks of one operation; what those of one depth have in common is worked out once."""
+    """The work of the OFM blocks of one operation. Work that blocks of one depth share is computed once."""
 
     def __init__(self, op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, work: tuple[DecoderWork, ...]) -> None:
         self._op = op
@@ -115,7 +115,7 @@ class _Blocks:
         self._output_cycles: dict[int, int] = {}
 
     def columns(self) -> Iterator[tuple[BlockJob, ...]]:
-        """The jobs of the blocks below each other, place by place; those that do equal work are the same, with the first one's box."""
+        """The jobs of each column of blocks. Columns with equal work share jobs, which have the first column's boxes."""
         known: dict[object, tuple[BlockJob, ...]] = {}
         areas: Areas = []
         for place in self._places:
@@ -136,7 +136,7 @@ class _Blocks:
         return [(op.ifm, first)] if op.ifm2 is None else [(op.ifm, first), (op.ifm2, ifm2_box(op.ifm2.shape, ofm_box))]
 
     def _likeness(self, ofm_box: Box, areas: Areas) -> object:
-        """The facts of its place that the work of an OFM block depends on: columns that are equal in them do equal work."""
+        """The facts of a place that decide the work of its OFM block: columns with equal facts do equal work."""
         reads = tuple([(box.y1 - box.y0, box.x1 - box.x0, placement(feature_map, box, self._word)) for feature_map, box in areas])
         return ofm_box.y1 - ofm_box.y0, ofm_box.x1 - ofm_box.x0, placement(self._op.ofm, ofm_box, self._word), reads
 
@@ -229,7 +229,7 @@ class _Blocks:
 def like_jobs(
     op: KernelOperation, accelerator: Accelerator, timing: TimingParameters = DEFAULT_TIMING, work: tuple[DecoderWork, ...] = ()
 ) -> tuple[BlockJob, ...]:
-    """As :func:`block_jobs`, but blocks that do equal work have one and the same job, with the box of the first of them."""
+    """As :func:`block_jobs`, but blocks with equal work share one job, which has the first block's box."""
     return tuple(job for column in _Blocks(op, accelerator, timing, work).columns() for job in column)
 
 
@@ -250,8 +250,8 @@ def program_jobs(
 ) -> dict[int, tuple[BlockJob, ...]]:
     """The jobs of every kernel operation of a program, by operation index.
 
-    ``work`` is what is known of the weight streams; by default it is found from the program's constants, as far as it has them.
-    InputError if a weight stream is damaged.
+    ``work`` is the work of the weight streams, by default from the program's constants as far as it has them. InputError if a weight stream
+    is damaged.
     """
     if not timing.decodes_streams:
         known: StreamWork = {}

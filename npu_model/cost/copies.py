@@ -7,6 +7,6 @@ from npu_model.shapes import ceil_div
 
 
 def copied_words(op: DmaOperation, word: int) -> int:
-    """Words of ``word`` bytes that a transfer moves: those of its length, or of each of its rows."""
+    """Words of ``word`` bytes that a transfer moves: from its whole length, or from each of its rows."""
     rows = 1 if op.rows is None else op.rows.count * op.rows.planes
     return rows * ceil_div(op.length, word)

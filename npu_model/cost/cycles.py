@@ -34,10 +34,10 @@ def ofm_ublock(op: KernelOperation, accelerator: Accelerator) -> Shape3D:
 
 
 def kernel_step_delay(op: KernelOperation, accelerator: Accelerator) -> int:
-    """Cycles that a kernel step waits for the accumulators of the one before it.
+    """Cycles that a kernel step waits for the accumulators of the previous step.
 
-    Rule and numbers are Vela's for planes of one ublock, of any convolution. The FVP's cycles speak for them in every plane of
-    depthwise convolutions, and say nothing of the others.
+    Rule and numbers are Vela's for planes of one ublock in any convolution. The FVP's cycles support them for every plane of depthwise
+    convolutions, and show nothing about the others.
     """
     wide = op.accumulator is AccumulatorFormat.INT40
     if accelerator.macs == 32:
@@ -56,8 +56,8 @@ def mac_cycles(  # noqa: PLR0913  # a block of a kernel
 ) -> int:
     """MAC cycles of one step: one sub-kernel of ``taps`` over one IFM block of ``ifm_channels`` for one OFM ``block``.
 
-    ``decoding`` is what the weight decoder takes for the step where its stream is known: the step takes no less, and w below is 0 for
-    convolutions of 8 bits. Depthwise steps and those of 16 bits have so few weights that w cannot be the decoder's doing: it stays.
+    ``decoding`` are the weight decoder's cycles for the step if its stream is known: the step takes at least as long, and w below is 0 for
+    convolutions of 8 bits. Depthwise and 16-bit steps have few weights, so the decoder cannot explain w, which stays.
 
     With n = taps, s = ublocks in height x width, d = ublocks in depth of each core, w = 4 * ublock depth (weight decoder):
 
@@ -82,7 +82,7 @@ def mac_cycles(  # noqa: PLR0913  # a block of a kernel
 
 
 def is_half(channels: int, depth: int) -> bool:
-    """Whether of the last ublock, ``depth`` deep, not more than half is among ``channels``."""
+    """Whether at most half of the last ublock, ``depth`` deep, is among ``channels``."""
     return 0 < channels % depth <= depth // 2
 
 
@@ -174,7 +174,7 @@ def output_elements(block: Shape3D, accelerator: Accelerator) -> int:
     """The elements that the output unit's rate counts for a block: those of the core with the most channels, times the cores.
 
     The rates of a device are those of all its cores. The cores take the block's ublocks in depth in turn, as the MAC array does: the second
-    one of two rests where a block has 8 channels or fewer. With one core these are the elements of the block.
+    of two cores rests if a block has at most 8 channels. With one core these are the elements of the block.
 
     >>> from npu_model.accelerator import accelerator
     >>> [output_elements(Shape3D(1, 1, depth), accelerator("ethos-u65-512")) for depth in (8, 16, 20, 24)]

@@ -28,7 +28,7 @@ _NOTHING_TO_WAIT_FOR = KernelWait(1 << 16)
 
 
 class TimedProgram(Struct, frozen=True):
-    """A program of which each chain is one kernel, at the place of its first member; ``heads`` has that place for the others."""
+    """A program in which each chain is one kernel at the position of its first member; ``heads`` maps the other members to it."""
 
     program: Program
     jobs: dict[int, tuple[BlockJob, ...]]
@@ -48,7 +48,7 @@ def deep_mac_cycles(op: KernelOperation, device: Accelerator, box: Box, channels
 
 
 def _step_cycles(op: KernelOperation, device: Accelerator, box: Box, channels: int) -> int:
-    """Cycles of the array with its filling, and no less than the decoders take."""
+    """Cycles of the array including its filling, and at least the decoders' cycles."""
     cycles = deep_mac_cycles(op, device, box, channels)
     if op.kind is OperationKind.CONV_2D:
         weights = op.kernel.elements * channels * box.shape.depth
@@ -61,7 +61,7 @@ def _is_chained(op: KernelOperation) -> bool:
 
 
 def _chains(program: Program) -> Iterator[list[int]]:
-    """The places of the kernels of each chain; most kernels are alone."""
+    """The indices of the kernels of each chain. Most chains have one kernel."""
     chain: list[int] = []
     for index, op in enumerate(program.operations):
         if isinstance(op, KernelOperation):

@@ -3,7 +3,7 @@
 Rules found from the beat counters of the published inferences, which they reproduce exactly: Writes are as on the U55. Weights and scales
 are read once for each place of OFM blocks. A window is read in strips of 8 columns over its full height. Elementwise operands in NHWC are
 cut at 16 channels. A resize reads two rows of the IFM for each row of the OFM. The input buffer keeps up to four IFM blocks for the next
-OFM block at a place, which takes them in the opposite order. Which kernels these points say nothing of is told by :func:`unmet`.
+OFM block at a place, which takes them in the opposite order. :func:`unmet` names the kernels that no point covers.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ Reads = tuple[tuple[int, Runs], ...]
 
 
 class DeepStep(Struct, frozen=True):
-    """The part of an OFM block with channels ``c0`` to ``c1`` of its IFM, and what it reads of the operands: nothing if that is kept."""
+    """The part of an OFM block with channels ``c0`` to ``c1`` of its IFM, and its reads of the operands: none if the part is kept."""
 
     c0: int
     c1: int
@@ -143,9 +143,9 @@ class _Kernel:
         return fm is not None and fm.storage is MapStorage.TILES
 
     def _steps(self, box: Box, number: int) -> Iterator[DeepStep]:
-        """The steps of a block; ``number`` of them went before it at its place.
+        """The steps of a block; ``number`` blocks came before it at its place.
 
-        IFM blocks are taken upwards and downwards by turns, so that the last ones of a block are the first ones of the next, and are kept.
+        IFM blocks are taken upwards and downwards in turn, so that the last ones of a block are the first ones of the next and are kept.
         """
         op, channels = self._op, self._channels(box)
         if not reduces_depth(op):
@@ -204,12 +204,12 @@ class _Kernel:
 
 
 def deep_blocks(op: KernelOperation, device: Accelerator) -> Iterator[DeepBlock]:
-    """The OFM blocks of a kernel with what each reads and writes."""
+    """The OFM blocks of a kernel, each with its reads and writes."""
     return _Kernel(op, device).blocks()
 
 
 def deep_beats(op: KernelOperation, device: Accelerator) -> Iterator[tuple[int, int, int]]:
-    """Region, beats read and beats written of all that a kernel moves."""
+    """Region, beats read and beats written of all accesses of a kernel."""
     for block in deep_blocks(op, device):
         for region, runs in block.fetches + block.streams:
             yield region, sum(runs), 0
@@ -217,7 +217,7 @@ def deep_beats(op: KernelOperation, device: Accelerator) -> Iterator[tuple[int, 
 
 
 def _unmet(op: KernelOperation, device: Accelerator) -> Iterator[tuple[bool, str]]:
-    """Kinds of kernels that no published point has, and whether this is one."""
+    """Kinds of kernels without a published point, and whether this is one."""
     deep = reduces_depth(op) and op.ofm.shape.depth > op.block.depth
     parts = len(_strips(op)) > 1 or op.kernel.dilated_height > STRIP
     yield deep and parts, "a window of several sub-kernels with several OFM blocks in depth (one layer of one network bears the rule)"
@@ -236,7 +236,7 @@ _RARE = PoolKind.NONE, PoolKind.ARGMAX_X, PoolKind.ARGMAX_Y
 
 
 def unmet(op: KernelOperation, device: Accelerator) -> str:
-    """The reason why the published points say little of a kernel's traffic; "" if they say all."""
+    """The reason why the published points say little about a kernel's traffic; "" if they cover it."""
     return next((reason for applies, reason in _unmet(op, device) if applies), "")
 
 

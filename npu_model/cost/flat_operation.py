@@ -1,6 +1,6 @@
-"""Flat operations: what the work of a kernel's blocks depends on, as one row of integers for the compiled core.
+"""Flat operations: one row of integers with everything that decides the work of a kernel's blocks, for the compiled core.
 
-Kernels with equal rows do equal work, whatever they are called, wherever their tensors are and whatever they compute.
+Kernels with equal rows do equal work, even with other names, addresses or functions.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ LARGEST_WORD = 16
 
 
 def _map(feature_map: FeatureMap | None) -> tuple[int, ...]:
-    """The numbers of a feature map; of its addresses the place inside a word alone."""
+    """The numbers of a feature map. An address counts only by its position inside a word."""
     if feature_map is None:
         return _NO_MAP
     shape, tiles, strides = feature_map.shape, feature_map.tiles, feature_map.strides

@@ -1,4 +1,4 @@
-"""Words that the blocks of a kernel operation move, by region; read off the flat work that the compiled core makes, where there is one."""
+"""Words that the blocks of a kernel operation move, by region, from the compiled core's flat work if there is a core."""
 
 from __future__ import annotations
 
@@ -91,14 +91,14 @@ def flat_jobs(jobs: Sequence[BlockJob]) -> memoryview:
 
 
 class _FlatWork:
-    """The flat work of an operation's blocks, as `npu_model/native/block_work.c` writes it; what is at a place is added up once."""
+    """The flat work of an operation's blocks, as `npu_model/native/block_work.c` writes it. Each place is summed once."""
 
     def __init__(self, flat: Sequence[int]) -> None:
         self._flat = flat
         self._reads: dict[int, list[tuple[int, int]]] = {0: []}
 
     def words(self) -> MovedWords:
-        """The words of all blocks: how often there is each column of blocks, times what it moves."""
+        """The words of all blocks: the number of each column of blocks times its words."""
         places, depths, _, order, table = self._flat[:5]
         fetched, weights, written = Counter[int](), Counter[int](), 0
         for column, times in Counter(self._flat[order : order + places]).items():

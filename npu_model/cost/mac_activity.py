@@ -25,7 +25,7 @@ DOT_PRODUCT_CHANNELS = 8
 
 
 class MacActivity(Struct, frozen=True):
-    """Cycles in which the array is active, and those of them in which its dot products are (0 but for convolutions)."""
+    """Cycles in which the array is active, and the part of them in which its dot products are (0 except for convolutions)."""
 
     active: int
     dot_products: int
@@ -34,7 +34,7 @@ class MacActivity(Struct, frozen=True):
         return MacActivity(self.active + other.active, self.dot_products + other.dot_products)
 
     def times(self, count: int) -> MacActivity:
-        """The activity of so many."""
+        """The activity of ``count`` repetitions."""
         return MacActivity(self.active * count, self.dot_products * count)
 
 
@@ -60,7 +60,7 @@ def _step(
 
 
 def _deep_activity(op: KernelOperation, device: Accelerator) -> MacActivity:
-    """The activity on an Ethos-U85, whose microblocks take no longer than their dot products."""
+    """The activity on an Ethos-U85, whose microblocks take only as long as their dot products."""
     cycles = sum(deep_mac_cycles(op, device, block.box, step.c1 - step.c0) for block in deep_blocks(op, device) for step in block.steps)
     return MacActivity(cycles, cycles if op.kind in (OperationKind.CONV_2D, OperationKind.DEPTHWISE) else 0)
 

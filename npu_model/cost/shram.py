@@ -1,4 +1,4 @@
-"""The shared buffer (SHRAM): the IFM block that an OFM block needs, and where its buffers lie if they fit."""
+"""The shared buffer (SHRAM): the IFM block that an OFM block needs, and the places of its buffers if they fit."""
 
 from __future__ import annotations
 
@@ -157,7 +157,7 @@ def _accumulator_granule(query: BlockQuery, accelerator: Accelerator) -> int:
 
 
 def _has_flat_accumulators(query: BlockQuery, accelerator: Accelerator) -> bool:
-    """If ublocks have two rows, an OFM of one row under a kernel of one row needs accumulators for that row only."""
+    """Whether accumulators are needed for one row only: ublocks have two rows, but OFM and kernel have one."""
     return query.ofm.height == 1 and query.kernel.height == 1 and accelerator.ofm_ublock.height == 2
 
 
@@ -232,7 +232,7 @@ class ShramQuery:
         self._flat: array[int] | None = None
 
     def fitting(self, blocks: array[int], count: int, *, distinct: bool = False) -> list[tuple[int, Shram]]:
-        """The first ``count`` blocks that fit, by their numbers, with their partitions; with ``distinct`` one of each partition."""
+        """The first ``count`` fitting blocks by number, with their partitions; with ``distinct``, one block for each partition."""
         if _NATIVE is None:
             return self._fitting(blocks, count, distinct=distinct)
         if self._flat is None:

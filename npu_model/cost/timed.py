@@ -16,7 +16,7 @@ _CHAINS: dict[str, Callable[[Program, Accelerator, TimingParameters], TimedProgr
 
 
 def own_jobs(program: Program, device: Accelerator, timing: TimingParameters) -> TimedProgram | None:
-    """The program with its jobs where kernels form chains; None where :mod:`npu_model.cost.block_jobs` knows each kernel's."""
+    """The program with its jobs if kernels form chains; None if :mod:`npu_model.cost.block_jobs` knows each kernel's jobs."""
     chains = _CHAINS.get(device.commands)
     return None if chains is None else chains(program, device, timing)
 

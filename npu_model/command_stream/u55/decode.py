@@ -54,7 +54,7 @@ _F = TypeVar("_F", PoolKind, ElementwiseKind)
 
 _POOLS = PoolKind.MAX, PoolKind.AVERAGE, PoolKind.REDUCE_SUM
 _ELEMENTWISE = tuple(kind for kind in ElementwiseKind if kind.code <= ElementwiseKind.SHL.code)
-"""The functions that the family has."""
+"""The functions that the family supports."""
 
 FIRST_LUT = 16
 """ACTIVATION function of LUT slot 0; slot 7 is ``_LAST_LUT``."""
@@ -72,7 +72,7 @@ _RANGES = {
 
 
 def _function(known: tuple[_F, ...], code: int, what: str) -> _F:
-    """The function of a parameter among those that the family has."""
+    """The function of a parameter among the family's functions."""
     for function in known:
         if function.code == code:
             return function
@@ -96,7 +96,7 @@ def _tiles(registers: RegisterFile, names: MapRegisters) -> Tiles:
 
 
 def _feature_map(registers: RegisterFile, prefix: str, shape: Shape3D) -> FeatureMap:
-    """``prefix`` is IFM, IFM2 or OFM; the shape comes from the caller, as no register holds IFM height and width."""
+    """Feature map IFM, IFM2 or OFM by ``prefix``. The caller gives the shape, because no register holds IFM height and width."""
     names = MAP_REGISTERS[prefix]
     precision = registers.short(names.precision)
     log2_bytes = precision >> (1 if prefix == "OFM" else 2) & 3
@@ -163,7 +163,7 @@ def _scale(registers: RegisterFile, register: Cmd1) -> Scale:
 
 
 def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap) -> dict[str, object]:
-    """The facts that an elementwise operation adds: operands, broadcasting and scales."""
+    """The fields of an elementwise operation: operands, broadcasting and scales."""
     ifm = _feature_map(registers, "IFM", Shape3D(ofm.shape.height, ofm.shape.width, registers.short(Cmd0.IFM_DEPTH_M1) + 1))
     fields: dict[str, object] = {"ifm": ifm, "ofm_scale": _scale(registers, Cmd1.OFM_SCALE)}
     if kind.is_unary:
@@ -189,7 +189,7 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: FeatureMap
 
 
 def _windowed(registers: RegisterFile, kind: OperationKind, ofm: FeatureMap) -> dict[str, object]:
-    """The facts that convolutions and pooling add: the window, the IFM that it implies, weights and scales."""
+    """The fields of convolutions and pooling: the window, the IFM that it implies, weights and scales."""
     kernel = _kernel(registers)
     upscale = member(Upscale, registers.short(Cmd0.IFM_UPSCALE, 0) & 3, "Upscale mode")
     padding = Padding(*[registers.short(register) for register in _PADS])
@@ -268,7 +268,7 @@ def _dma(registers: RegisterFile) -> DmaOperation:
 
 
 def decode_operation(registers: RegisterFile, command: ShortRegister, parameter: int) -> Operation:
-    """The operation that ``command`` starts with the registers as they are; InputError if they make no sense."""
+    """The operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
     command = Cmd0(command)
     if command in KINDS:
         return _kernel_operation(registers, command, parameter)

@@ -40,7 +40,7 @@ _RANGE_REGISTERS = {
     what: (Cmd0[f"{what}_REGION"], tuple((Cmd1[f"{what}{core}_BASE"], Cmd1[f"{what}{core}_LENGTH"]) for core in ("", "1")))
     for what in ("WEIGHT", "SCALE")
 }
-"""Registers of the weights and of the scales: the one of the region, and of each core those of the first byte and the length."""
+"""Registers of the weights and of the scales: the region, and for each core the first byte and the length."""
 SHRAM_DESTINATION = 1 << 8 | 3
 """DMA0_DST_REGION of a transfer to SHRAM: the internal mode bit, and the region that Vela 5.2.0 gives with it."""
 
@@ -52,7 +52,7 @@ def _log2_bytes(writer: RegisterWriter, dtype: DataType) -> int:
 
 
 def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
-    """All registers of IFM, IFM2 or OFM but the precision, which carries fields of the operation too."""
+    """All registers of IFM, IFM2 or OFM except the precision, which also has fields of the operation."""
     names = MAP_REGISTERS[prefix]
     writer.short(names.region, fm.region)
     for register, base in zip(names.bases, fm.tiles.bases, strict=True):
@@ -88,7 +88,7 @@ def _ofm(writer: RegisterWriter, op: KernelOperation) -> None:
 
 
 def _window(writer: RegisterWriter, op: KernelOperation) -> None:
-    """Padding and kernel; the low bit of a stride less one is apart from its high bit."""
+    """Padding and kernel. The low bit of a stride minus one is separate from its high bit."""
     kernel: Kernel = op.kernel
     padding = op.padding
     writer.short(Cmd0.IFM_PAD_TOP, padding.top)
@@ -189,7 +189,7 @@ def _scaling(writer: RegisterWriter, op: KernelOperation) -> None:
 
 
 def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0, int]:
-    """SET the registers of a kernel operation; its command and parameter."""
+    """SET the registers of a kernel operation; return its command and parameter."""
     if op.kind not in _COMMANDS:
         raise InputError(f"{writer.where} is a {op.kind.value}: only an Ethos-U85 has that command.")
     function = {OperationKind.POOL: op.pool, OperationKind.ELEMENTWISE: op.elementwise}.get(op.kind)
@@ -211,7 +211,7 @@ def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Cmd0
 
 
 def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
-    """SET the registers of a transfer; its command and parameter."""
+    """SET the registers of a transfer; return its command and parameter."""
     writer.check("source region", op.source.region, 0, 7)
     writer.check("destination region", op.destination_region, 0, 7)
     writer.short(Cmd0.DMA0_SRC_REGION, op.source.region)
@@ -223,7 +223,7 @@ def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Cmd0, int]:
 
 
 def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
-    """SET what an operation needs; its command and parameter."""
+    """SET all registers of an operation; return its command and parameter."""
     if isinstance(operation, KernelOperation):
         return _kernel_operation(writer, operation)
     if isinstance(operation, DmaOperation):

@@ -1,7 +1,7 @@
 """From the Ethos-U85's registers to operations.
 
-A map in a chaining buffer has neither addresses nor strides here: its region is the buffer's number. No register holds the size of
-an elementwise operation's operands: it is the OFM's but for the axes along which an operand repeats.
+A map in a chaining buffer has neither addresses nor strides here: its region is the buffer's number. No register holds the size of an
+elementwise operation's operands: it is the OFM's, except along axes where an operand repeats.
 """
 
 from __future__ import annotations
@@ -149,7 +149,7 @@ def _activation(registers: RegisterFile, ofm_type: DataType) -> Activation:
 
 
 def _weights(registers: RegisterFile) -> tuple[ByteRange, ...]:
-    """The weight streams up to the last one that is not empty; the first is there in any case."""
+    """The weight streams up to the last non-empty one; at least the first."""
     region, ranges = registers.short(Short.WEIGHT_REGION) & 7, []
     for stream, (base, length) in enumerate(STREAMS):
         size = registers.long(length, 0 if stream else None)[1]
@@ -171,7 +171,7 @@ def _operand_scale(registers: RegisterFile, register: Long) -> Scale:
 
 
 def _broadcast(registers: RegisterFile, prefix: str) -> Broadcast:
-    """The axes along which an operand repeats; InputError unless just the operand without a place is the scalar."""
+    """The axes along which an operand repeats; InputError unless exactly the operand without an address is the scalar."""
     word = fields(registers, Short[f"{prefix}_BROADCAST"])
     nowhere = fields(registers, MAPS[prefix].precision)["storage"] == MapStorage.NONE.code
     if bool(word["scalar"]) is not nowhere:
@@ -180,7 +180,7 @@ def _broadcast(registers: RegisterFile, prefix: str) -> Broadcast:
 
 
 def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: Shape3D) -> dict[str, Any]:
-    """The facts that an elementwise operation adds; its modes under their own names."""
+    """The fields of an elementwise operation, with its own modes."""
     first = _broadcast(registers, "IFM")
     ifm = _feature_map(registers, "IFM", first.operand(ofm))
     found: dict[str, Any] = {
@@ -206,7 +206,7 @@ def _elementwise(registers: RegisterFile, kind: ElementwiseKind, ofm: Shape3D) -
 
 
 def _windowed(registers: RegisterFile, kind: OperationKind, parameter: int, ofm: Shape3D) -> dict[str, Any]:
-    """The facts that convolutions and pooling add; their modes under their own names."""
+    """The fields of convolutions and pooling, with their own modes."""
     kernel, word = _kernel(registers)
     upscale = member(Upscale, registers.short(Short.IFM_UPSCALE, 0), "Upscale mode")
     padding = Padding(*[registers.short(register) for register in _PADS])
@@ -240,7 +240,7 @@ def _axis(registers: RegisterFile, axis: str) -> ResizeAxis:
 
 
 def _resized(registers: RegisterFile, parameter: int) -> dict[str, Any]:
-    """The facts that a resize adds: the window's registers hold the extents of its IFM."""
+    """The fields of a resize: the window's registers hold the extents of its IFM."""
     extents = Short.KERNEL_HEIGHT_M1, Short.KERNEL_WIDTH_M1, Short.IFM_DEPTH_M1
     shape = Shape3D(*[registers.short(one) + 1 for one in extents])
     kind = member(ResizeKind, parameter, "Resize function")
@@ -339,7 +339,7 @@ def _dma(registers: RegisterFile) -> DmaOperation:
 
 
 def decode_operation(registers: RegisterFile, command: ShortRegister, parameter: int) -> Operation:
-    """The operation that ``command`` starts with the registers as they are; InputError if they make no sense."""
+    """The operation that ``command`` starts with the current registers; InputError if they are inconsistent."""
     command = Short(command)
     if command in KINDS:
         return _kernel_operation(registers, command, parameter)

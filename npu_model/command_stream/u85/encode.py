@@ -28,7 +28,7 @@ _COMMANDS = {kind: command for command, kind in KINDS.items()}
 
 
 def _packed(writer: RegisterWriter, register: ShortRegister | LongRegister, values: dict[str, int]) -> int:
-    """A register's value of its fields; a field that is not named is zero."""
+    """A register's value from its fields; a missing field is zero."""
     value, known = 0, field_bits(register)
     for name, number in values.items():
         low, bits = known[name]
@@ -61,7 +61,7 @@ def _type(writer: RegisterWriter, fm: FeatureMap) -> dict[str, int]:
 
 
 def _feature_map(writer: RegisterWriter, prefix: str, fm: FeatureMap) -> None:
-    """Region, addresses, extents and zero point of a map; one that lies nowhere has no region."""
+    """Region, addresses, extents and zero point of a map; a map without an address has no region."""
     names = MAPS[prefix]
     if fm.storage is not MapStorage.NONE:
         writer.short(names.region, fm.region)
@@ -122,7 +122,7 @@ def _window(writer: RegisterWriter, op: KernelOperation) -> None:
 
 
 def _streams(writer: RegisterWriter, op: KernelOperation) -> None:
-    """Weights and scales; a stream that the kernel has not is empty over an earlier one."""
+    """Weights and scales. A stream that the kernel lacks is set empty if an earlier kernel had it."""
     if op.weights:
         if len(op.weights) > len(STREAMS):
             raise InputError(f"{writer.where} has {len(op.weights)} weight streams: {len(STREAMS)} is the most.")
@@ -206,7 +206,7 @@ def _resize(writer: RegisterWriter, op: KernelOperation) -> int:
 
 
 def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Short, int]:
-    """SET the registers of a kernel operation; its command and parameter."""
+    """SET the registers of a kernel operation; return its command and parameter."""
     function = op.pool or op.elementwise
     if op.kind in (OperationKind.POOL, OperationKind.ELEMENTWISE) and function is None:
         raise InputError(f"{writer.where} does not say which function it computes: give its {op.kind.value.lower()} field.")
@@ -242,7 +242,7 @@ def _kernel_operation(writer: RegisterWriter, op: KernelOperation) -> tuple[Shor
 
 
 def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
-    """SET the registers of a transfer; its command and parameter."""
+    """SET the registers of a transfer; return its command and parameter."""
     rows = op.rows
     indices = rows.indices if rows is not None else None
     dimensions = 0 if rows is None else 2 if rows.planes > 1 else 1 if rows.count > 1 else 0
@@ -268,7 +268,7 @@ def _dma(writer: RegisterWriter, op: DmaOperation) -> tuple[Short, int]:
 
 
 def set_registers(writer: RegisterWriter, operation: Operation) -> tuple[ShortRegister, int]:
-    """SET what an operation needs; its command and parameter."""
+    """SET all registers of an operation; return its command and parameter."""
     if isinstance(operation, KernelOperation):
         return _kernel_operation(writer, operation)
     if isinstance(operation, DmaOperation):
