@@ -57,7 +57,7 @@ def _values(initialiser: bytes) -> list[int]:
 
 
 def _words(initialiser: bytes) -> bytes:
-    """The bytes of an array of words; None if a value has more than 32 bits, because no network's array does."""
+    """The bytes of an array of words; empty if a value has more than 32 bits, because no network's array does."""
     values = _values(initialiser)
     return struct.pack(f"<{len(values)}I", *values) if all(0 <= value < 1 << 32 for value in values) else b""
 
@@ -71,7 +71,7 @@ def _bytes(initialiser: bytes) -> bytes:
 
 
 def _text(data: bytes) -> bytes:
-    """The source without comments; None if it is not text."""
+    """The source without comments; empty if it is not text."""
     return _without_comments(data) if b"\0" not in data[:_BINARY] and len(data) <= MAX_BYTES else b""
 
 

@@ -13,10 +13,9 @@ from npu_model.tflite.tosa import model_of
 
 
 def unpacked(data: bytes) -> bytes:
-    """Unpack a C source: its one array that is a .tflite or a ``vela_bin_stream``. Other files, including deployed forms, come back
-    unchanged.
+    """Unpack a C source: its one array that is a .tflite or a ``vela_bin_stream``.
 
-    InputError if the source has none, or several.
+    Other files, including deployed forms, come back unchanged. InputError if the source has none, or several.
     """
     if is_tflite(data) or is_executorch(data) or is_raw(data):
         return data
