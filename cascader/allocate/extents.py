@@ -10,7 +10,7 @@ from msgspec import Struct
 
 Steps = npt.NDArray[np.int64]
 NEVER = -(1 << 40)
-"""The gap between two buffers that are never live together."""
+"""The required gap between two buffers that are never live together."""
 
 
 class Extent(Struct, frozen=True):

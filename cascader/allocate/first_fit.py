@@ -16,12 +16,12 @@ _NO_LIMIT = 1 << 60
 _HEATS = (0.03, 0.01)
 """Annealing runs one after the other, each from the best so far."""
 _PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
-"""Shares of the moves: those of a buffer at the peak, and of the others those to any turn. The rest go at most ``_NEAR`` turns away."""
+"""Shares of the moves: moves of a buffer at the peak, and moves of any buffer to any turn. The rest go at most ``_NEAR`` turns away."""
 _WORD = (1 << 64) - 1
 
 
 class Draw:
-    """Seeded draws by SplitMix64 (Steele, Lea and Flood, 2014), which the compiled core makes alike.
+    """Seeded draws by SplitMix64 (Steele, Lea and Flood, 2014), equal to the compiled core's.
 
     >>> draw = Draw(1)
     >>> draw.below(6), draw.below(6), draw.below(6)
@@ -47,7 +47,7 @@ class Draw:
 
 
 def _gaps(extents: Sequence[Extent]) -> Steps:
-    """Bytes that every extent (columns) must lie higher than every other one (rows) if it lies above it."""
+    """Bytes by which every extent (columns) must lie above every other one (rows), if it lies above it."""
     steps = max(extent.end for extent in extents)
     # Where nothing is live the top is far below and the bottom far above everything, so that no gap is needed there.
     tops, bottoms = np.full((len(extents), steps), NEVER), np.full((len(extents), steps), -NEVER)
@@ -64,10 +64,10 @@ def _gaps(extents: Sequence[Extent]) -> Steps:
 
 
 class _FirstFit:
-    """First fit for any order of the buffers: each goes to the lowest address that the ones before it leave free.
+    """First fit for any order of the buffers: each goes to the lowest address that earlier buffers leave free.
 
-    ``conflicts[i]`` are the buffers that are live together with i, with the gaps (that one below i, i below that one).
-    A buffer placed at p forbids i the addresses between p - (second gap) and p + (first gap).
+    ``conflicts[i]`` are the buffers that are live together with i, with two gaps (the other below i, i below the other). A buffer placed at
+    p forbids i the addresses between p - (second gap) and p + (first gap).
     """
 
     def __init__(self, extents: Sequence[Extent], alignment: int) -> None:
@@ -81,9 +81,10 @@ class _FirstFit:
                 self.conflicts[j].append((i, rounded[i][j], rounded[j][i]))
 
     def place(self, order: Sequence[int], limit: int, before: _Packing | None = None) -> tuple[int, list[int]]:
-        """Peak and addresses; no addresses, and a peak of ``limit`` or more, as soon as that is reached.
+        """Peak and addresses.
 
-        As far as the order is that of the packing ``before``, of a lower peak than ``limit``, the buffers stay where that has them.
+        Stops without addresses once the peak reaches ``limit``. While the order equals the packing ``before``, whose peak is below
+        ``limit``, buffers keep their addresses there.
         """
         turn = 0 if before is None else _common(order, before.order)
         addresses = [-1] * len(self.tops)
@@ -111,7 +112,7 @@ class _FirstFit:
 
 
 def _common(a: Sequence[int], b: Sequence[int]) -> int:
-    """Number of first turns in which two orders of the same buffers agree.
+    """Number of initial turns in which two orders of the same buffers agree.
 
     >>> _common([3, 1, 2, 0], [3, 1, 0, 2])
     2
@@ -120,7 +121,7 @@ def _common(a: Sequence[int], b: Sequence[int]) -> int:
 
 
 def _orders(extents: Sequence[Extent]) -> list[list[int]]:
-    """Greedy orders that are worth a try, without repeats."""
+    """Greedy orders to try, without repeats."""
     indices = range(len(extents))
     most = [int((e.high - e.low).max()) for e in extents]
     span = [int(e.high.max()) for e in extents]
@@ -141,7 +142,7 @@ def _orders(extents: Sequence[Extent]) -> list[list[int]]:
 
 
 class _Packing(Struct):
-    """An order with the peak and the addresses that first fit gives it."""
+    """An order, with the peak and the addresses from first fit."""
 
     order: list[int]
     peak: int
@@ -149,7 +150,7 @@ class _Packing(Struct):
 
 
 def _neighbour(draw: Draw, packing: _Packing, tops: Sequence[int], alignment: int) -> list[int]:
-    """The order with one buffer moved: one that stands at the peak to an earlier turn, or any one anywhere near."""
+    """The order with one buffer moved: a buffer at the peak to an earlier turn, or any buffer to a near turn."""
     order = list(packing.order)
     if draw.unit() < _PEAK_SHARE:
         at_peak = [i for i, address in enumerate(packing.addresses) if address + tops[i] > packing.peak - alignment]
@@ -166,7 +167,7 @@ def _neighbour(draw: Draw, packing: _Packing, tops: Sequence[int], alignment: in
 
 
 def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int, heat: float) -> _Packing:
-    """Simulated annealing over orders from ``start``; ``heat`` is the part of the peak that a worse order may cost at first."""
+    """Simulated annealing over orders from ``start``. ``heat`` is the share of the peak that a worse order may cost at first."""
     best = current = start
     for move in range(moves):
         if best.peak <= bound:
@@ -184,7 +185,7 @@ def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int,
 
 
 def search(extents: Sequence[Extent], alignment: int, moves: int, seed: int) -> tuple[int, tuple[int, ...]]:
-    """Peak and addresses as :func:`cascader.allocate.moving.allocate` finds them: the best of the greedy orders, annealed at every heat."""
+    """Peak and addresses for :func:`cascader.allocate.moving.allocate`: the best of the greedy orders, annealed at every heat."""
     fit, orders = _FirstFit(extents, alignment), _orders(extents)
     least = int(live_bytes(extents, max(e.end for e in extents)).max())
     bound = round_up(least, alignment)
@@ -201,7 +202,7 @@ def search(extents: Sequence[Extent], alignment: int, moves: int, seed: int) -> 
 
 
 def every_placement(extents: Sequence[Extent], limit: int, alignment: int, most: int) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Peak and addresses that first fit gives each of the first ``most`` orders, with repeats, where ``limit`` bytes do."""
+    """Peak and addresses by first fit for each of the first ``most`` orders, with repeats, if they fit into ``limit`` bytes."""
     fit = _FirstFit(extents, alignment)
     for order in islice(permutations(range(len(extents))), most):
         peak, addresses = fit.place(order, limit + 1)

@@ -1,8 +1,7 @@
-"""Allocation of buffers whose used part moves over time: two may share bytes if never at the same step.
+"""Allocation of buffers whose used part moves over time: two buffers may share bytes if they never use them at the same step.
 
-Buffer a may lie below buffer b if at every step at which both are live pos(b) - pos(a) is at least (top of a's live bytes) -
-(bottom of b's live bytes). A tensor that is eaten up from its first row can so make room for
-the one that grows behind it.
+Buffer a may lie below buffer b if at every step at which both are live pos(b) - pos(a) is at least (top of a's live bytes) - (bottom of b's
+live bytes). A tensor that is consumed from its first row can thus make room for a tensor that grows after it.
 """
 
 from __future__ import annotations
@@ -39,7 +38,7 @@ def allocate(
 def placements(
     extents: Sequence[Extent] | Extents, limit: int, *, alignment: int = ALIGNMENT, most: int = 720
 ) -> tuple[tuple[int, tuple[int, ...]], ...]:
-    """Every (peak, addresses) of at most ``limit`` bytes that first fit gives some order, without repeats.
+    """Every (peak, addresses) of at most ``limit`` bytes from first fit over several orders, without repeats.
 
     The first ``most`` orders are tried: all orders if there are at most six buffers.
     """

@@ -1,4 +1,4 @@
-"""Resting buffers: the buffers of an allocation that reach its peak, and those that they lie on, down to the lowest one."""
+"""Resting buffers: the buffers that reach the peak of an allocation, and the buffers below them, down to the lowest one."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from npu_model.shapes import round_up
 
 
 def _gap(extents: Extents, below: int, above: int) -> int:
-    """Bytes by which the buffer ``above`` has to lie higher than the one ``below``; NEVER if they are never live together."""
+    """Bytes by which the buffer ``above`` must lie over the one ``below``; NEVER if they are never live together."""
     one, two = extents[below], extents[above]
     start, end = max(one.start, two.start), min(one.end, two.end)
     high, bottom = (some[start - one.start : end - one.start] for some in (one.high, one.low))
@@ -22,7 +22,7 @@ def _gap(extents: Extents, below: int, above: int) -> int:
 
 
 def _under(extents: Extents, addresses: Sequence[int], buffer: int, alignment: int) -> Iterator[int]:
-    """The buffers that one lies on: it could go lower if one of them did."""
+    """The buffers directly below one: it could move down if one of them did."""
     places, at = np.asarray(addresses), addresses[buffer]
     together = (extents.starts < extents.ends[buffer]) & (extents.ends > extents.starts[buffer])
     for other in np.flatnonzero(together & (places < at)).tolist():
@@ -32,7 +32,7 @@ def _under(extents: Extents, addresses: Sequence[int], buffer: int, alignment: i
 
 
 def resting(extents: Extents, addresses: Sequence[int], *, alignment: int = ALIGNMENT) -> tuple[int, ...]:
-    """The buffers (indices) that end where the allocation does, and those that they lie on: unless one changes, nothing gets lower."""
+    """The buffers (indices) at the end of the allocation, and the buffers below them: the peak falls only if one of them changes."""
     tops = [addresses[number] + int(extent.high.max(initial=0)) for number, extent in enumerate(extents)]
     found = [number for number, top in enumerate(tops) if top > max(tops) - alignment]
     for buffer in found:  # it grows meanwhile

@@ -1,1 +1,1 @@
-"""Drafts: a schedule on its way as one flat value, how it is made of groups, and the moves by which one climb changes it."""
+"""Drafts: an unfinished schedule as one flat value, its construction from groups, and the moves of the climb that improves it."""

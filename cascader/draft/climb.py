@@ -1,7 +1,7 @@
-"""The climb: one change after the other as long as that saves cycles, for any kind of change and any judge of cycles.
+"""The climb: one change after another as long as cycles fall, for any kind of change and any judge of cycles.
 
-The search climbs by what is expected of drafts, and then by what a replay says of schedules: of other groups, other blocks, and copies that
-are left out or issued later.
+The search first climbs by estimates of drafts, and then by replays of schedules with other groups, other blocks, and copies that are left
+out or issued later.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ T = TypeVar("T")
 N = TypeVar("N")
 
 Moves = Callable[[T, Sequence[N]], Iterator[tuple[N, T]]]
-"""The changes of something, each with what it is known by, in the order in which they are tried; behind those that were judged before."""
+"""The changes of a value, each with its key, in the order in which they are tried; changes that were judged before come last."""
 
 Costs = Callable[[Iterable[T]], Iterator[int]]
-"""Cycles of some changes, in their order. It may draw changes before their turn, and judge them in vain."""
+"""Cycles of some changes, in order. It may take changes before their turn, and judge them in vain."""
 
 
 def climb(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T]) -> Iterator[tuple[T, int]]:
-    """The best so far and its cycles after each change that was judged, from a start of so many; it ends where no change saves any."""
+    """The best so far and its cycles after each judged change, from a start with known cycles. It ends when no change saves cycles."""
     best, judged, improved = start, list[N](), True
     while improved:
         improved = False
@@ -37,7 +37,7 @@ def climb(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T]) -> Iterato
 
 
 def climbed(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T], most: int, target: int = 0) -> tuple[T, int]:
-    """The best that at most ``most`` judged changes reach, and its cycles: those of the first one that takes at most ``target``.
+    """The best after at most ``most`` judged changes, and its cycles: the first with at most ``target`` cycles.
 
     >>> def moves(value, judged):
     ...     return ((step, value + step) for step in (-1, 1, 3))
@@ -53,7 +53,7 @@ def climbed(start: T, cycles: int, moves: Moves[T, N], costs: Costs[T], most: in
 
 
 def from_place(count: int, first: int) -> Iterator[int]:
-    """The numbers of so many places, from one of them on and then those before it.
+    """The numbers 0 to ``count`` - 1, starting from one of them and wrapping around.
 
     >>> list(from_place(4, 2))
     [2, 3, 0, 1]

@@ -1,6 +1,6 @@
-"""Draft: a schedule on its way, as one flat value of 64-bit integers by the numbers of a form's parts and tensors.
+"""Draft: an unfinished schedule as one flat value of 64-bit integers, which uses the numbers of a form's parts and tensors.
 
-Drafts are made, changed, sent, compared and replayed as they are. A Schedule, with names, is made of one that is reported.
+Drafts are made, changed, sent, compared and replayed in this form. A draft becomes a Schedule, with names, when it is reported.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from cascader.plan.depth_first import Group
 Lines = npt.NDArray[np.int64]
 
 GROUP, JOB, PLACE, COPY = 4, 6, 8, 4
-"""Integers of a line of each table."""
+"""Integers in a line of each table."""
 
 WHOLE = -1
 """First and last row of a job that makes all rows."""
@@ -25,11 +25,11 @@ ADDRESS, ROWS, ROW_BYTES, SIZE, START, END, BUFFER, RANK = range(PLACE)
 """Fields of a tensor's place; ``cascader/ethosu/native/issue.c`` reads them, too."""
 
 OUTSIDE = -1
-"""Number of the buffer of a tensor that is in none, as its home is not the arena."""
+"""Buffer number of a tensor without a buffer, because its home is not the arena."""
 
 
 class Draft(Struct, frozen=True):
-    """A schedule of the form with a number, as tables of 64-bit integers; ``cycles`` are those that are expected.
+    """A schedule of the numbered form, as tables of 64-bit integers; ``cycles`` is the estimate.
 
     - ``groups``: a line for each part group, with the fields of :class:`~cascader.plan.depth_first.Group`.
     - ``jobs``: a line for each job in order: part, first and last (exclusive) row or twice :data:`WHOLE`, and height, width and depth of
@@ -54,7 +54,7 @@ class Draft(Struct, frozen=True):
 
     @property
     def runs(self) -> tuple[int, bytes, bytes, bytes]:
-        """The values that a replay depends on. Drafts with equal values run alike, even if their groups and estimates differ."""
+        """The values that decide a replay. Drafts with equal values run alike, even if their groups and estimates differ."""
         return self.form, self.jobs, self.places, self.copies
 
     @property
@@ -64,7 +64,7 @@ class Draft(Struct, frozen=True):
 
     @property
     def copied(self) -> frozenset[int]:
-        """Parts whose constants are copied, each for itself or for others, too."""
+        """Parts whose constants are copied, each for itself or for several parts."""
         return frozenset(lines(self.copies, COPY)[:, 2].tolist())
 
     @property
@@ -74,7 +74,7 @@ class Draft(Struct, frozen=True):
 
     @property
     def is_plain(self) -> bool:
-        """Whether every part runs whole, its constants at home."""
+        """Whether every part runs whole and reads its constants at home."""
         parts = lines(self.jobs, JOB)[:, 0]
         return not self.copies and len(parts) == len(set(parts.tolist()))
 

@@ -1,8 +1,7 @@
 """Drafts: the fastest ways found to run a row graph in an arena of a given size, with addresses for tensors and copies.
 
-The search starts from the proposals of the dynamic program, which only know whether a copy is staged. In a draft every copy has its time
-and address. Groups are packed, and copies fill the free bytes. Then groups and copies are changed one at a time as long as that saves
-cycles.
+The search starts from the proposals of the dynamic program, which only know whether a copy is staged. In a draft, every copy has its time
+and address. Groups are packed, and copies fill the free bytes. Then groups and copies are changed one at a time while cycles fall.
 """
 
 from __future__ import annotations
@@ -30,31 +29,31 @@ from cascader.plan.plans import PlanOptions
 from cascader.plan.proposals import PlanTable, propose, smallest_limit
 
 _TRUST = (Fraction(0), Fraction(1, 2), Fraction(1))
-"""Parts of the copies' cycles that the plans' cycles count as not hidden; each is tried for every limit."""
+"""Shares of the copies' cycles that plans count as not hidden; each share is tried for every limit."""
 _SHARES = tuple(Fraction(percent, 100) for percent in (100, 96, 92, 88, 84, 78, 70, 60))
-"""Limits for the plans of one budget, in parts of it: addresses may need more than is live, and copies need room."""
+"""Limits for the plans of one budget, as parts of it: addresses may need more than the live bytes, and copies need bytes, too."""
 _SMALLEST_TRIES = 24
 """Limits near the smallest that are tried for the smallest arena."""
 _NO_LIMIT = 1 << 60
 _PARTS = 100
-"""Parts of the graph for which the numbers of drafts and regroupings are given. Those of a smaller graph are quicker, so it has more."""
+"""Number of parts of the graph for which the effort figures are given. A smaller graph is quicker, so it gets more effort."""
 _PATIENT = 30
-"""Factor of the moves for the addresses of the smallest arena: it is searched for only once."""
+"""Factor of the address moves for the smallest arena, which is searched only once."""
 _STUBBORN = 30
-"""Factor of these moves where that arena is still larger than the plan's bytes."""
+"""Factor of these moves if that arena is still larger than the plan's bytes."""
 _MANY_MOVES = 300
 """Factor of the moves for each of the closest groups of a graph of more than ``_PARTS`` parts. MobileNetV2-0.35 in 292 parts holds 8,663
 bytes: 600 moves reach 10,704, 20 times as many 9,504, 300 times as many 9,040."""
 _CLOSEST = 3
-"""Groups, those of fewest live bytes, whose addresses are searched for with so many moves."""
+"""Number of groups, those with the fewest live bytes, whose addresses are searched with that many moves."""
 _UNSURE = Fraction(99, 100)
-"""Factor of the cycles that a search for copies with boundless room finds: no arena is expected to take fewer."""
+"""Factor of the cycles from a search for copies with unlimited bytes: no arena is expected to take fewer."""
 _CLIMBED = 2
-"""Drafts for a budget that a judge has changed, the best first: where one leads to no further change, another may."""
+"""Drafts for a budget that a judge improves, the best first. If one leads to no further change, another may."""
 HOPE = Fraction(1, 500)
-"""The part of the expected cycles that a change may add and still be judged: expectations of neighbours are off by as much."""
+"""Share of the expected cycles that a change may add and still be judged, because estimates of neighbours are inexact."""
 _LOOSE = Fraction(101, 100)
-"""Bytes that addresses need, as a multiple of the least live ones, above which groups are looked for that pack closer."""
+"""Ratio of address bytes to the least live bytes above which closer-packing groups are searched."""
 _NEAR_SMALLEST = Fraction(5, 4)
 """Limits up to this many times the smallest may pack into the smallest arena."""
 
@@ -62,11 +61,11 @@ _NEAR_SMALLEST = Fraction(5, 4)
 class DraftOptions(Struct, frozen=True):
     """Effort of the search: ``moves`` of the address search, drafts per budget that are ``polished``, ``regroupings`` tried for each.
 
-    ``polished`` and ``regroupings`` are the numbers for a graph of 100 parts; a smaller graph has more. A regrouping asks a group's
-    last part for any of ``stripe_rows``, which are closer together than those of the plans. It bounds the rows that the parts before
-    it make at a time by any of ``inner_rows``, or not at all. ``prefetch`` off issues a copy only right before the first job that uses
-    it, ``ends`` off puts all copies as low as they go. Of graphs with at most ``every`` parts every division is tried. The drafts that
-    are polished at a budget have at most so many ``rows`` together, all forms of a network counted: one of many rows takes many jobs.
+    ``polished`` and ``regroupings`` are the numbers for a graph of 100 parts; a smaller graph has more. A regrouping asks a group's last
+    part for any of ``stripe_rows``, which are closer together than the plans' rows. It may bound the rows that earlier parts make at a time
+    by any of ``inner_rows``. Without ``prefetch``, a copy is issued only right before its first job; without ``ends``, all copies lie as
+    low as possible. In graphs with at most ``every`` parts, every division is tried. The polished drafts of a budget have at most ``rows``
+    rows together, over all forms of a network, because many rows need many jobs.
     """
 
     moves: int = 600
@@ -83,9 +82,10 @@ class DraftOptions(Struct, frozen=True):
 def regroupings(
     begun: Groups, neighbours: Callable[[Groups], Iterable[Groups]], made: Callable[[Groups, Draft], Draft | None]
 ) -> Moves[Draft, tuple[Groups, ...]]:
-    """The moves of a draft of the groups ``begun``: other groups, each with the draft that is ``made`` from them (None if they do not fit).
+    """The moves of a draft with the groups ``begun``: other groups, each with its draft from ``made`` (None if they do not fit).
 
-    A change is known by its groups and those before it that were no good. No groups are judged twice, but those that were drawn too early.
+    The key of a change has its groups and the rejected groups before it. No groups are judged twice, except groups that were taken too
+    early.
     """
 
     def moves(best: Draft, judged: Sequence[tuple[Groups, ...]]) -> Iterator[tuple[tuple[Groups, ...], Draft]]:
@@ -102,7 +102,7 @@ def regroupings(
 
 
 class _Improvement:
-    """A draft on its way: the best after so many changes, in whatever order the numbers of changes are asked for."""
+    """A draft under improvement: the best after a number of changes, whichever number is asked for first."""
 
     def __init__(self, best: Draft, changes: Iterator[Draft]) -> None:
         self._bests = [best]
@@ -115,7 +115,7 @@ class _Improvement:
 
 
 class Drafter:
-    """Makes the drafts of one graph; what several budgets have in common is worked out once."""
+    """Makes the drafts of one graph. Work that several budgets share is done once."""
 
     def __init__(  # noqa: PLR0913  # what drafts are made of
         self,
@@ -136,12 +136,12 @@ class Drafter:
         self._placer = Placer(scheduler, self.placement, cost, overlap, prefetch=options.prefetch, ends=options.ends)
         self._neighbourhood = Neighbourhood(self._graph, options.stripe_rows, options.inner_rows)
         self._unbounded = cache(self._placer.unbounded)
-        """Cycles of a division whose copies have all the room that they want: no arena makes it faster."""
+        """Cycles of a division whose copies have unlimited bytes: no arena makes it faster."""
         self._improved, self._layer_by_layer = cache(self._improvements), cache(self._plain)
         self.trials = Trials(self.placement, self._placer, options.moves)
 
     def _regrouping(self, start: Draft, budget: int) -> Iterator[Draft]:
-        """The best so far after each change of the groups, one after the other, round and round as long as any helps."""
+        """The best so far after each change of the groups, one after the other, in rounds while any change helps."""
 
         def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
             changes, at = list(self._neighbourhood.of(best.part_groups)), judged[-1] + 1 if judged else 0
@@ -156,7 +156,7 @@ class Drafter:
         return (best for best, _ in climb(start, start.cycles, moves, costs))
 
     def _proposals(self, budget: int) -> dict[Groups, list[frozenset[int]]]:
-        """Groups that are worth a try under a budget, with the sets of parts that their plans stage."""
+        """Groups to try under a budget, with the sets of parts that their plans stage."""
         found: dict[Groups, list[frozenset[int]]] = {}
         for share in _SHARES:
             for cold in _TRUST:
@@ -168,13 +168,13 @@ class Drafter:
 
     @cached_property
     def _every(self) -> list[tuple[int, Groups]]:
-        """Every division with the cycles that it takes if copies hide wholly and neighbours share nothing, the fewest first."""
+        """Every division with its cycles if copies hide completely and neighbours share nothing, the fewest first."""
         every = divisions(self._graph, self._plans.stripe_rows, self._plans.inner_rows)
         order = sorted((self._placer.least(groups), at, groups) for at, groups in enumerate(every))
         return [(least, groups) for least, _, groups in order]
 
     def _best_of_every(self, budget: int, cycles: int) -> Draft | None:
-        """The fastest draft of less than ``cycles`` of every division and every order of its buffers; None if there is none."""
+        """The fastest draft below ``cycles`` over every division and every order of its buffers; None if there is none."""
         best = None
         for least, groups in self._every:
             if least >= cycles:
@@ -191,18 +191,18 @@ class Drafter:
         return best
 
     def _improvements(self, budget: int) -> list[_Improvement]:
-        """The proposals that fit a budget and are to be improved, the one expected to be fastest first."""
+        """The proposals within a budget that are to be improved, the one with the fewest expected cycles first."""
         fitting = self.trials.fastest(self._proposals(budget), budget, self._polished)
         return [_Improvement(trial, self._regrouping(trial, budget)) for trial in fitting]
 
     @cached_property
     def _polished(self) -> int:
-        """Number of proposals that are improved at a budget."""
+        """Number of proposals to improve for a budget."""
         parts = self._graph.parts
         return max(1, min(self._options.polished * _PARTS // len(parts), self._options.rows // sum(part.rows for part in parts)))
 
     def promise(self, budget: int, part: Fraction) -> int | None:
-        """Cycles that are expected of the best for an arena of ``budget`` bytes after that part of the changes; None if nothing fits.
+        """Expected cycles of the best draft for an arena of ``budget`` bytes after a part of the changes; None if nothing fits.
 
         Before any change they are those of the proposals alone.
         """
@@ -212,10 +212,10 @@ class Drafter:
         return min((draft.cycles for draft in (*promised, *([plain] if plain else []))), default=None)
 
     def climbed(self, budget: int, judge: Costs[Draft], target: int, most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:
-        """The best draft for a budget by what a ``judge`` says of it, and its cycles, after at most ``most`` changes that it judges.
+        """The best draft for a budget by a ``judge``, and its cycles, after at most ``most`` judged changes.
 
-        It begins with the search's drafts and with those of the groups to ``begin`` with; None if nothing fits. Copies are placed
-        patiently: where so little decides every byte may.
+        It begins with the search's drafts and with drafts of the groups ``begin``; None if nothing fits. Copies are placed patiently,
+        because every byte may decide here.
         """
 
         def made(groups: Groups, beside: Draft | None = None) -> Draft | None:
@@ -232,22 +232,22 @@ class Drafter:
         return found
 
     def again(self, draft: Draft, budget: int) -> Draft | None:
-        """The groups of a draft of another drafter with the copies that are best here; None if they do not fit."""
+        """The groups of another drafter's draft, with the copies that are best here; None if they do not fit."""
         return self.trials.whole(draft.part_groups, [draft.copied], budget)
 
     def _plain(self, budget: int) -> Draft | None:
-        """Every part on its own, in the network's order, as a compiler without cascades has it; None if that does not fit.
+        """Every part on its own, in the network's order, as in a compiler without cascades; None if that does not fit.
 
-        Its copies are placed patiently: the bytes of such a compiler may be just enough for them.
+        Its copies are placed patiently, because that compiler's bytes may barely suffice.
         """
         groups = tuple(Group(number, number, part.rows) for number, part in enumerate(self._graph.parts))
         return self.trials.whole(groups, [frozenset()], budget, patient=True)
 
     def drafts(self, budget: int) -> tuple[Draft, ...]:
-        """Drafts for an arena of ``budget`` bytes, the one expected to be fastest first; none if nothing that is tried fits.
+        """Drafts for an arena of ``budget`` bytes, the one with the fewest expected cycles first; none if no tried draft fits.
 
-        If it fits, the network layer by layer is one draft, even with a poor estimate: another compiler's order is then never slower than
-        that compiler.
+        If the network fits layer by layer, that is one of them, even with a poor estimate: so we are never slower than a compiler with that
+        order.
         """
         changes = self._options.regroupings * _PARTS // len(self._graph.parts)
         drafts: dict[bytes, Draft] = {}
@@ -266,12 +266,12 @@ class Drafter:
 
     @property
     def smallest(self) -> Draft:
-        """The draft in the smallest arena found: of plans near the least limit, as addresses may pack better there."""
+        """The draft in the smallest arena found: of plans near the least limit, because their addresses may pack better."""
         return self._packed[0]
 
     @cached_property
     def _packed(self) -> tuple[Draft, int]:
-        """The same, and the bytes that its buffers reach."""
+        """The draft of :meth:`smallest`, and the bytes that its buffers reach."""
         least = smallest_limit(self._table)
         sizes = [size for size in self._table.sizes if least <= size <= least * _NEAR_SMALLEST]
         tried = sizes[:: max(1, len(sizes) // _SMALLEST_TRIES)]

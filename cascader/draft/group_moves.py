@@ -1,4 +1,4 @@
-"""Regrouping: the groups of a proposal with one of them cut, joined, moved or striped otherwise; and all divisions of a small graph."""
+"""Regrouping: the groups of a proposal with one group cut, joined, moved or striped differently; and all divisions of a small graph."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ from cascader.plan.depth_first import Group
 Groups = tuple[Group, ...]
 
 _NO_BOUND = 1 << 40
-"""In place of a bound of 0, which is none."""
+"""Stands for a bound of 0, which means none."""
 
 
 def _choices(graph: RowGraph, last: int, rows: Sequence[int]) -> list[int]:
-    """The numbers of rows that a group's last part can be asked for; for an atomic part the later parts are asked."""
+    """The numbers of rows that a group's last part may be asked for. If that part is atomic, its successors are asked."""
     part = graph.parts[last]
     return sorted(set(rows)) if part.atomic else sorted({min(choice, part.rows) for choice in (*rows, part.rows)})
 
 
 def _beside(choices: Sequence[int], choice: int) -> Sequence[int]:
-    """The next lower and the next higher choice; a value that is not a choice stands alone."""
+    """The next lower and the next higher choice. A value that is not a choice has no neighbours."""
     here = choices.index(choice) if choice in choices else -1
     return choices[max(0, here - 1) : here + 2] if here >= 0 else (choice,)
 
 
 class Neighbourhood:
-    """Changes of the groups of one graph: what each makes of one group, or of two neighbours, is worked out once.
+    """Changes of the groups of one graph.
 
-    ``rows`` are the numbers of rows to ask a group's last part for, ``inner`` those to bound the rows of the parts before it by.
+    The results for one group, or for two neighbours, are computed once. ``rows`` are the numbers of rows to ask a group's last part for;
+    ``inner`` are the bounds of the rows of earlier parts.
     """
 
     def __init__(self, graph: RowGraph, rows: Sequence[int], inner: Sequence[int] = ()) -> None:
@@ -48,7 +49,7 @@ class Neighbourhood:
         )
 
     def of(self, groups: Groups, parts: Collection[int] | None = None) -> Iterator[Groups]:
-        """All that one change makes of ``groups``, in a fixed order; with ``parts`` only changes of the groups that hold some of them."""
+        """All results of one change of ``groups``, in a fixed order; with ``parts``, only changes of the groups that hold some of them."""
         holds = [parts is None or any(group.first <= part <= group.last for part in parts) for group in groups]
         for count, change in self._every:
             for at in range(len(groups) + 1 - count):
@@ -56,7 +57,7 @@ class Neighbourhood:
                     yield groups[:at] + others + groups[at + count :]
 
     def _group(self, first: int, last: int, like: Group) -> Group:
-        """A group striped as another one, with at most the rows that its last part has; a single part is not striped."""
+        """A group striped like another one, with at most its last part's rows. A single part is not striped."""
         part = self._graph.parts[last]
         if first == last:
             return Group(first, last, part.rows)
@@ -65,7 +66,7 @@ class Neighbourhood:
     def _restriped(self, differs: Callable[[int, int], bool], group: Group) -> list[Groups]:
         """A group of several parts with the next lower or higher number of rows or bound for its inner rows, or none, or both.
 
-        ``differs`` says which are taken by the rows that both are more than the group's.
+        ``differs`` says which of them differ from the group.
         """
         if group.first == group.last:
             return []
@@ -91,7 +92,7 @@ class Neighbourhood:
         return [(self._group(one.first, two.last, Group(one.first, two.last, rows, inner)),) for rows, inner in ways]
 
     def _moved(self, one: Group, two: Group) -> list[Groups]:
-        """The border between two neighbours one part up or down."""
+        """The border between two neighbouring groups moved by one part."""
         borders = (one.last - 1, one.last + 1) if self._may_join(one, two) else ()
         return [
             (self._group(one.first, border, one), self._group(border + 1, two.last, two))
@@ -101,7 +102,7 @@ class Neighbourhood:
 
 
 def neighbours(graph: RowGraph, groups: Groups, rows: Sequence[int], inner: Sequence[int] = ()) -> Iterator[Groups]:
-    """All that one change makes of ``groups``, in a fixed order; see :class:`Neighbourhood`."""
+    """All results of one change of ``groups``, in a fixed order; see :class:`Neighbourhood`."""
     return Neighbourhood(graph, rows, inner).of(groups)
 
 

@@ -1,4 +1,4 @@
-"""Job costs: the cycles of the jobs of any groups and what neighbours share, asked of the device once for each kind of job and of pair."""
+"""Job costs: the cycles of the jobs of any groups and of their overlaps. The device is asked once for each kind of job and of pair."""
 
 from __future__ import annotations
 
@@ -17,16 +17,16 @@ from cascader.prefetch.copies import CASES, UNKNOWN, CostedJobs
 
 Numbers = npt.NDArray[np.int64]
 _START = 1024
-"""Kinds of pairs that there is room for at first."""
+"""Initial capacity for kinds of pairs."""
 
 
 class Overlap(Protocol):
-    """Overlap that a device states for two jobs in a row."""
+    """Overlap that a device states for two consecutive jobs."""
 
     def shared(self, before: StripeJob, after: StripeJob, *, before_staged: bool, staged: bool) -> int:
-        """Cycles that two jobs in a row share, as the second may begin while the first one drains.
+        """Cycles that two consecutive jobs share, because the second may begin while the first one drains.
 
-        Pairs of stripes of the same parts, heights and distance (:meth:`DepthFirstScheduler.distances`) share as many.
+        Pairs of stripes of the same parts, heights and distance (:meth:`DepthFirstScheduler.distances`) share equally many.
         """
 
 
@@ -55,35 +55,35 @@ class JobCosts:
         return self._pair_numbers[key]
 
     def _pairs(self, jobs: JobTable) -> list[int]:
-        """The kinds of pairs among jobs in a row, behind the first one."""
+        """The kinds of pairs of consecutive jobs, after the first job."""
         lines, distances = jobs.tolist(), self._scheduler.distances(jobs)
         return [self._pair(lines[at - 1], lines[at], distances[at]) for at in range(1, len(lines))]
 
     def _kinds_and_pairs(self, group: Group) -> tuple[Numbers, Numbers]:
-        """The kinds of a group's jobs, and of each job with the one before it; 0 for the first one."""
+        """The kinds of a group's jobs, and of each job with its predecessor; 0 for the first one."""
         jobs = self._scheduler.table(group)
         pairs = np.array([0, *self._pairs(jobs)] if self._overlap else np.zeros(len(jobs)), dtype=np.int64)
         return self._stripes.lines(jobs), pairs
 
     def _between(self, before: Group, after: Group) -> int:
-        """The kind of the pair of the last job of a group and the first one of the next."""
+        """The kind of the pair at a border: the last job of a group and the first one of the next."""
         ends = np.concatenate([self._scheduler.table(before)[-1:], self._scheduler.table(after)[:1]])
         return self._pairs(ends)[0]
 
     def borders(self, groups: Groups) -> list[int]:
-        """The kinds of the pairs of the last job of a group and the first one of the next; none if no two jobs share anything."""
+        """The kinds of the pairs at the borders of groups; empty if no two jobs share cycles."""
         return [self._border(before, after) for before, after in pairwise(groups)] if self._overlap else []
 
     def of(self, parts: Numbers, kinds: Numbers, pairs: Numbers) -> CostedJobs:
-        """Jobs of which the parts, and the kinds of themselves and of pairs, are known, with what they cost."""
+        """Jobs with their costs, given the parts, the kinds of the jobs and the kinds of the pairs."""
         return CostedJobs(parts, kinds, self._stripes.times, pairs, self._pair_costs, self._shared)
 
     def asked(self) -> tuple[Numbers, Numbers, Callable[[int, int, int], int] | None]:
-        """The times of all kinds of jobs, what pairs share, and what says that of a kind of pairs; as :meth:`of` hands them on."""
+        """The times of all kinds of jobs, the shared cycles of pairs, and the function that states a kind of pairs; see :meth:`of`."""
         return self._stripes.times, self._pair_costs, self._shared
 
     def least(self, groups: Groups) -> int:
-        """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
+        """Cycles that no copies can save: for each job the fewer of those with its constants staged and without."""
         known = [self.kinds_and_pairs(group)[0] for group in groups]
         times = {name: self._stripes.times[:, at] for at, name in enumerate(JobTimes._fields[1:])}
         each = np.minimum(times["staged"] - times["staged_lead"], times["direct"] - times["lead"])
@@ -91,7 +91,7 @@ class JobCosts:
         return int(sum(each[kinds].sum() for kinds in known))
 
     def costed(self, groups: Groups, jobs: JobTable) -> CostedJobs:
-        """All jobs of the groups, whose table is given, with what they cost."""
+        """All jobs of the groups in a table, with their costs."""
         known = [self.kinds_and_pairs(group) for group in groups]
         pairs = np.concatenate([within for _, within in known])
         if self._overlap:

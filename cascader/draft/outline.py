@@ -1,4 +1,4 @@
-"""Outlines: all of a draft that its groups decide. Addresses and copies make it a draft."""
+"""Outlines: everything of a draft that its groups decide. Addresses and copies turn an outline into a draft."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_model.shapes import round_up
 
 
 class GroupOutline(Struct, frozen=True, eq=False):
-    """The tables of some groups' draft, its tensors without addresses; ``stores`` are the places of their buffers among all."""
+    """The tables of a draft of some groups, with tensors without addresses; ``stores`` are the indices of their buffers."""
 
     groups: bytes
     jobs: bytes
@@ -37,8 +37,8 @@ class GroupOutline(Struct, frozen=True, eq=False):
 class Outlines:
     """Makes the outlines of one graph; ``homes`` are the addresses of tensors outside the arena, 0 of all others.
 
-    A buffer that holds all rows that are made does not roll. Buffers are numbered in the order of their birth, and the tensors that share
-    one in the order in which they are made.
+    A buffer that holds all rows does not roll. Buffers are numbered in the order of their birth, and tensors of one buffer in the order of
+    their production.
     """
 
     def __init__(self, graph: RowGraph, homes: Sequence[int] = ()) -> None:
@@ -53,7 +53,7 @@ class Outlines:
         self._written = cache(self._rows_written)
 
     def of(self, groups: Sequence[Group], jobs: JobTable, stores: Buffers) -> GroupOutline:
-        """The outline of the jobs of some groups, whose tensors are in buffers."""
+        """The outline of the jobs of some groups, with their tensors in buffers."""
         places, tensors, found = self._places.copy(), list[int](), list[int]()
         for number, (store, family, line) in enumerate(self._buffers(jobs, stores)):
             for rank, tensor in enumerate(family):
@@ -70,7 +70,7 @@ class Outlines:
         return found
 
     def _rows_written(self, part: int, end: int) -> list[tuple[int, int]]:
-        """The results of a part's rows up to ``end``, each with the rows that are made of it then."""
+        """The results of a part's rows up to ``end``, each with its rows by then."""
         sizes = [(tensor, self._graph.tensors[tensor].rows) for tensor in self._graph.parts[part].outputs]
         return [(tensor, min(rows, self._graph.parts[part].written(at, 0, end, rows)[1])) for at, (tensor, rows) in enumerate(sizes)]
 

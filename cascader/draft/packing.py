@@ -1,7 +1,6 @@
-"""Packing: other groups than those of the fewest live bytes, whose buffers leave fewer gaps between them.
+"""Packing: groups whose buffers leave fewer gaps than those with the fewest live bytes.
 
-Plans know live bytes alone. If addresses need more bytes, groups that are a change or two away may need fewer, with equally many live
-bytes.
+Plans know only live bytes. If addresses need more, groups that are a change or two away may need fewer, with equally many live bytes.
 """
 
 from __future__ import annotations
@@ -15,11 +14,11 @@ from cascader.draft.group_moves import Groups, Neighbourhood
 from cascader.draft.placement import Placement
 
 _PLACED = 64
-"""Groups whose addresses are searched for. SqueezeNet with its input off the arena needs 48: 110,768 bytes in place of 112,976."""
+"""Number of groups whose addresses are searched. SqueezeNet with its input outside the arena needs 48: 110,768 bytes instead of 112,976."""
 _PLACED_AT_PEAK = 120
-"""Groups, made by changes at the peak, whose addresses are searched for. YOLO in tiles: 24,192 bytes in place of 29,952 after 71 groups."""
+"""Number of groups from changes at the peak whose addresses are searched. YOLO in tiles: 24,192 bytes instead of 29,952 after 71 groups."""
 _WIDTH = 40
-"""Groups of a round, those of fewest bytes, whose changes are tried in the next one."""
+"""Number of groups of a round, those with the fewest bytes, whose changes are tried in the next round."""
 
 
 class Packed(NamedTuple):
@@ -30,14 +29,14 @@ class Packed(NamedTuple):
 
 
 class _Walk:
-    """Groups nearby that are known, and the best of them."""
+    """Known groups nearby, and the best of them."""
 
     def __init__(self, start: Packed, least: int, placement: Placement, changes: Neighbourhood, moves: int) -> None:
         self.best, self.known, self.least = start, {start.groups}, least
         self._placement, self._changes, self._moves = placement, changes, moves
 
     def made(self, base: Groups, *, at_peak: bool) -> Iterator[Packed]:
-        """The new groups that one change makes of others, those left out of which as many bytes are live as the best reaches."""
+        """The new groups that one change makes, without those that have at least the best's bytes live."""
         parts = self._placement.at_peak(base, self._moves) if at_peak else None
         for groups in self._changes.of(base, parts):
             if groups not in self.known:
@@ -48,7 +47,7 @@ class _Walk:
                     yield made
 
     def at_peak(self) -> Iterator[Packed]:
-        """Changes at the peak of the groups of fewest bytes first, and so on."""
+        """Repeated changes at the peak, beginning with the groups of the fewest bytes."""
         waiting = [(self.best.peak, 0, self.best.groups)]
         while waiting:
             for made in self.made(heappop(waiting)[2], at_peak=True):
@@ -56,7 +55,7 @@ class _Walk:
                 yield made
 
     def anywhere(self) -> Iterator[Packed]:
-        """Round by round all changes of the groups of the round before, those of fewest bytes."""
+        """Round by round, all changes of the previous round's groups with the fewest bytes."""
         nearby = [self.best.groups]
         while nearby:
             round_ = list[Packed]()
@@ -66,18 +65,18 @@ class _Walk:
             nearby = [one.groups for one in sorted(round_, key=lambda one: one.peak)[:_WIDTH]]
 
     def walk(self, groups: Iterator[Packed], most: int) -> None:
-        """Place so many groups at most."""
+        """Place at most ``most`` groups."""
         for _ in islice(groups, most if self.best.peak > self.least else 0):
             if self.best.peak <= self.least:
                 return
 
 
 def packed_closer(start: Packed, least: int, placement: Placement, changes: Neighbourhood, moves: int) -> Packed:
-    """The groups that pack into the fewest bytes, of some that ``changes`` make of others, from a ``start`` on; ``least`` are enough.
+    """The groups that pack into the fewest bytes among those that ``changes`` make, beginning at ``start``; ``least`` bytes end the search.
 
-    First the groups at the peak are changed, those whose buffers end there and those on whose buffers these lie. Then, round by round,
-    all changes of the groups of the round before are placed. Addresses are searched for with so many ``moves``. Among groups that
-    need equally few bytes, the first wins, and the start comes first.
+    First the groups at the peak are changed: those whose buffers end there, and those of the buffers below. Then, round by round, all
+    changes of the previous round's groups are placed. Addresses are searched for with so many ``moves``. Among groups that need equally few
+    bytes, the first wins, and the start comes first.
     """
     walk = _Walk(start, least, placement, changes, moves)
     walk.walk(walk.at_peak(), _PLACED_AT_PEAK)

@@ -14,14 +14,14 @@ from cascader.plan.buffers import Buffers, buffers
 from cascader.plan.depth_first import DepthFirstScheduler, JobTable, group_table
 
 _SEARCHES = 6
-"""Groups, those of fewest live bytes, whose addresses are searched for to find the smallest arena."""
+"""Number of groups, those with the fewest live bytes, whose addresses are searched for the smallest arena."""
 
 Addresses = tuple[int, ...]
 """The address of each buffer of some groups."""
 
 
 class Placement:
-    """Places the groups of one graph, each once, with bytes that their buffers reach; ``in_place`` as in :mod:`cascader.plan.buffers`.
+    """Places the groups of one graph, each once, with the bytes that their buffers reach. ``in_place`` as in :mod:`cascader.plan.buffers`.
 
     ``homes`` are the addresses of tensors outside the arena, 0 of all others.
     """
@@ -41,11 +41,11 @@ class Placement:
         return jobs, buffers(self._scheduler, jobs, groups, in_place=self.in_place)
 
     def _outline(self, groups: Groups) -> GroupOutline:
-        """All of a draft that its groups decide."""
+        """Everything of a draft that its groups decide."""
         return self._outlines.of(groups, *self.stored(groups))
 
     def live(self, groups: Groups) -> int:
-        """Most bytes that are live at one job."""
+        """Most bytes that are live during one job."""
         return self.stored(groups)[1].live
 
     def _greedily(self, groups: Groups) -> tuple[int, Addresses]:
@@ -53,7 +53,7 @@ class Placement:
         return allocate(self.stored(groups)[1].extents, moves=0)
 
     def within(self, budget: int, groups: Groups, moves: int) -> Addresses | None:
-        """Addresses within ``budget``, a greedy search's if they fit; None if none are found."""
+        """Addresses within ``budget``: a greedy search's if they fit; None if none are found."""
         peak, addresses = self.greedily(groups)
         # Whether addresses are searched for depends on the budget alone, so that no answer depends on what was asked before.
         if peak > budget >= self.live(groups):
@@ -61,11 +61,11 @@ class Placement:
         return addresses if peak <= budget else None
 
     def _searched(self, groups: Groups, moves: int) -> tuple[int, Addresses]:
-        """The fewest bytes that so many moves find, and the addresses."""
+        """The fewest bytes that a number of moves finds, and the addresses."""
         return allocate(self.stored(groups)[1].extents, moves=moves)
 
     def at_peak(self, groups: Groups, moves: int) -> frozenset[int]:
-        """The parts (indices) that use the buffers at the peak of the searched addresses, or buffers that these lie on."""
+        """The parts (indices) that use the buffers at the peak of the searched addresses, or buffers below them."""
         found, graph = self.stored(groups)[1], self._scheduler.graph
         tensors = {tensor for buffer in resting(found.extents, self.searched(groups, moves)[1]) for tensor in found.tensors[buffer]}
         used = ((number, {*part.outputs, *(tensor for tensor, _ in part.inputs)}) for number, part in enumerate(graph.parts))
@@ -80,7 +80,7 @@ class Placement:
         return tuple(found)
 
     def smallest(self, choices: Sequence[Groups], moves: int) -> dict[Groups, tuple[int, Addresses]]:
-        """The choices of groups that pack into the fewest bytes. Those of few live bytes have their addresses searched for."""
+        """The choices of groups that pack into the fewest bytes. Addresses are searched only for choices with few live bytes."""
         found = {groups: self.greedily(groups) for groups in choices}
         least = min(peak for peak, _ in found.values())
         for groups in sorted(found, key=self.live)[:_SEARCHES]:

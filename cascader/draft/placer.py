@@ -1,4 +1,4 @@
-"""The placer: drafts of groups at given addresses, with the copies that fill what their tensors leave free."""
+"""The placer: drafts of groups at given addresses, with copies in the bytes that their tensors leave free."""
 
 from __future__ import annotations
 
@@ -26,23 +26,23 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
 SEARCH = -2
-"""In place of the cycles of groups that a greedy search does not place."""
+"""Stands for the cycles of groups that a greedy search does not place."""
 _NATIVE = native("cascader")
 
 
 _FEW = 64
-"""Sets of copies, and budgets, that are kept as the compiled core takes them: changes of one draft have one of each."""
+"""Number of sets of copies and of budgets that are cached in the compiled core's form. Changes of one draft share them."""
 
 
 def _terms(budget: int, in_place: bool) -> array[int]:  # noqa: FBT001  # a cache knows arguments by their places
-    """The budget (bytes) of a trial and how it is searched, as the compiled core takes them."""
+    """The budget (bytes) of a trial and the terms of its search, in the compiled core's form."""
     return array("q", (budget, ALIGNMENT, most_units(budget, patient=False), in_place))
 
 
 class Placer:
     """Makes the drafts of one graph.
 
-    With ``prefetch`` off a copy is issued only right before the first job that uses it, with ``ends`` off none is put as high as it goes.
+    Without ``prefetch``, a copy is issued only right before its first job; without ``ends``, no copy is placed as high as possible.
     """
 
     def __init__(  # what drafts are made of, and two switches
@@ -71,11 +71,11 @@ class Placer:
 
     @property
     def shares(self) -> bool:
-        """Whether any parts have the same constants, so that a copy may serve several."""
+        """Whether parts have equal constants, so that a copy may serve several."""
         return len(self._ways) > 1
 
     def same_constants(self, part: int) -> int:
-        """The first part that has the same constants."""
+        """The first part with the same constants."""
         return int(self._same[part])
 
     def draft(self, groups: Groups, addresses: Addresses, timeline: Timeline, *, shares: bool) -> Draft:
@@ -90,7 +90,7 @@ class Placer:
         return self._placement.outline(groups).draft(addresses, copies, end, timeline.cycles, shares=shares)
 
     def _group_constants(self, group: Group) -> CopyTable:
-        """As :meth:`constants` of one group alone, none shared."""
+        """As :meth:`constants` for one group alone, without sharing."""
         used = self._scheduler.table(group)[:, 0].tolist()
         lasts = {part: step for step, part in enumerate(used)}
         firsts = {part: len(used) - 1 - step for step, part in enumerate(reversed(used))}
@@ -102,7 +102,7 @@ class Placer:
         return np.array(lines, dtype=np.int64).reshape(-1, len(Constants._fields))
 
     def constants(self, groups: Groups, *, shares: bool = False) -> CopyTable:
-        """The constants that could be staged, in the order of their first use; none is copied before the jobs of its segment begin."""
+        """The constants that could be staged, in the order of their first use. A copy never comes before the jobs of its segment."""
         tables = [self._constants_of(group) for group in groups]
         counts, lengths = [len(table) for table in tables], [len(self._scheduler.table(group)) for group in groups]
         begins = [0, *accumulate(lengths[:-1])]
@@ -117,7 +117,7 @@ class Placer:
         return self._shared(lines) if shares else lines
 
     def _shared(self, lines: CopyTable) -> CopyTable:
-        """One line for all parts that have the same constants: from their first use to their last one."""
+        """One line for all parts with the same constants: from their first use to their last."""
         _, firsts, numbers = np.unique(self._same[lines[:, 0]], return_index=True, return_inverse=True)
         lasts = np.zeros(len(firsts), dtype=np.int64)
         np.maximum.at(lasts, numbers.reshape(len(lines)), lines[:, 4])
@@ -126,7 +126,7 @@ class Placer:
         return np.ascontiguousarray(found[np.argsort(found[:, 3], kind="stable")])
 
     def search(self, groups: Groups, budget: int, *, shares: bool = False) -> CopySearch:
-        """The search for copies beside the groups, wherever their buffers lie."""
+        """The search for copies next to the groups, with their buffers at any addresses."""
         table, stores = self._placement.stored(groups)
         if _NATIVE is not None and not shares:
             jobs, constants = self._joined(groups)
@@ -137,11 +137,11 @@ class Placer:
         return CopySearch(jobs, constants, stores.extents, budget)
 
     def joined_in_python(self, groups: Groups, jobs: JobTable) -> tuple[CostedJobs, CopyTable]:
-        """The jobs of the groups, whose table is given, with what they cost, and the constants that could be staged."""
+        """The jobs of the groups in a table with their costs, and the constants that could be staged."""
         return self._costs.costed(groups, jobs), self.constants(groups)
 
     def _joined(self, groups: Groups) -> tuple[CostedJobs, CopyTable]:
-        """The same, compiled."""
+        """As :meth:`joined_in_python`, compiled."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         raw = np.frombuffer(_NATIVE.joined(*self._beside(groups)), dtype=np.int64)
         count = int(raw[0])
@@ -174,7 +174,7 @@ class Placer:
         return int(_NATIVE.trial(known, self._scheduler.flat, borders, segments, marked, kinds, how, pair_costs, shared))
 
     def _marks(self, staged: frozenset[int]) -> array[int]:
-        """A mark for each part: whether its constants are copied."""
+        """A mark for each part that says whether its constants are copied."""
         return array("q", [part in staged for part in range(len(self._segments))])
 
     def trial(
@@ -185,7 +185,7 @@ class Placer:
         return found and self.draft(groups, addresses, found[0], shares=found[1])
 
     def fastest(self, proposed: Iterable[tuple[Groups, Addresses, Iterable[frozenset[int]]]], budget: int, most: int) -> list[Draft]:
-        """The :meth:`trial` of each of some groups: the ones of fewest cycles, at most so many."""
+        """The :meth:`trial` of some groups: at most ``count`` of the fastest."""
         tried = [(groups, addresses, self._best(groups, addresses, staged, budget)) for groups, addresses, staged in proposed]
         found = [(groups, addresses, best[0], best[1]) for groups, addresses, best in tried if best is not None]
         ordered = sorted(found, key=lambda one: one[2].cycles)[:most]
@@ -207,7 +207,7 @@ class Placer:
     def whole(
         self, groups: Groups, addresses: Addresses, staged: Iterable[frozenset[int]], budget: int, *, patient: bool = False
     ) -> Draft | None:
-        """A :meth:`trial` that is :meth:`finished`; ``patient`` places its copies in other ways anyway."""
+        """A :meth:`trial` that is :meth:`finished`; ``patient`` also places its copies in other ways."""
         found = self._best(groups, addresses, staged, budget)
         if found is None:
             return None
@@ -216,19 +216,19 @@ class Placer:
         return self.draft(groups, addresses, improved or found[0], shares=found[1])
 
     def finished(self, draft: Draft, budget: int) -> Draft:
-        """The draft with the copies that are best for it, placed in another way, too, if that is better to begin with."""
+        """The draft with its best copies. They are placed in another way, too, if that is better at the start."""
         groups, addresses = draft.part_groups, self._placement.addresses(draft)
         search = self.search(groups, budget, shares=draft.shares)
         found = self._improved(search, addresses, draft.copied, draft.cycles, patient=False)
         return draft if found is None else self.draft(groups, addresses, found, shares=draft.shares)
 
     def _improved(self, search: CopySearch, addresses: Addresses, staged: frozenset[int], below: int, *, patient: bool) -> Timeline | None:
-        """The copies that are best, beginning with a set; None if they take ``below`` cycles or more."""
+        """The best copies found from an initial set; None if they take ``below`` cycles or more."""
         ends = self._ends
         return search.best(addresses, [staged], improve=True, ends=ends, patient=patient and ends, below=below)
 
     def unbounded(self, groups: Groups) -> int:
-        """Cycles of the groups with the copies that are best for them, in an arena that has room for all."""
+        """Cycles of the groups with their best copies, in an arena with unlimited bytes."""
         constants = self.constants(groups)
         budget = 2 * int(sum(round_up(size, ALIGNMENT) for size in constants[:, 1].tolist())) + ALIGNMENT
         search = CopySearch(self._costs.costed(groups, group_table(self._scheduler, groups)), constants, NO_EXTENTS, budget)
@@ -237,5 +237,5 @@ class Placer:
         return found.cycles
 
     def least(self, groups: Groups) -> int:
-        """Cycles that no copies can save: of each job those with its constants staged, or without if these are fewer."""
+        """Cycles that no copies can save: for each job the fewer of those with its constants staged and without."""
         return self._costs.least(groups)

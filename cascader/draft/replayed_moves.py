@@ -15,7 +15,7 @@ Block = tuple[int, int, int]
 
 
 def alike(draft: Draft) -> list[tuple[int, ...]]:
-    """The numbers of the jobs of each part that are as high and in the same block, in the order of the first ones."""
+    """The numbers of each part's jobs with equal height and block, in the order of their first jobs."""
     found: dict[tuple[int, ...], list[int]] = {}
     for step, (part, start, end, *block) in enumerate(lines(draft.jobs, JOB).tolist()):
         found.setdefault((part, end - start, *block), []).append(step)
@@ -54,11 +54,11 @@ def _latest(draft: Draft, copies: Lines) -> Lines:
 
 
 def with_later_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft]]:
-    """``draft`` with one copy issued one job later, and those behind it that would come before it at the same job, each in turn.
+    """``draft`` with one copy issued one job later, each in turn; later copies at the same job stay after it.
 
-    It begins with copy ``first`` and ends with the one before that; each comes with its number. A copy is issued at its last reader at
-    the latest; what reads it before that reads at home. It has its bytes for less long, so that whatever passes
-    :func:`~cascader.ethosu.verify.check.check_schedule` does so later, too: who takes one checks it.
+    It begins with copy ``first`` and wraps around; each draft comes with its copy's number. A copy is issued at its last reader at the
+    latest; earlier readers then read at home. It holds its bytes for a shorter time, so a schedule that passes
+    :func:`~cascader.ethosu.verify.check.check_schedule` still passes; the caller checks the one that it takes.
     """
     copies = lines(draft.copies, COPY)
     begins = _numbers(copies)
@@ -76,7 +76,7 @@ def with_later_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft
 
 
 def changed_copies(draft: Draft, first: int = 0) -> Iterator[tuple[int, Draft]]:
-    """``draft`` with one copy left out, each in turn from copy ``first`` on, then with one issued later, with the copy's number."""
+    """``draft`` with one copy left out, each in turn from copy ``first`` on, then with one copy issued later, each with its number."""
     copies = lines(draft.copies, COPY)
     number_of = np.cumsum(copies[:, 2] == copies[:, 3]) - 1
     for number in from_place(copy_count(draft), first):

@@ -1,4 +1,4 @@
-"""Trials: the drafts of given groups, with the best of some sets of copies, or with each way in which one set comes out."""
+"""Trials: the drafts of given groups, with the best of some sets of copies, or with all placements of one set."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Staged = frozenset[int]
 
 
 class Trials:
-    """Tries groups of one graph within budgets (bytes); addresses are searched for with so many ``moves``."""
+    """Tries groups of one graph within budgets (bytes); addresses are searched with a number of ``moves``."""
 
     def __init__(self, placement: Placement, placer: Placer, moves: int) -> None:
         self._placement = placement
@@ -35,7 +35,7 @@ class Trials:
         return None if addresses is None else self._placer.trial(groups, addresses, staged, budget, below)
 
     def fastest(self, proposed: Mapping[Groups, Iterable[Staged]], budget: int, most: int) -> list[Draft]:
-        """The :meth:`trial` of each of some groups, each with its sets of copies: the ones of fewest cycles, at most so many."""
+        """The :meth:`trial` of some groups, each with its sets of copies: at most ``count`` of the fastest."""
         places = ((groups, self._placement.within(budget, groups, self._moves), staged) for groups, staged in proposed.items())
         return self._placer.fastest([(groups, place, staged) for groups, place, staged in places if place is not None], budget, most)
 
@@ -45,7 +45,7 @@ class Trials:
         return None if addresses is None else self._placer.whole(groups, addresses, staged, budget, patient=patient)
 
     def faster(self, groups: Groups, staged: Staged, budget: int, below: int) -> Draft | None:
-        """As :meth:`trial` with one set of copies, of which most are made in vain: it comes again with fewer cycles to beat."""
+        """As :meth:`trial` with one set of copies, which is mostly made in vain, because it must beat fewer cycles each time."""
         key = groups, staged, budget
         if self._beaten.get(key, 0) >= below:
             return None
@@ -78,11 +78,11 @@ class Trials:
         return self._placer.shares
 
     def source(self, part: int, *, shares: bool) -> int:
-        """The part whose copy serves a part: itself, or if parts share theirs the first with the same constants."""
+        """The part whose copy serves a part: itself, or the first part with the same constants if parts share copies."""
         return self._placer.same_constants(part) if shares else part
 
     def room(self, groups: Groups) -> int:
-        """Bytes in which groups have room for every copy from the beginning on."""
+        """Bytes that hold the groups and every copy from the beginning on."""
         copied = sum(round_up(size, ALIGNMENT) for size in self._placer.constants(groups)[:, 1].tolist())
         return self._placement.greedily(groups)[0] + copied
 
@@ -91,9 +91,9 @@ class Trials:
         return self._placement.within(budget, groups, self._moves) is not None
 
     def drafts(self, groups: Groups, staged: Staged, budget: int, *, shares: bool) -> Iterator[Draft]:
-        """The drafts of some groups within ``budget`` in which all copies of a set find a place, each as early as that is free.
+        """The drafts of some groups within ``budget`` in which all copies of a set find a place, each as early as the place is free.
 
-        Of drafts whose copies are issued before the same jobs the first counts.
+        Drafts that issue the copies before the same jobs count once.
         """
         known: set[tuple[tuple[int, int], ...]] = set()
         search = self._placer.search(groups, budget, shares=shares)
@@ -107,7 +107,7 @@ class Trials:
                 yield self._placer.draft(groups, addresses, timeline, shares=shares)
 
     def _placements(self, groups: Groups, staged: Staged, budget: int) -> Iterator[Addresses]:
-        """Addresses that are worth a look: the search's, and if these may delay a copy, the addresses of every order of the buffers."""
+        """Addresses to try: the search's, and if these may delay a copy, those of every order of the buffers."""
         first = self._placement.within(budget, groups, self._moves)
         if first is None:
             return

@@ -40,7 +40,7 @@ from npu_model.timing import TimingParameters
 
 
 def rooms(least: int, limit: int) -> Iterator[int]:
-    """Bytes of arenas from ``least`` up to less than ``limit``, each about an eleventh larger than the one before.
+    """Bytes of arenas from ``least`` up to less than ``limit``, each about an eleventh larger than the previous one.
 
     >>> list(rooms(1000, 1300))
     [1008, 1104, 1216]
@@ -52,7 +52,10 @@ def rooms(least: int, limit: int) -> Iterator[int]:
 
 
 def _parts_beside_each_other(graph: RowGraph) -> int:
-    """The most parts of which each makes some columns of one tensor, row by row: a group holds all of them, or cuts nothing before them."""
+    """The largest number of parts that write different columns of the same tensor, row by row.
+
+    A group holds all of them, or cuts nothing before them.
+    """
     alike = Counter((part.outputs, part.maps) for part in graph.parts if part.most_rows)
     return max(alike.values(), default=0)
 
@@ -71,9 +74,9 @@ class Cascader:
         expected: TimingParameters | None = None,
         form: int = 0,
     ) -> None:
-        """Cycles are ``expected`` of that timing, by default of the provenance's; ``tables`` are the network's, if others ask them, too.
+        """Cycles are ``expected`` under that timing, by default the provenance's.
 
-        ``form`` is the number that drafts have of the network among all forms of a search.
+        ``tables`` are the network's tables, if they are shared. ``form`` is the network's number among all forms of a search.
         """
         self.network = network
         self.accelerator = accelerator
@@ -116,12 +119,12 @@ class Cascader:
         return ladder(self.plans, self.options.rungs)
 
     def most_bytes(self) -> int:
-        """Bytes of an arena in which every tensor and every copy has a place of its own: no schedule is faster for more."""
+        """Bytes of an arena in which every tensor and every copy has its own place: a larger arena makes no schedule faster."""
         sizes = [tensor.size for tensor in self.graph.tensors] + [self.cost.constant_bytes(part) for part in range(len(self.graph.parts))]
         return sum(round_up(size, ALIGNMENT) for size in sizes)
 
     def _in_blocks(self, draft: Draft) -> Draft:
-        """A draft of the drafter with the blocks that are fastest together."""
+        """A draft of the drafter, with the blocks that are fastest together."""
         served, jobs = draft.served, lines(draft.jobs, JOB).tolist()
         options = [
             self.cost.options(part, *((start, end) if end >= 0 else (0, self.graph.parts[part].rows)), staged=part in served)
@@ -139,23 +142,23 @@ class Cascader:
         return schedule_of(draft, self.network, self.accelerator, self.provenance)
 
     def promise(self, limit: int, part: Fraction) -> int | None:
-        """Cycles that are expected at ``limit`` bytes when that part of the search there is done; None if nothing fits yet."""
+        """Expected cycles at ``limit`` bytes after that part of the search; None if nothing fits yet."""
         return self.drafter.promise(limit, part)
 
     def drafts_at(self, limit: int) -> tuple[Draft, ...]:
-        """Drafts whose arena is at most ``limit`` bytes, the one expected to be fastest first; none if none is found.
+        """Drafts whose arena has at most ``limit`` bytes, the one with the fewest expected cycles first; none if none is found.
 
-        If it fits, the network layer by layer in its given blocks is one of them: estimates are never exact enough to leave out another
-        compiler's order of kernels.
+        If the network fits layer by layer in its given blocks, that is one of them, because estimates are not exact enough to rule out
+        another compiler's order.
         """
         found = [self.in_blocks(draft) for draft in self.drafter.drafts(limit)]
         found += [self._plain] if self._plain.memory <= limit else []
         return tuple(sorted(found, key=lambda draft: draft.cycles))
 
     def made_for(self, other: Cascader, limit: int) -> Iterator[Draft]:
-        """The drafts for ``limit`` bytes of another cascader of the network, which expects other cycles.
+        """The drafts for ``limit`` bytes from another cascader of the network, which expects other cycles.
 
-        Each is made in the blocks that are best there, in those that are best here, and with the copies that are best here.
+        Each is made with that cascader's best blocks, with this one's best blocks, and with this one's best copies.
         """
         for draft in other.drafter.drafts(limit):
             yield other.in_blocks(draft)
@@ -165,11 +168,10 @@ class Cascader:
                 yield self.in_blocks(again)
 
     def in_less_room(self, other: Cascader, draft: Draft, limit: int) -> Iterator[Draft]:
-        """The groups of a draft with the copies that another cascader of the network has best in arenas of less than ``limit`` bytes.
+        """The groups of a draft with another cascader's best copies for arenas below ``limit`` bytes.
 
-        Each is made in the blocks that are best there, and in those that are best here. Copies on their way hold up kernels, which nothing
-        that is expected knows well: fewer may be faster. The arenas are the same for every limit: what is found for a smaller one is not
-        missed for a larger one.
+        Each is made with that cascader's best blocks and with this one's. Copies delay kernels in ways that estimates model poorly, so
+        fewer copies may be faster. The arenas are the same for every limit, so a larger limit misses nothing that a smaller one finds.
         """
         for room in rooms(self.drafter.placement.greedily(draft.part_groups)[0], limit):
             again = other.drafter.again(draft, room)
@@ -181,15 +183,15 @@ class Cascader:
     def regrouped(self, limit: int, target: int, judge: Costs[Draft], most: int, begin: Iterable[Groups] = ()) -> tuple[Draft, int] | None:
         """The fastest draft for ``limit`` bytes and its cycles, after at most ``most`` changes that ``judge`` judges.
 
-        It is changed until it takes at most ``target`` cycles, from the best that is found, or from the groups to ``begin`` with if these
-        are better. None if nothing fits.
+        The changes begin at the best draft found, or at the groups ``begin`` if these are better, and end at ``target`` cycles. None if
+        nothing fits.
         """
         found = self.drafter.climbed(limit, lambda drafts: judge(map(self.in_blocks, drafts)), target, most, begin)
         return None if found is None else (self.in_blocks(found[0]), found[1])
 
     @cached_property
     def _plain(self) -> Draft:
-        """The network layer by layer, its constants at home, with the cycles that its kernels take one after the other."""
+        """The network layer by layer with its constants at home, and the cycles of its kernels one after the other."""
         cycles = sum(self.cost.times(number, 0, part.rows).direct for number, part in enumerate(self.graph.parts))
         return replace(draft_layer_by_layer(self.network, self.scheduler, cycles), form=self._form)
 
