@@ -193,9 +193,9 @@ class CompiledCache:
             return _KERNEL_WAIT if isinstance(op, KernelWait) else _DMA_WAIT, words, op.outstanding, 0, 0, 0, 0
         return _OTHER, words, 0, 0, 0, 0, 0
 
-    def replay(self, program: Program, known: StreamWork, *, counted: bool = False) -> CompiledReplay:
+    def replay(self, program: Program, known: StreamWork, *, counted: bool = False, timed: TimedProgram | None = None) -> CompiledReplay:
         """The replay of one Program; it has counts only if ``counted``."""
-        timed = own_jobs(program, self._accelerator, self._timing)
+        timed = timed or own_jobs(program, self._accelerator, self._timing)
         if timed is None:
             kernels = ((index, op) for index, op in enumerate(program.operations) if isinstance(op, KernelOperation))
             works = {index: self.work(op, known.get(index, ())) for index, op in kernels}

@@ -13,6 +13,7 @@ from msgspec import Struct
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.copies import copied_words
+from npu_model.cost.deep_jobs import TimedProgram
 from npu_model.cost.timed import forms_chains
 from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
@@ -48,18 +49,20 @@ def quick_replay(
     timing: TimingParameters = DEFAULT_TIMING,
     work: StreamWork | None = None,
     device: Accelerator | None = None,
+    timed: TimedProgram | None = None,
 ) -> QuickReplay:
     """Run one Program.
 
-    ``work`` is the work of its weight streams, by default from its constants. ``device`` replaces the Program's accelerator. InputError if
-    its accelerator is unknown, a weight stream is damaged or the Program is absurdly large. Replays on equal devices, memory systems and
+    ``work`` is the work of its weight streams, by default from its constants. ``device`` replaces the Program's accelerator.
+    ``timed`` has the jobs of its chains, if they are known. InputError if its accelerator is unknown, a weight stream is damaged or the
+    Program is absurdly large. Replays on equal devices, memory systems and
     parameters share their intermediate results while the process lives.
     """
     device = device or accelerator(program.accelerator)
     check_work(program)
     compiled = compiled_cache(device, system, timing)
     if compiled.is_usable:
-        found = compiled.replay(program, _known(program, device, timing, work))
+        found = compiled.replay(program, _known(program, device, timing, work), timed=timed)
         return QuickReplay(found.cycles, found.beats + _command_and_copy_beats(program, device, system), found.times)
     machine = engine.run_engine(program, device, system, timing=timing, work=work)
     reads, writes = machine.ports.reads, machine.ports.writes

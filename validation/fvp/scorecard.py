@@ -13,6 +13,7 @@ from msgspec import Struct, to_builtins
 from msgspec.structs import replace
 
 from npu_model.accelerator import Accelerator, accelerator
+from npu_model.cost.deep_jobs import TimedProgram
 from npu_model.memory.mode import MemoryMode
 from npu_model.memory.ports import measured_with, through_ports
 from npu_model.memory.system import AXI0, MemorySystem
@@ -133,10 +134,18 @@ def _adapters(point: ReferencePoint, device: Accelerator | None = None) -> Memor
     return through_ports(device or accelerator(point.accelerator), system)
 
 
-def quick_score_point(point: ReferencePoint, timing: TimingParameters = DEFAULT_TIMING, device: Accelerator | None = None) -> PointScore:
-    """As :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given."""
+def quick_score_point(
+    point: ReferencePoint,
+    timing: TimingParameters = DEFAULT_TIMING,
+    device: Accelerator | None = None,
+    timed: TimedProgram | None = None,
+) -> PointScore:
+    """As :func:`score_point` with other timing parameters, from the fast recurrence; on a changed ``device`` if one is given.
+
+    ``timed`` has the jobs of the program's chains on that device, if they are known.
+    """
     names = point.network, point.accelerator
-    run = quick_replay(measured_program(*names), _adapters(point, device), timing, measured_work(*names), device)
+    run = quick_replay(measured_program(*names), _adapters(point, device), timing, measured_work(*names), device, timed)
     return PointScore(point, run.cycles, _beats(run.beats, point))
 
 

@@ -6,11 +6,12 @@ Run as ``python -m validation.fvp.u85_rules``.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import cache
+from functools import cache, lru_cache
 
-from npu_model.accelerator import accelerator
+from npu_model.accelerator import ArrayRates, accelerator
+from npu_model.cost.deep_jobs import TimedProgram, timed_chains
 from npu_model.timing import DEFAULT_TIMING
-from validation.fvp.references.records import ReferencePoint, u85_points
+from validation.fvp.references.records import ReferencePoint, measured_program, u85_points
 from validation.fvp.scorecard import quick_score_point
 from validation.fvp.scores import mean_error
 from validation.fvp.u65_rules import RuleScore, changed_device, table, without
@@ -53,9 +54,21 @@ def _keys(device: str) -> dict[str, str]:
     return {key: SINGLE + key if single and key == "weight_bursts" else key for key in CHOICES}
 
 
+Values = tuple[tuple[str, int], ...]
+"""Constants of an accelerator, each with its value."""
+
+
+@lru_cache(maxsize=128)
+def _timed(point: ReferencePoint, values: Values) -> TimedProgram:
+    """The jobs of a point with these constants of the MAC array: they take most of a replay's time, and no other constant changes them."""
+    program = measured_program(point.network, point.accelerator)
+    return timed_chains(program, changed_device(point.accelerator, dict(values)), DEFAULT_TIMING)
+
+
 @cache
-def _error(point: ReferencePoint, values: tuple[tuple[str, int], ...]) -> float:
-    return quick_score_point(point, DEFAULT_TIMING, changed_device(point.accelerator, dict(values))).error
+def _error(point: ReferencePoint, values: Values) -> float:
+    timed = _timed(point, tuple((key, value) for key, value in values if key in ArrayRates.__struct_fields__))
+    return quick_score_point(point, DEFAULT_TIMING, changed_device(point.accelerator, dict(values)), timed).error
 
 
 def errors(measured: Sequence[ReferencePoint], setting: Setting) -> list[float]:
