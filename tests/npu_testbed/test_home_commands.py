@@ -16,7 +16,7 @@ from cpu_networks import cpu_split_network
 from npu_model.compiled.network import read_compiled
 from validation.portfolio import build
 
-NAME = "zoo:tiny_residual"
+NAME = "zoo:tiny_conv"
 FIGURES = ("cycles", "planned_bytes", "peak_bytes")
 HOMES = ("--home", "input=ext", "--home", "output=ext")
 
@@ -95,11 +95,11 @@ def test_what_is_compiled_replays_where_its_homes_are(tmp_path: Path) -> None:
     common = (NAME, "--accelerator-config", "ethos-u55-128", "--effort", "quick", "--optimise", "Size", *HOMES)
     made = document("compile", *common, "--output-dir", tmp_path, "--fewest-bytes")
     assert made["promise"]["written"] == "ours"
-    words = ("simulate", "vela", tmp_path / "tiny_residual_vela.tflite", "--no-advice", *HOMES)
+    words = ("simulate", "vela", tmp_path / "tiny_conv_vela.tflite", "--no-advice", *HOMES)
     replayed = document(*words)
     assert replayed["summary"]["cycles"] == made["promise"]["ours"]["cycles"] == made["summary"]["cycles"]
     assert replayed["ends"] == made["ends"]
-    assert "0 of" in call("verify", tmp_path / "tiny_residual_vela.tflite", "--model", NAME).output
+    assert "0 of" in call("verify", tmp_path / "tiny_conv_vela.tflite", "--model", NAME).output
 
 
 def test_a_baseline_of_other_homes_is_none(tmp_path: Path) -> None:

@@ -17,23 +17,15 @@ import npu_testbed
 from npu_testbed.commands.cli import build_parser
 from sim import Unit
 
-LONG = ("which-chip.md",)
-"""Pages whose commands take minutes."""
-
 ROOT = DOCS.parent
 LINKING = (*sorted(DOCS.rglob("*.md")), *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md")))
 
-EVERY = os.environ.get("NPU_TESTBED_ALL") == "1"
-
-
-PAGES = [
-    pytest.param(page, marks=pytest.mark.skipif(page in LONG and not EVERY, reason="minutes: set NPU_TESTBED_ALL=1")) for page in pages()
-]
 NEEDS = {"board.md": "scipy", "fit.md": "ai_edge_litert", "replace-vela.md": "ai_edge_litert", "tutorial.md": "ai_edge_litert"}
 """Modules of extras without which a page's commands print something else."""
 
 
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.skipif(os.environ.get("NPU_TESTBED_ALL") != "1", reason="`tox -e measured` runs the commands of all pages")
+@pytest.mark.parametrize("page", pages())
 def test_a_page_shows_what_its_commands_print(page: str) -> None:
     if page in NEEDS:
         pytest.importorskip(NEEDS[page], reason="an extra is not installed")

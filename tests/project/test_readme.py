@@ -15,6 +15,8 @@ from npu_testbed.commands.cli import build_parser
 
 pytestmark = pytest.mark.law
 
+EVERY = os.environ.get("NPU_TESTBED_ALL")
+
 
 def test_every_command_line_of_the_readme_parses() -> None:
     lines = command_lines()
@@ -23,14 +25,13 @@ def test_every_command_line_of_the_readme_parses() -> None:
         assert callable(build_parser().parse_args(arguments).asked.load)
 
 
+@pytest.mark.skipif(EVERY != "1", reason="`tox -e measured` measures all parts")
 @pytest.mark.parametrize("name", BLOCKS)
 def test_the_measured_parts_of_the_readme_are_what_is_measured_today(name: str) -> None:
     assert quoted(name) == BLOCKS[name](), "measured anew by `tox -e measured -- --write`"
 
 
-@pytest.mark.skipif(
-    os.environ.get("NPU_TESTBED_ALL") != "1", reason="a frontier next to Vela takes half a minute: `tox -e measured` draws it"
-)
+@pytest.mark.skipif(EVERY != "1", reason="a frontier next to Vela takes half a minute: `tox -e measured` draws it")
 def test_the_picture_of_the_readme_is_what_its_command_draws_today() -> None:
     assert picture() == PICTURE.read_text(encoding="utf-8"), "drawn anew by `tox -e measured -- --write`"
 
@@ -49,7 +50,7 @@ def test_the_commands_of_the_table_run_one_after_the_other_on_a_file_of_ones_own
     every = table_commands()
     assert [words[0] for words in every] == ["schedule", "verify", "compare", "compile", "simulate", "inspect", "check", "sweep"]
     # A comparison and a sweep take ten times as long as the others.
-    for words in every if os.environ.get("NPU_TESTBED_ALL") == "1" else [one for one in every if one[0] not in {"compare", "sweep"}]:
+    for words in every if EVERY == "1" else [one for one in every if one[0] not in {"compare", "sweep"}]:
         outcome = call(*words)
         assert outcome.status == 0, (words, outcome)
 
