@@ -204,9 +204,13 @@ class Task(Brief, frozen=True):
         placed = self._placed(always, spread) if always and self.options.constant_places and is_flat(origin.network) else None
         if placed is not None:
             yield replace(origin, network=placed, name="constants moved")
+        device, forms = find_accelerator(self.accelerator), [form.network for form in made]
+        if self.spills is not None:
+            left = spilling.left_forms(forms, self.homes, self.spills, device)
+            yield from (replace(origin, network=form, name="left outside") for form in left)
         yield from (self._smaller(origin, form.name, placed) for form, placed in homed if form.smaller)
         if self.spills is not None:
-            found = spilling.spilled_forms([form.network for form in made], self.homes, self.spills, find_accelerator(self.accelerator))
+            found = spilling.spilled_forms(forms, self.homes, self.spills, device)
             yield from (self._smaller(origin, "spilled", form) for form in found)
 
     @property

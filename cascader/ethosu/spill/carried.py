@@ -19,6 +19,7 @@ from cascader.graph.cascader_graph import Part, TensorKind
 from npu_model.accelerator import Accelerator
 from npu_model.cost.shram import BlockQuery, shram_partition
 from npu_model.program import (
+    BRICK,
     Activation,
     ActivationKind,
     DataType,
@@ -32,7 +33,7 @@ from npu_model.program import (
     Tiles,
 )
 from npu_model.program.alignment import ALIGNMENT
-from npu_model.shapes import Shape3D
+from npu_model.shapes import Shape3D, round_up
 
 _BYTE = DataType(8, signed=True)
 _WIDEST = 1 << 16
@@ -77,6 +78,14 @@ def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
     bound |= {name for part in graph.parts if isinstance(part.payload, CpuPart) for name in (*part.inputs, *part.outputs)}
     kinds = (TensorKind.INTERMEDIATE,)
     return frozenset(one.name for one in graph.tensors if one.name not in bound and (one.kind in kinds or one.name in inputs))
+
+
+def is_dense(network: Network, tensor: str) -> bool:
+    """Whether kernels write every byte of a tensor, so that a transfer reads none between its elements that another tensor left there."""
+    made = [part.payload.operation.ofm for part in network.graph.producers(tensor) if isinstance(part.payload, EthosuPart)]
+    depths = [round_up(ofm.shape.depth, BRICK) if ofm.layout is Layout.NHCWB16 else ofm.shape.depth for ofm in made]
+    written = sum(ofm.shape.height * ofm.shape.width * deep * ofm.dtype.bytes for ofm, deep in zip(made, depths, strict=True))
+    return written >= network.graph.tensor(tensor).size
 
 
 def _bytes_map(size: int, rows: int) -> FeatureMap | None:

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from functools import cache
 
+from msgspec.structs import replace
+
 from cascader.ethosu.forms.planned import planned_limit
 from cascader.ethosu.network.homes import with_homes
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.rows import row_graph
 from cascader.ethosu.network.wanted_homes import Outer, Wanted
 from cascader.ethosu.spill.alone import Alone, GroupsAlone
-from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, movable
+from cascader.ethosu.spill.carried import Carried, CarriedCut, carried, is_dense, movable
 from cascader.plan.plans import PlanOptions
 from npu_model.accelerator import Accelerator
 
@@ -37,7 +39,7 @@ class Spiller:
         self._graph = row_graph(placed)
         self.parts = len(self._graph.parts)
         self._sizes = [network.graph.tensor(tensor.name).size for tensor in self._graph.tensors]
-        free = movable(network)
+        free = {name for name in movable(network) if is_dense(network, name)}
         numbers = frozenset(number for number, tensor in enumerate(self._graph.tensors) if tensor.name in free)
         self._inside = {at for some in self._graph.writers() if some for at in range(some[0][0] + 1, some[-1][0] + 1)}
         self._alone = cache(GroupsAlone(self._graph, numbers).of)
@@ -129,3 +131,17 @@ class Spiller:
             fewer = self._carried([other for other in made.cuts if other != cut])
             made = fewer if fewer is not None and self.planned(fewer) <= target else made
         return made
+
+    def left(self, target: int) -> Network | None:
+        """The network whose plans fit ``target`` bytes as kernels work in the outer memory; None if none does, or they do not fit so.
+
+        All tensors that may leave the arena do. Then those come back, the largest first, with which the plans still fit.
+        """
+        sizes = {name: self._start.network.graph.tensor(name).size for name in movable(self._start.network)}
+        made = replace(self._start, outside={**self._start.outside, **{name: name for name in sizes}})
+        if self.planned(self._start) <= target or self.planned(made) > target:
+            return None
+        for tensor in sorted(sizes, key=lambda name: (-sizes[name], name)):
+            fewer = replace(made, outside={name: home for name, home in made.outside.items() if name != tensor})
+            made = fewer if self.planned(fewer) <= target else made
+        return self.placed(made)

@@ -28,6 +28,8 @@ Groups that fit alone may share a tensor that cannot be cut between them, or hol
 """
 _NEAR = 2
 """Multiple of the least target below which a budget is near it: forms that hold so little take long to search where they are not needed."""
+_LEFT = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
+"""Parts of a budget for plans of tensors that are left in the outer memory: the rest is for copies of constants, and for larger rows."""
 _FEW = Fraction(5, 4)
 """Multiple of the fewest bytes of any form, without spills, up to which a form may be the one that needs fewest with them."""
 _AHEAD = (16, 8, 4, 1)
@@ -81,4 +83,23 @@ def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spi
         fitting = next(((made, rung) for rung in rungs if (made := spiller.fitting(rung)) is not None), None)
         for one in () if fitting is None else spiller.possible(*fitting, _AHEAD):
             found.setdefault((one.cuts, one.ahead), spiller.placed(one))
+    return tuple(found.values())
+
+
+def left_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
+    """Forms with some tensors in the outer memory, where kernels read and write them, for a budget in which they fit beside copies.
+
+    Each of ``forms`` that does nothing twice is tried, as one with many copies of constants may be the fastest so. None without a budget.
+    """
+    if spills.budget is None or spills.smallest:
+        return ()
+    found = dict[tuple[int, tuple[str, ...]], Network]()
+    for number, form in enumerate(forms):
+        if form.recomputed_macs:
+            continue
+        spiller = Spiller(form, homes, spills.outer, device)
+        for part in _LEFT:
+            left = spiller.left(int(spills.budget * part))
+            if left is not None:
+                found.setdefault((number, tuple(home.tensor for home in left.homes)), left)
     return tuple(found.values())

@@ -7,6 +7,7 @@ from itertools import combinations, pairwise
 
 import pytest
 from asked_for import choose, of_bytes
+from msgspec.structs import replace
 from scheduling import DEFAULT, network
 
 from cascader.ethosu.forms.planned import planned_bytes, planned_limit
@@ -15,8 +16,9 @@ from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Outer, wanted_home
 from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.search.task import Task
+from cascader.ethosu.spill.carried import is_dense, movable
 from cascader.ethosu.spill.choice import Spiller
-from cascader.ethosu.spill.spills import Spills, spilled_forms
+from cascader.ethosu.spill.spills import Spills, left_forms, spilled_forms
 from cascader.frontends.tasks import network_task
 from cascader.frontends.vela import import_network
 from cascader.search.workers import workers
@@ -159,3 +161,39 @@ def test_a_network_that_is_offered_no_outer_memory_has_the_forms_that_it_had() -
     assert task.within(1000, smallest=False) is task
     plain = [origin.network for origin in task.variants()]
     assert not any(part.name.endswith(("/away", "/back")) for form in plain for part in form.graph.parts)
+
+
+@pytest.mark.parametrize("name", ["tiny_residual", "far_skip"])
+def test_tensors_are_left_outside_until_plans_fit_and_each_that_came_back_fits_too(name: str) -> None:
+    one = spiller(name)
+    whole = planned_limit(one.placed(one._start))
+    least = one.planned(replace(one._start, outside={**one._start.outside, **{tensor: tensor for tensor in movable(known(name))}}))
+    assert one.left(whole) is None
+    assert one.left(least - 1) is None
+    for target in (least, (least + whole) // 2):
+        made = one.left(target)
+        assert made is not None
+        assert planned_limit(made) <= target
+        assert len(made.graph.parts) == len(known(name).graph.parts)
+        outside = {home.tensor for home in made.homes} - set(one._start.outside)
+        assert outside
+        for tensor in outside:
+            back = replace(one._start, outside={**one._start.outside, **{other: other for other in outside - {tensor}}})
+            assert one.planned(back) > target
+
+
+def test_forms_that_leave_tensors_outside_are_for_a_budget() -> None:
+    form = known("far_skip")
+    budget = planned_bytes(form, ENDS) * 3 // 2
+    assert left_forms([form], ENDS, Spills(OUTER, budget), DEVICE)
+    assert not left_forms([form], ENDS, Spills(OUTER), DEVICE)
+    assert not left_forms([form], ENDS, Spills(OUTER, budget, smallest=True), DEVICE)
+
+
+def test_a_tensor_with_bytes_that_no_kernel_writes_is_not_carried() -> None:
+    """A transfer would read what another tensor left between its elements."""
+    form = known("tiny_residual")
+    name = next(iter(movable(form)))
+    wider = [replace(tensor, size=tensor.size + 16) if tensor.name == name else tensor for tensor in form.graph.tensors]
+    assert is_dense(form, name)
+    assert not is_dense(form.with_parts({}, wider), name)
