@@ -132,7 +132,7 @@ class _Chooser(Struct, frozen=True):
             for one in even:
                 firsts.setdefault(one.cycles, one)
             tried, effort = list(firsts.values()), QUICK_EFFORT
-        changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort)
+        changed = changed_by_replays(tried, self.best.task.replay, self.executor, self.run.show, effort, self.best.rank)
         for one in changed:
             self.best.take(one)
         return min((*changed, ordered[0]), key=self.best.rank)

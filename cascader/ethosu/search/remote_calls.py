@@ -9,6 +9,7 @@ from typing import TypeVar
 from msgspec import Struct
 
 from cascader.draft.draft import Draft
+from cascader.draft.replayed_moves import alike
 from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.forms.planned import planned_limit
 from cascader.ethosu.forms.spread import Thunk
@@ -178,11 +179,22 @@ def check_in_line(_place: LinePlace, draft: Draft, form: Form) -> None:
     check(draft, form)
 
 
-def change(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int, whole: bool) -> tuple[Draft, int]:  # noqa: FBT001  # as it is sent
-    """A draft of so many cycles with its blocks, and then its copies, changed as replays say, and its cycles then.
+class Share(Struct, frozen=True):
+    """A draft's share of the changes by replays: the most cycles of the replays of its ``blocks``, and of its ``copies``.
 
-    The replays of blocks take at most ``effort`` cycles, the replays of copies half of that. If the ``whole`` draft is to be changed, its
-    blocks are left where that is too few for one of each part.
+    Its blocks go on behind those that replays of as many cycles as ``before`` have tried. They are left if replays of as many cycles as
+    ``cover`` do not suffice for one block of each part.
     """
-    made, fewer = with_replayed_blocks(form, draft, cycles, judge, effort, whole=whole)
-    return with_replayed_copies(form, made, fewer, judge, effort // 2)
+
+    blocks: int
+    copies: int
+    before: int = 0
+    cover: int | None = None
+
+
+def change(form: Form, draft: Draft, cycles: int, judge: Replay, share: Share) -> tuple[Draft, int]:
+    """A draft of so many cycles with its blocks, and then its copies, changed as replays say, and its cycles then."""
+    made, fewer = draft, cycles
+    if share.cover is None or share.cover // max(cycles, 1) >= len(alike(draft)):
+        made, fewer = with_replayed_blocks(form, draft, cycles, judge, share.blocks, share.before)
+    return with_replayed_copies(form, made, fewer, judge, share.copies)

@@ -41,19 +41,21 @@ def _blocks(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]
             yield steps, (block.height, block.width, block.depth)
 
 
-def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int, *, whole: bool = False) -> tuple[Draft, int]:
+def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int, before: int = 0) -> tuple[Draft, int]:
     """A draft of so many ``cycles`` with its blocks changed where replays say that this saves some, and its cycles then.
 
-    The replays take at most ``effort`` cycles together. Parts that are expected to take the most cycles come first. If the ``whole`` of it
-    is wanted, nothing is tried where these are not enough for one block of each part.
+    The replays take at most ``effort`` cycles together. Parts that are expected to take the most cycles come first. The changes go on
+    behind those that replays of as many cycles as ``before`` have tried.
     """
     replays = effort // max(cycles, 1)
-    if replays < (len(alike(draft)) if whole else 1):
+    if not replays:
         return draft, cycles
     pairs = list(_blocks(form, draft))
+    others = [number for number, (steps, block) in enumerate(pairs) if block_of(draft, steps[0]) != block]
+    begin = others[before // max(cycles, 1) % len(others)] if others else 0
 
     def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
-        for number in from_place(len(pairs), judged[-1] + 1 if judged else 0):
+        for number in from_place(len(pairs), judged[-1] + 1 if judged else begin):
             steps, block = pairs[number]
             if block_of(best, steps[0]) != block:
                 yield number, in_block(best, steps, block)

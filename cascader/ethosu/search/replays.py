@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.remote_calls import change, less_room, other_starts, replay
+from cascader.ethosu.search.remote_calls import Share, change, less_room, other_starts, replay
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
@@ -166,10 +166,15 @@ USUAL_REPLAYS = 100
 
 
 class Effort(Struct, frozen=True):
-    """Effort of changes by replays: the most cycles for the replays of a draft's blocks, and the number of drafts that get this effort."""
+    """Effort of changes by replays: the most cycles for the replays of a draft's blocks, and the number of drafts that get this effort.
+
+    Copies get half of it. With ``turns`` the drafts compete: each gets its part of the effort, then the faster half of them gets another
+    part, and so on.
+    """
 
     cycles: int
     drafts: int
+    turns: int = 1
 
     def affordable(self, found: Sequence[Replayed]) -> Sequence[Replayed]:
         """The first of some drafts: as many as take that effort together where each takes its usual replays; one at least."""
@@ -177,18 +182,47 @@ class Effort(Struct, frozen=True):
         return found[: max(1, sum(total <= self.drafts * self.cycles for total in totals))]
 
 
-WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3)
+WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3, 3)
 """Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 and 0.1 seconds, and half as much for its copies."""
 
 
+def _by_cycles(one: Replayed) -> tuple[float, ...]:
+    return one.cycles, one.memory
+
+
 def changed_by_replays(
-    found: Sequence[Replayed], judge: Replay, executor: Executor, show: Progress = silent, effort: Effort = WHOLE_EFFORT
+    found: Sequence[Replayed],
+    judge: Replay,
+    executor: Executor,
+    show: Progress = silent,
+    effort: Effort = WHOLE_EFFORT,
+    rank: Callable[[Replayed], tuple[float, ...]] = _by_cycles,
 ) -> tuple[Replayed, ...]:
-    """Those of the first drafts that other blocks or copies make faster, with these.
+    """Those of the first drafts that other blocks or copies make faster, with these; the least ``rank`` is the best.
 
     If time does not suffice for a block of each part, some blocks are tried in the first draft only.
     """
-    asked = effort.affordable(found)
-    tried = [executor.submit(change, one.form, one.draft, one.cycles, judge, effort.cycles, place > 0) for place, one in enumerate(asked)]
-    changed = zip(asked, answers(tried, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True)
-    return tuple(Replayed(one.form, draft, cycles) for one, (draft, cycles) in changed if cycles < one.cycles)
+    left, made = list(effort.affordable(found)), list[Replayed]()
+    always = left[0]
+    for turn in range(effort.turns):
+        part, copies = _parts(effort, turn)
+        asked = []
+        for one in left:
+            share = Share(part, copies, turn * part, None if one is always else effort.cycles)
+            asked.append(executor.submit(change, one.form, one.draft, one.cycles, judge, share))
+        after = []
+        for one, (draft, cycles) in zip(
+            left, answers(asked, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True
+        ):
+            after.append(Replayed(one.form, draft, cycles) if cycles < one.cycles else one)
+            always = after[-1] if one is always else always
+        made += [new for old, new in zip(left, after, strict=True) if new is not old]
+        left = sorted(after, key=rank)[: (len(after) + 1) // 2]
+    return tuple(made)
+
+
+def _parts(effort: Effort, turn: int) -> tuple[int, int]:
+    """Cycles for the replays of a draft's blocks, and of its copies, in a turn: drafts that compete have copies changed once they lead."""
+    if effort.turns == 1:
+        return effort.cycles, effort.cycles // 2
+    return effort.cycles // 2, effort.cycles // 2 if turn else 0

@@ -13,10 +13,12 @@ from scheduling import DEFAULT, network
 from cascader.draft.draft import JOB, Draft, lines, table
 from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance
+from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.schedule.drafts import own_blocks
 from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.remote_calls import Share, change
 from cascader.ethosu.search.replayed_changes import with_replayed_blocks
 from cascader.ethosu.verify.check import check_schedule
 from npu_model.compiled.network import CompiledNetwork
@@ -84,3 +86,25 @@ def test_no_more_replays_are_made_than_the_effort_allows(replays: int) -> None:
     made, fewer = with_replayed_blocks(form("tiny_residual"), slow, cycles, judge, replays * cycles)
     assert judge.count <= replays
     assert (fewer < cycles) == (judge.count > 0) == (made != slow)
+
+
+def test_changes_that_go_on_try_other_blocks_than_those_before() -> None:
+    slow, judge = drafted("tiny_residual"), Replayer(lambda _: 1000, SYSTEM)
+    tried: list[set[Draft]] = []
+    for before in (0, 5000):
+        asked: set[Draft] = set()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(Judge, "cycles", lambda _, one, asked=asked: asked.add(one) or 1000)
+            assert with_replayed_blocks(form("tiny_residual"), slow, 1000, judge, 5000, before) == (slow, 1000)
+        tried.append(asked)
+    first, then = tried
+    assert len(first) == len(then) == 5
+    assert not first & then
+
+
+@pytest.mark.parametrize("cover", [None, 10**9, 1])
+def test_blocks_are_left_where_replays_do_not_cover_every_part(cover: int | None) -> None:
+    slow = drafted("tiny_residual")
+    cycles = replayed("tiny_residual", slow)
+    _, fewer = change(form("tiny_residual"), slow, cycles, Replayer(quick_cycles, SYSTEM), Share(20 * cycles, 0, 0, cover))
+    assert (fewer < cycles) == (cover != 1)

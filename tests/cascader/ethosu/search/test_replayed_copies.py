@@ -17,7 +17,7 @@ from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.remote_calls import change
+from cascader.ethosu.search.remote_calls import Share, change
 from cascader.ethosu.search.replayed_changes import with_replayed_copies
 from cascader.ethosu.search.task import Replay
 from cascader.ethosu.verify.check import check_schedule
@@ -125,7 +125,7 @@ def test_blocks_take_no_more_than_the_effort_and_copies_half_of_it(effort: int) 
         count += 1
         return quick(asked)
 
-    found, fewer = change(form("tiny_residual"), made, cycles, judge, effort * cycles, whole=False)
+    found, fewer = change(form("tiny_residual"), made, cycles, judge, Share(effort * cycles, effort * cycles // 2))
     assert count <= effort + effort * cycles // 2 // fewer
     check_schedule(form("tiny_residual").schedule(found))
     assert fewer == replayed("tiny_residual", found) <= cycles
