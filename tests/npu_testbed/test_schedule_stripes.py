@@ -3,12 +3,36 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 import npu_testbed
+from cascader.ethosu.network.network import Network
+from cascader.ethosu.search.task import Task
+from cascader.ethosu.striped import choice
+from cascader.ethosu.striped.choice import StripedPoint
+from cascader.plan.stripe_plans import StripeOptions
 from npu_testbed.commands.cli import main
+
+
+@pytest.fixture(scope="module", autouse=True)
+def plans_are_made_once() -> Iterator[None]:
+    """Every test asks for plans of one network on one device: budget and aim only choose among them."""
+    planned = choice._points
+    made: list[tuple[Network, list[StripedPoint]]] = []
+
+    def points(network: Network, task: Task, options: StripeOptions | None) -> list[StripedPoint]:
+        known = next((found for one, found in made if one == network), None)
+        if known is None:
+            known = list(planned(network, task, options))
+            made.append((network, known))
+        return known
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(choice, "_points", points)
+        yield
 
 
 def test_a_plan_of_stripes_is_a_schedule_that_verifies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -359,14 +359,14 @@ def test_size_gives_the_smallest_and_performance_the_fastest_point() -> None:
 
 def test_a_budget_that_cannot_be_met_names_the_smallest_arena_which_can(tmp_path: Path) -> None:
     out = tmp_path / "out.json"
-    floor = next(filter(str.isdigit, refusal("schedule", "zoo:tiny_residual", "--arena-cache-size", "100", "-o", out).split()[3:]))
-    sentence = refusal("schedule", "zoo:tiny_residual", "--arena-cache-size", floor, "-o", out)
+    floor = next(filter(str.isdigit, refusal("schedule", "zoo:tiny_conv", "--arena-cache-size", "100", "-o", out).split()[3:]))
+    sentence = refusal("schedule", "zoo:tiny_conv", "--arena-cache-size", floor, "-o", out)
     assert f"--arena-cache-size {floor}" in sentence
     assert not out.exists()
     least = next(word for word in sentence.split() if word.isdigit() and int(word) > int(floor))
-    assert call("schedule", "zoo:tiny_residual", "--arena-cache-size", least, "-o", out).status == 0
+    assert call("schedule", "zoo:tiny_conv", "--arena-cache-size", least, "-o", out).status == 0
     assert read_schedule(out).arena_size == int(least)
-    refusal("schedule", "zoo:tiny_residual", "--arena-cache-size", int(least) - 1, "-o", tmp_path / "none.json")
+    refusal("schedule", "zoo:tiny_conv", "--arena-cache-size", int(least) - 1, "-o", tmp_path / "none.json")
 
 
 def test_no_choice_is_left_without_cascading(tmp_path: Path) -> None:
