@@ -107,7 +107,7 @@ SWITCHES = (
     Switch("others", lambda task: replace(task, others=())),
     *(_constant("transposed", name, value) for name, value in (("WORTHWHILE", 1.0), ("_TRIED", 1))),
     *(_constant("reblock", name, value) for name, value in (("GAIN", 1.0), ("FOLLOWED", 1))),
-    *(_constant("sizes", name, value) for name, value in (("_PIECES", (12,)), ("_FINER", Fraction(1)))),
+    *(_constant("sizes", name, value) for name, value in (("_SLICES", (12,)), ("_FINER", Fraction(1)))),
     _constant("wide_copies", "_WORTHWHILE", 1),
     *(_move(name) for name in ("choose_blocks", "change_by_replays", "other_costs", "overlap")),
     _move("fine_rows", ()),

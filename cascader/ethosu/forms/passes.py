@@ -109,10 +109,7 @@ PASSES: dict[str, Pass] = {
     "coarse slices": Pass(lambda network, terms: sliced(network, terms.device, LARGEST, early=True), ("slices",)),
     "half slices": Pass(lambda network, terms: sliced(network, terms.device, LARGEST // 2), ("slices",)),
     "small slices": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_SLICE, _FLAT_SLICES), ("slices", "fine_slices")),
-    "half slices of windows": Pass(
-        lambda network, terms: sliced(network, terms.device, LARGEST // 2, pointwise=False), ("slices", "fine_slices")
-    ),
-    **{f"fine slices {number}": _in_fine_slices(number - 1) for number in (1, 2, 3, 4)},
+    **{f"fine slices {number}": _in_fine_slices(number - 1) for number in (1, 2)},
 }
 """The passes that make one network of another."""
 

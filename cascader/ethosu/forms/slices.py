@@ -41,11 +41,6 @@ def _cuts(operation: KernelOperation, largest: int, lead: int = 0) -> list[tuple
     return ([(0, lead)] if lead else []) + [(first, min(depth, first + step)) for first in range(lead, depth, step)]
 
 
-def is_pointwise(operation: KernelOperation) -> bool:
-    """Whether an element of the OFM needs one pixel of the IFM."""
-    return operation.kernel.elements == 1
-
-
 def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
     weights = sum(span.length for span in operation.weights)
     whole = operation.ofm.region == ARENA and operation.ofm.tiles.height0 >= operation.ofm.shape.height
@@ -81,12 +76,10 @@ def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[
     return [replace(kernel, operation=one) for one in slices] if whole else []
 
 
-def sliced(
-    network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, pointwise: bool = True, early: bool = False
-) -> Network:
+def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, early: bool = False) -> Network:
     """``network`` with every convolution of more than ``largest`` bytes of weights cut into channel slices.
 
-    Layers that would be more than ``most`` slices stay whole. So do layers without a window where ``pointwise`` is off. Slices are
+    Layers that would be more than ``most`` slices stay whole. Slices are
     parts of their own that write the same tensor; each reads the whole input. ``early`` makes the first 16 channels of each NPU job's first
     part a slice of their own. Nothing runs while its weights are copied, so a small slice is better.
     """
@@ -95,6 +88,6 @@ def sliced(
     cut = {
         name: _cut(kernel, bench, largest, leads.get(name, 0))
         for name, kernel in network.kernels.items()
-        if _count(kernel.operation, largest) <= most and (pointwise or not is_pointwise(kernel.operation))
+        if _count(kernel.operation, largest) <= most
     }
     return bench.replaced({name: slices for name, slices in cut.items() if slices})

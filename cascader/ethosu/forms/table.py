@@ -9,7 +9,7 @@ from msgspec import Struct
 from cascader.ethosu.forms.columns import is_along_columns
 from cascader.ethosu.forms.passes import AGAIN, PassTerms
 from cascader.ethosu.forms.recomputed import MOST_PARTS
-from cascader.ethosu.forms.sizes import is_flat, is_large, is_small, waits_for_weights
+from cascader.ethosu.forms.sizes import is_flat, is_large, waits_for_weights
 from cascader.ethosu.network.network import Network
 
 BEGIN = ("spared shifted copies", "spared copies")
@@ -20,8 +20,6 @@ PLAIN = ("long steps", "recoded", "trimmed", "table slots", "row shapes", "trans
 class FormFacts(Struct, frozen=True):
     """Facts that decide which forms a network has."""
 
-    is_small: bool
-    """Whether there is time for more forms."""
     has_one_layout: bool
     """Whether there is time for one layout only, beside finer slices."""
     waits: bool
@@ -42,7 +40,6 @@ class FormFacts(Struct, frozen=True):
         """The facts of a network without copies, and of the ``plain`` one that is made of it."""
         options, flat = terms.options, is_flat(plain)
         return cls(
-            is_small=is_small(network),
             has_one_layout=is_large(network) and bool(terms.fine),
             waits=options.slices and (flat or waits_for_weights(plain, terms.direct, terms.device)),
             along_columns=options.columns and is_along_columns(plain),
@@ -83,6 +80,10 @@ class Recipe(Struct, frozen=True):
 END = ("depths for both", "dense", "coarse slices")  # what slices write is dense, too: tensors are stored so before they are cut
 
 
+def _is_along_columns(facts: FormFacts) -> bool:
+    return facts.along_columns
+
+
 def _slices(number: int) -> tuple[str, ...]:
     return (f"fine slices {number}", "depths for staged", "quick")
 
@@ -95,28 +96,19 @@ FORMS: tuple[Recipe, ...] = (
     Recipe("bricks", ("depths for both", "bricks", "coarse slices"), lambda facts: not facts.has_one_layout),
     Recipe("dense", END, common=True),
     # Where small slices and layouts each gain anything, they hardly gain more together.
-    *(Recipe(f"slices {n}", _slices(n), _has(n), beside=True, common=n == 1) for n in (1, 2, 3, 4)),
+    *(Recipe(f"slices {n}", _slices(n), _has(n), beside=True, common=n == 1) for n in (1, 2)),
     Recipe("transposed", ("transposed", *END), needs="transposed"),
     Recipe("transposed in place", ("transposed in place", *END), needs="transposed"),
     Recipe("transposed slices", ("transposed", *_slices(1)), _has(1), needs="transposed"),
     # Neither first slices of 16 channels nor shallow blocks gain there what the other forms have them for.
     Recipe("compiler's blocks", ("half slices", "dense"), lambda facts: facts.waits),
     # A stripe of columns reads the weights of its kernels anew, a slice needs all columns of its input. So either all layers are cut
-    # along the columns; or those of many weights are, and the others into small slices; or those without a window are.
-    *(
-        Recipe(
-            f"{layout}{', ' if cut else ''}{''.join(cut)}",
-            ("depths for both", layout, *cut),
-            lambda facts: facts.along_columns,
-            common=not cut,
-        )
-        for layout in ("columns in bricks", "dense columns")
-        for cut in ((), ("small slices",), ("half slices of windows",))
-    ),
+    # along the columns; or those of few weights are, and the others are cut into small slices.
+    Recipe("columns in bricks", ("depths for both", "columns in bricks"), _is_along_columns, common=True),
+    Recipe("columns in bricks, small slices", ("depths for both", "columns in bricks", "small slices"), _is_along_columns),
+    Recipe("dense columns", ("depths for both", "dense columns"), _is_along_columns, common=True),
     # The sums of a mean lie beside the map that it reads: where bytes are scarce they may be too many.
     Recipe("whole means", END, lambda facts: facts.bytes_count, PLAIN[-1], (*BEGIN, *PLAIN[:-1])),
-    # A depth that does for constants from anywhere need not be the best for staged ones.
-    Recipe("staged", ("depths for staged", "bricks", "coarse slices"), lambda facts: facts.is_small),
     # Copies that turn a tensor save memory only: the densest layout and coarse slices do for them.
     Recipe("copies", END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
     Recipe("streamed", ("streamed pools", *END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
@@ -126,7 +118,7 @@ FORMS: tuple[Recipe, ...] = (
     Recipe(
         "streamed columns",
         ("streamed pools", "depths for both", "columns in bricks"),
-        lambda facts: facts.along_columns,
+        _is_along_columns,
         "streamed pools",
         smaller=True,
     ),
