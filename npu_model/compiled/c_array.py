@@ -11,9 +11,11 @@ from npu_model.errors import InputError
 MAX_BYTES = 1 << 28
 """Largest source that is read: about 50 MiB of network."""
 
-_TYPE = re.compile(rb"\b(?:u?int8_t|char)\b")
+_TYPE = re.compile(rb"\b(?:u?int8_t|char|u?int8|u8|UINT8|BYTE|byte)\b")
 _WORD_TYPE = re.compile(rb"\bu?int32_t\b")
-_NAME = re.compile(rb"(\w{1,200})\s*\[")
+_NAME = re.compile(rb"(\w{1,200})\s*\[|\barray\s*<[^<>]{1,200}>\s*(\w{1,200})")
+_LISTED = re.compile(rb"\w\s*\[[^\[\]]{0,200}\]$")
+"""The end of a declaration whose initialiser follows without a sign of equality, as C++ has it."""
 _NUMBER = re.compile(rb"0[xX][0-9a-fA-F]{1,8}|-?\d{1,10}")
 _BINARY = 1 << 12
 """Number of bytes that decide between text and binary."""
@@ -44,12 +46,19 @@ def _initialisers(data: bytes) -> Iterator[tuple[bytes, bytes]]:
         if end < 0:
             return
         declaration = data[position:start].rpartition(b";")[2].rstrip()
-        if declaration.endswith(b"=") and b"[" in declaration and (_TYPE.search(declaration) or _WORD_TYPE.search(declaration)):
+        is_array = _LISTED.search(declaration[-256:]) or (declaration.endswith(b"=") and b"[" in declaration) or _is_array(declaration)
+        if is_array and (_TYPE.search(declaration) or _WORD_TYPE.search(declaration)):
             yield declaration, data[start + 1 : end]
             position = end + 1
         else:
             # A function, a namespace or a structure, in which an array may stand.
             position = start + 1
+
+
+def _is_array(declaration: bytes) -> bool:
+    """Whether an initialiser follows the declaration of a ``std::array``."""
+    name = _NAME.search(declaration)
+    return name is not None and name[2] is not None and declaration[name.end() :].strip() in (b"", b"=")
 
 
 def _values(initialiser: bytes) -> list[int]:
@@ -80,7 +89,7 @@ def named_arrays(data: bytes) -> Iterator[tuple[str, bytes]]:
     for declaration, initialiser in _initialisers(_text(data)):
         name = _NAME.search(declaration)
         is_bytes = _TYPE.search(declaration) is not None
-        yield "" if name is None else name[1].decode("ascii", "replace"), (_bytes if is_bytes else _words)(initialiser)
+        yield "" if name is None else (name[1] or name[2]).decode("ascii", "replace"), (_bytes if is_bytes else _words)(initialiser)
 
 
 def c_arrays(data: bytes) -> Iterator[bytes]:

@@ -14,11 +14,13 @@ from math import prod
 from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.c_array import named_arrays
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.compiled.payload_network import payload_network
+from npu_model.compiled.payload_network import constants_read, payload_network
 from npu_model.compiled.raw_npz import is_raw, raw_payload, read_raw
 from npu_model.errors import InputError
 from npu_model.program import Binding, DataType, Quantisation
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import ARENA
+from npu_model.shapes import round_up
 
 _MAGIC = tuple(name.encode("ascii") for name in COP_FORMATS)
 _MOST_BYTES = 1 << 28
@@ -55,16 +57,25 @@ def read_deployed(data: bytes) -> CompiledNetwork:
 
 
 def _constants_of(name: str, at: int, arrays: Sequence[tuple[str, bytes]], jobs: dict[str, str]) -> bytes:
-    """The constants of a payload: the array that a table of jobs names, the one of the same stem, the next array, or the previous one."""
+    """The constants of a payload: the array that a table of jobs names, or the one of the same stem.
+
+    Else the array that is as long as what the stream reads, or long enough: the next one, or one before.
+    """
     named = dict(arrays)
     stem = name.removesuffix("_command_stream")
     for other in (jobs.get(name, ""), f"{stem}_model_data", f"{stem}_weights"):
         if other in named:
             return named[other]
     plain = [(place, content) for place, (_, content) in enumerate(arrays) if not content.startswith(_MAGIC)]
-    after = next((content for place, content in plain if place > at), None)
-    before = next((content for place, content in reversed(plain) if place < at), b"")
-    return before if after is None else after
+    after = [content for place, content in plain if place > at]
+    before = [content for place, content in reversed(plain) if place < at]
+    found = [*after, *before]
+    if len(found) < 2:
+        return found[0] if found else b""
+    read = constants_read(arrays[at][1])
+    exact = (one for one in found if len(one) in (read, round_up(read, ALIGNMENT)))
+    enough = (one for one in found if len(one) >= read)
+    return next(exact, next(enough, found[0]))
 
 
 def _read_source(data: bytes) -> CompiledNetwork:

@@ -29,6 +29,11 @@ def _bare_program(payload: bytes) -> Program:
     return Program(read.accelerator, operations, words, ())
 
 
+def constants_read(payload: bytes) -> int:
+    """The bytes of constants, from their beginning, that a payload's command stream reads."""
+    return extents_of(_bare_program(payload).operations).get(CONSTANTS, 0)
+
+
 def _regions(extents: dict[int, int], constants: bytes, arena: int) -> tuple[Region, ...]:
     roles = {CONSTANTS: RegionRole.CONSTANTS, ARENA: RegionRole.ARENA, ARENA + 1: RegionRole.FAST_SCRATCH}
     others = (

@@ -44,6 +44,31 @@ def test_a_deployed_form_is_the_program_that_it_was_made_from(kind: str) -> None
     assert list(deployed_payloads(form(kind))) == [payload_of(one) for one in expected.programs]
 
 
+@pytest.mark.parametrize(
+    "change",
+    [
+        (r"tensor_data(\d)", r"g_array_\1"),
+        (r"const __attribute__\(\(aligned\(16\)\)\) uint8_t", "alignas(16) static const unsigned char"),
+        (r"const __attribute__\(\(aligned\(16\)\)\) uint8_t (\w+)\[(\d+)\]", r"inline constexpr std::array<std::uint8_t, \2> \1"),
+        (r"(tensor_data\d\[\d+\]) =", r"\1"),
+        (r"(const .*?) (uint8_t \w+)\[\d+\]", r'const \2[] __attribute__((aligned(16), section(".nor")))'),
+        (r"(?<= )uint8_t", "BYTE"),
+        (r", ", ",\r\n\t/* { } = */ "),
+        (r"\b(\d+),", r"\1u, // next {\n"),
+        (r"(const .* tensor_data2)", r"const uint8_t labels[] = { 1, 2, 3 };\nconst int32_t shape[4] = { 1, 16, 16, 8 };\n\1"),
+        (r"(?s)(const .*?;\n)(const .*?;\n)", r"\2const char name[] = { 97 };\n\1"),
+    ],
+    ids=["names", "alignas", "std::array", "no =", "attribute behind", "BYTE", "CRLF", "comments", "arrays between", "order"],
+)
+def test_a_form_is_read_however_it_is_written(change: tuple[str, str]) -> None:
+    pattern, other = (one.encode("ascii") for one in change)
+    data, changes = re.subn(pattern, other, form(EON))
+    assert changes
+    found, expected = read_deployed(unpacked(data)), compiled_network(NAME)
+    assert [one.operations for one in found.programs] == [one.operations for one in expected.programs]
+    assert found.programs[0].region(0).content == expected.programs[0].region(0).content
+
+
 @pytest.mark.parametrize("kind", [*SOURCES, RAW])
 def test_a_deployed_form_takes_the_cycles_and_bytes_of_the_compiled_file(kind: str, tmp_path: Path) -> None:
     path = tmp_path / ("n.npz" if kind == RAW else "n.c")
