@@ -115,7 +115,7 @@ def test_progress_is_told_in_words() -> None:
 @pytest.mark.parametrize(
     ("ask", "sentence"),
     [
-        (lambda: npu_testbed.schedule(MODEL, arena_size=1), "did you mean arena_cache_size"),
+        (lambda: npu_testbed.schedule(MODEL, arena_size=1), "did you mean arena_cache_size"),  # type: ignore[call-arg]  # it is refused
         (lambda: npu_testbed.schedule(MODEL, json=True), "no option json"),
         (lambda: npu_testbed.schedule(MODEL, no_cascade=1), "is a switch"),
         (lambda: npu_testbed.schedule(MODEL, effort=True), "takes a value"),
