@@ -41,9 +41,9 @@ _PATIENT = 30
 """Factor of the address moves for the smallest arena, which is searched only once."""
 _STUBBORN = 30
 """Factor of these moves if that arena is still larger than the plan's bytes."""
-_MANY_MOVES = 300
+_MANY_MOVES = 50
 """Factor of the moves for each of the closest groups of a graph of more than ``_PARTS`` parts. MobileNetV2-0.35 in 292 parts holds 8,663
-bytes: 600 moves reach 10,704, 20 times as many 9,504, 300 times as many 9,040."""
+bytes: 600 moves reach 9,456, 50 times as many 8,944."""
 _CLOSEST = 3
 """Number of groups, those with the fewest live bytes, whose addresses are searched with that many moves."""
 _UNSURE = Fraction(99, 100)

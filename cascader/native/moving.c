@@ -172,17 +172,39 @@ static i64 move(i64 *order, i64 from, i64 to)
     return least(from, to);
 }
 
-/* One buffer moved: one at the peak to an earlier turn, or any one anywhere near. Returns the first turn that changes. */
+/* More buffers than so many mostly never meet: what moves then is one that meets a buffer at the peak. */
+#define MANY 128
+
+static i64 turn_of(const i64 *order, i64 index)
+{
+    i64 turn = 0;
+    while (order[turn] != index) turn++;
+    return turn;
+}
+
+/* A buffer that is live together with another one; that itself if there is none. */
+static i64 met(const FirstFit *fit, uint64_t *state, i64 index)
+{
+    i64 first = fit->conflicts_of[index], found = fit->conflicts_of[index + 1] - first;
+    return found ? fit->conflicts[first + draw_below(state, found)].other : index;
+}
+
+/* One buffer moved: one at the peak to an earlier turn, or any one anywhere near. Returns the first turn that changes.
+   Of many buffers one that meets a buffer at the peak takes the turn of one that it meets. */
 static i64 neighbour(const FirstFit *fit, uint64_t *state, const i64 *addresses, i64 peak, i64 *order, i64 *at_peak)
 {
-    i64 n = fit->count;
-    if (draw_unit(state) < 0.5) {
-        i64 found = 0, turn = 0;
+    i64 n = fit->count, earlier = draw_unit(state) < 0.5;
+    if (earlier || n > MANY) {
+        i64 found = 0;
         for (i64 i = 0; i < n; i++)
             if (addresses[i] + fit->tops[i] > peak - fit->alignment) at_peak[found++] = i;
         i64 index = at_peak[draw_below(state, found)];
-        while (order[turn] != index) turn++;
-        return move(order, turn, draw_below(state, turn + 1));
+        if (earlier) {
+            i64 turn = turn_of(order, index);
+            return move(order, turn, draw_below(state, turn + 1));
+        }
+        index = met(fit, state, index);
+        return move(order, turn_of(order, index), turn_of(order, met(fit, state, index)));
     }
     i64 turn = draw_below(state, n), near = turn + draw_below(state, 17) - 8;
     i64 to = draw_unit(state) < 0.3 ? draw_below(state, n) : least(most(near, 0), n - 1);
@@ -236,7 +258,7 @@ static i64 search(FirstFit *fit, const Extents *e, i64 *orders, i64 alignment, i
         packing_copy(&best, &found, n);
     }
     i64 bound = div_up(least_bytes, alignment) * alignment;
-    const double heats[] = {0.03, 0.01};
+    const double few[] = {0.03, 0.01}, many[] = {0.20, 0.05}, *heats = n > MANY ? many : few;
     for (int heat = 0; heat < 2; heat++) anneal(fit, &best, spare, room + 6 * n, &seed, moves, bound, heats[heat]);
     memcpy(addresses, best.addresses, (size_t)n * sizeof(i64));
     free(room);

@@ -10,7 +10,7 @@ from moving_extents import extents
 
 from cascader.allocate import Extent, allocate
 from cascader.allocate.extents import fixed
-from cascader.allocate.first_fit import _NO_LIMIT, _FirstFit, search
+from cascader.allocate.first_fit import _NO_LIMIT, Draw, _FirstFit, search
 
 pytestmark = pytest.mark.law
 
@@ -46,3 +46,18 @@ def test_each_buffer_goes_to_the_lowest_address_that_those_before_it_leave(
 @given(extents(count=6, size=60, steps=5), st.sampled_from([1, 16]))
 def test_the_python_form_finds_what_the_compiled_core_finds(found: list[Extent], alignment: int) -> None:
     assert search(found, alignment, 20, 1) == allocate(found, alignment=alignment, moves=20)
+
+
+def many() -> list[Extent]:
+    """150 buffers, some hundredths of whose bytes no greedy order saves."""
+    draw = Draw(3)
+    starts = [draw.below(120) for _ in range(150)]
+    return [fixed(str(number), 16 + 16 * draw.below(39), start, start + 1 + draw.below(24)) for number, start in enumerate(starts)]
+
+
+def test_of_many_buffers_those_that_meet_the_peak_are_moved_alike_in_python_and_compiled() -> None:
+    found = many()
+    greedy, best = allocate(found, moves=0), allocate(found, moves=150)
+    assert search(found, 16, 150, 1) == best
+    assert validate(found, best[1], best[0], 16) is None
+    assert best[0] < greedy[0]
