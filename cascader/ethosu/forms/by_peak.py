@@ -40,6 +40,10 @@ class TiledForm(Struct, frozen=True):
     form: Candidate
 
 
+State = tuple[int, frozenset[tuple[str, int]]]
+"""A network, perhaps in tiles, by its identity, and the cuts of its blocks."""
+
+
 class PeakTerms(Struct, frozen=True):
     """Terms of a choice: the multiply-accumulates allowed, the device, and where tensors live."""
 
@@ -65,6 +69,11 @@ class _Choice:
         if macs > terms.most or len(base.graph.parts) + more > MOST_STRIPED:
             return None
         return in_channel_stripes(base, cuts, terms.device, terms.sources)
+
+    @property
+    def state(self) -> State:
+        """The form as a value, that two choices may reach."""
+        return id(self.base), frozenset(self._cuts.items())
 
     def made(self) -> Network | None:
         """The form as it is now; None if it does too much or has too many parts."""
@@ -106,14 +115,18 @@ class _Choice:
         return False
 
 
-def by_peak(base: Network, tiles: Sequence[TiledForm], terms: PeakTerms, worthwhile: Callable[[int, int], bool]) -> Iterator[Candidate]:
+def by_peak(
+    base: Network, tiles: Sequence[TiledForm], terms: PeakTerms, worthwhile: Callable[[int, int], bool], seen: set[State]
+) -> Iterator[Candidate]:
     """Ever smaller forms of a network with blocks in stripes of channels, from ``base`` on, in some of the ``tiles`` or none.
 
-    ``worthwhile`` says whether the first number of bytes is worth a form beside one of the second.
+    ``worthwhile`` says whether the first number of bytes is worth a form beside one of the second. The choice ends at a form that an
+    earlier choice has ``seen``, as it would go on alike.
     """
     choice, peak = _Choice(base, tiles, terms), planned_peak(base, terms.homes)
     least, waits = peak.size, 0
-    while waits < _PATIENCE and choice.refine(peak):
+    while waits < _PATIENCE and choice.refine(peak) and choice.state not in seen:
+        seen.add(choice.state)
         made = choice.made()
         if made is None:
             return

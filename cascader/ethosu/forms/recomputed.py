@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import Candidate, PeakTerms, TiledForm, by_peak
+from cascader.ethosu.forms.by_peak import Candidate, PeakTerms, State, TiledForm, by_peak
 from cascader.ethosu.forms.column_spans import ColumnSpan, segment
 from cascader.ethosu.forms.planned import planned_bytes, planned_front
 from cascader.ethosu.forms.skips_again import skips_again
@@ -147,8 +147,9 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         # Blocks in stripes may gain more by the same multiply-accumulates than tiles, so that few tiles are a start, too.
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
+        seen, terms = set[State](), PeakTerms(bound, accelerator, sources, homes)
         for start in starts.values():
-            found += by_peak(start, tiles, PeakTerms(bound, accelerator, sources, homes), lambda size, than: size < than * WORTHWHILE)
+            found += by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
     kept = list(_worth_it(_smallest(one for one in found if one.size < least * WORTHWHILE or one in skip)))
     chosen = kept[:1] + [one for one in kept[1:] if one in skip]
     others = sorted((one for one in kept[1:] if one not in chosen), key=lambda one: one.macs)

@@ -10,7 +10,7 @@ from cascades import require_same_bytes
 from scheduling import DEFAULT
 
 from cascader.ethosu.cost.memory_path import Sources
-from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakTerms, by_peak
+from cascader.ethosu.forms.by_peak import CUTS, Candidate, PeakTerms, State, by_peak
 from cascader.ethosu.forms.channel_stripes import Stripes, blocks, in_channel_stripes
 from cascader.ethosu.forms.planned import planned_bytes, planned_front, planned_peak
 from cascader.ethosu.forms.recomputed import WORTHWHILE, recomputed
@@ -94,7 +94,7 @@ def test_blocks_at_the_peak_are_cut_until_the_multiply_accumulates_are_spent() -
 
     def path(times: Fraction) -> list[Candidate]:
         terms = PeakTerms(int(network.macs * times), DEVICE, SOURCES, ())
-        return list(by_peak(network, (), terms, lambda size, than: size < than * WORTHWHILE))
+        return list(by_peak(network, (), terms, lambda size, than: size < than * WORTHWHILE, set()))
 
     few, many = path(Fraction(13, 10)), path(Fraction(4))
     assert few == many[: len(few)]
@@ -103,6 +103,12 @@ def test_blocks_at_the_peak_are_cut_until_the_multiply_accumulates_are_spent() -
     sizes = [planned_bytes(network), *(one.size for one in many)]
     assert sizes == sorted(sizes, reverse=True)
     assert sizes[-1] < sizes[0] * Fraction(3, 4)
+
+
+def test_a_choice_ends_where_an_earlier_one_went_on() -> None:
+    network, seen = deep(), set[State]()
+    terms = PeakTerms(network.macs * 2, DEVICE, SOURCES, ())
+    assert [len(list(by_peak(network, (), terms, lambda size, least: size < least, seen))) > 0 for _ in range(2)] == [True, False]
 
 
 def test_more_multiply_accumulates_never_hold_more_bytes() -> None:
@@ -138,7 +144,7 @@ def test_of_two_blocks_that_share_a_part_one_is_cut() -> None:
     every = {block.expansion.name: CUTS[0] for block in (first, second)}
     assert in_channel_stripes(network, every, DEVICE, SOURCES) is None
     terms = PeakTerms(4 * network.macs, DEVICE, SOURCES, ())
-    found = list(by_peak(network, (), terms, lambda size, least: size < least))
+    found = list(by_peak(network, (), terms, lambda size, least: size < least, set()))
     for form in found:
         require_same_bytes(network, form.network, SYSTEM)
     assert found
