@@ -174,7 +174,7 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
             raise Terminated.by_status(ending.status) from None
     outcome = ScheduleOutcome(
         ending.choice,
-        replace(simulation, cpu=cpu),
+        replace(simulation, cpu=cpu, granted_bytes=request.budget),
         found,
         cascaded=not ask.no_cascade,
         stopped=ending.stopped,
