@@ -74,16 +74,16 @@ def typed(kind: type[T], given: object, file: str = "The document", where: str =
         return msgspec.convert(given, kind, dec_hook=_read)
     except ValidationError as error:
         path = str(error).rpartition(" - at `$")[2] if " - at `$" in str(error) else ""
-        steps: list[str | int] = [int(index) if index else name for name, index in _STEP.findall(path)]
+        keys: list[str | int] = [int(index) if index else name for name, index in _STEP.findall(path)]
         missing = _MISSING.search(str(error))
-        wanted = f"the key {missing[1]!r}" if missing else _wanted(kind, steps)
+        wanted = f"the key {missing[1]!r}" if missing else _wanted(kind, keys)
         place = (where + path.rstrip("`")).lstrip(".") or "its top"
-        raise InputError(f"{file} has {shown(_at(given, steps))} at {place} where {wanted} is needed: write the file again.") from None
+        raise InputError(f"{file} has {shown(_at(given, keys))} at {place} where {wanted} is needed: write the file again.") from None
 
 
-def _at(given: Any, steps: list[str | int]) -> object:
-    for step in steps:
-        given = given.get(step) if isinstance(given, dict) else given[step]
+def _at(given: Any, keys: list[str | int]) -> object:
+    for key in keys:
+        given = given.get(key) if isinstance(given, dict) else given[key]
     return sorted(given) if isinstance(given, dict) else given
 
 
@@ -96,21 +96,21 @@ def _tags(kinds: tuple[Any, ...]) -> list[str]:
     return [str(config.tag) for config in configs if config.tag is not None]
 
 
-def _inside(kind: Any, step: str | int) -> tuple[Any, ...]:
+def _inside(kind: Any, key: str | int) -> tuple[Any, ...]:
     """The types that a field or an item of a type may have; none if there is no such field."""
-    if get_origin(kind) is tuple and isinstance(step, int):
+    if get_origin(kind) is tuple and isinstance(key, int):
         items = get_args(kind)
-        return _choices(items[0] if items[-1] is Ellipsis else items[min(step, len(items) - 1)])
+        return _choices(items[0] if items[-1] is Ellipsis else items[min(key, len(items) - 1)])
     if isinstance(kind, type) and issubclass(kind, Struct):
-        return next((_choices(field.type) for field in fields(kind) if field.name == step), ())
+        return next((_choices(field.type) for field in fields(kind) if field.name == key), ())
     return ()
 
 
-def _wanted(kind: Any, steps: list[str | int]) -> str:
+def _wanted(kind: Any, keys: list[str | int]) -> str:
     """The value that a type asks for at a place."""
     kinds = _choices(kind)
-    for step in steps:
-        outer, kinds = kinds, tuple(found for one in kinds for found in _inside(one, step))
+    for key in keys:
+        outer, kinds = kinds, tuple(found for one in kinds for found in _inside(one, key))
         if not kinds:
             return f"one of {', '.join(_tags(outer))}"
     return " or ".join(map(_phrase, kinds))

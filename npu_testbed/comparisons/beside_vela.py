@@ -70,9 +70,9 @@ def _scores(
     return tuple(scores), tuple(failures)
 
 
-def _placed(progress: Progress, place: str) -> Progress:
+def _placed(progress: Progress, position: str) -> Progress:
     """Progress that also says which network of the list is at work."""
-    return lambda doing: progress(f"{place}: {doing}")
+    return lambda doing: progress(f"{position}: {doing}")
 
 
 def _summary(requests: Sequence[Request], run: Run, results: Path | None) -> ComparisonSummary:

@@ -34,8 +34,8 @@ class TriedValues(Struct, frozen=True):
     values: tuple[str, ...]
 
 
-def choice(text: str, form: str = "VALUE,VALUE", others: tuple[str, ...] = ()) -> TriedValues:
-    """The choice in ``KEY=VALUE,VALUE``; InputError if there is none, with the ``form`` of its values.
+def choice(text: str, pattern: str = "VALUE,VALUE", others: tuple[str, ...] = ()) -> TriedValues:
+    """The choice in ``KEY=VALUE,VALUE``; InputError if there is none, with the ``pattern`` of its values.
 
     ``others`` are further options that are allowed.
 
@@ -46,10 +46,10 @@ def choice(text: str, form: str = "VALUE,VALUE", others: tuple[str, ...] = ()) -
     listed = tuple(value.strip() for value in values.split(","))
     parameter = key.rpartition(".")[2]
     if not equals or not all(listed) or (key != CLOCK and parameter not in PARAMETERS):
-        options = f", or OPTION={form} with one of {', '.join(others)}" if others else ""
+        options = f", or OPTION={pattern} with one of {', '.join(others)}" if others else ""
         raise InputError(
             f"--set {shown(text)} is not a parameter with a value{did_you_mean(parameter, (*PARAMETERS, CLOCK, *others))}: write "
-            f"MEMORY.PARAMETER={form} with a parameter of {', '.join(PARAMETERS)}, or {CLOCK}={form}{options}."
+            f"MEMORY.PARAMETER={pattern} with a parameter of {', '.join(PARAMETERS)}, or {CLOCK}={pattern}{options}."
         )
     return TriedValues(key, tuple(dict.fromkeys(listed)))
 

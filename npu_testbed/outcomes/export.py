@@ -18,10 +18,10 @@ _RUNTIMES = {"tflite": TFLM, "raw": EXECUTORCH}
 
 
 class ExportOutcome(Outcome, frozen=True):
-    """The written files by path, made from the file ``source`` in a ``form``."""
+    """The written files by path, made from the file ``source`` in a ``file_format``."""
 
     source: str
-    form: str
+    file_format: str
     files: Mapping[Path, bytes]
     runtimes: tuple[RuntimeUse, ...]
     """The bytes that each runtime sets aside for the network."""
@@ -39,11 +39,11 @@ class ExportOutcome(Outcome, frozen=True):
         """The bytes of each file."""
         sizes = {str(path): len(data) for path, data in self.files.items()}
         lost = tuple(LostInputEntry(one.name, one.names) for one in self.lost)
-        return ExportDocument(self.source, self.form, sizes, runtimes_json(self.runtimes), lost)
+        return ExportDocument(self.source, self.file_format, sizes, runtimes_json(self.runtimes), lost)
 
     def text(self) -> str:
         """A line for each file, and the bytes that the runtime of its format sets aside."""
         files = [f"{printable(str(path))}: {len(data):,} bytes" for path, data in self.files.items()]
-        runtime = _RUNTIMES.get(self.form, BARE)
+        runtime = _RUNTIMES.get(self.file_format, BARE)
         said = [sentence for one in self.runtimes if one.runtime == runtime for sentence in notes(one)]
         return "\n".join([*files, *map(filled, [*said, *self.layouts, *(printable(one.text, 1000) for one in self.lost)])])

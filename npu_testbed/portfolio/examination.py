@@ -51,7 +51,7 @@ def _no_peer(failures: Sequence[VelaFailure], *, separate: bool) -> str:
 
     LimitError for a limit of ours; InputError if Vela was stopped or did not start, so that another run may succeed.
     """
-    if limit := next((failure for failure in failures if failure.limit), None):
+    if limit := next((failure for failure in failures if failure.is_limit), None):
         raise LimitError(limit.reason)
     first: dict[str, str] = {}
     for failure in failures:

@@ -62,13 +62,13 @@ class VelaPoint(Struct, frozen=True):
 class VelaFailure(Struct, frozen=True):
     """A compilation that Vela did not finish, that has a wrong stream, or that cannot be compared, with the reason.
 
-    ``ended`` is False if Vela was stopped or did not start, so that another run may succeed. With ``limit``, the reason is a limit of ours.
+    ``ended`` is False if Vela was stopped or did not start, so that another run may succeed. With ``is_limit``, it is a limit of ours.
     """
 
     run: VelaRun
     reason: str
     ended: bool = True
-    limit: bool = False
+    is_limit: bool = False
 
 
 class VelaTask(Brief, frozen=True):
@@ -165,7 +165,7 @@ def _outcome(task: VelaTask, run: VelaRun, result: VelaResult | InputError) -> V
     try:
         memory, cycles, on_cpu = _figures(task, result)
     except InputError as error:
-        return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError), limit=isinstance(error, LimitError))
+        return VelaFailure(run, str(error), ended=not isinstance(error, UnfinishedError), is_limit=isinstance(error, LimitError))
     return VelaOutcome(VelaPoint(run, memory, cycles), on_cpu)
 
 

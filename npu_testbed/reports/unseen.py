@@ -29,4 +29,5 @@ def unseen_text(device: str, system: MemorySystem, timing: TimingParameters = DE
         where = "timing adapters on"
     else:
         where = "measured with Arm's timing adapters on"
-    return f"{row.mean:.1%} on average and {row.worst:.1%} at worst, on networks that played no part in choosing the model ({row.family}, {where})"
+    of = f"on networks that played no part in choosing the model ({row.family}, {where})"
+    return f"{row.mean:.1%} on average and {row.worst:.1%} at worst, {of}"

@@ -67,7 +67,7 @@ def _draft_key(draft: Draft, form: Form, *wanted: object) -> str:
     return key_of([_form(form), plain(draft), *map(repr, wanted)])
 
 
-def _line_key(_place: remote_calls.LinePlace, draft: Draft, form: Form, *wanted: object) -> str:
+def _line_key(_turn: remote_calls.Turn, draft: Draft, form: Form, *wanted: object) -> str:
     """Like :func:`_draft_key`, because no answer depends on the process that takes a call."""
     return _draft_key(draft, form, *wanted)
 

@@ -131,13 +131,13 @@ class FlatReplay:
         self.is_aligned = timing.aligned_bursts
         """Whether the addresses of transfers count."""
 
-    def work(self, operation: KernelOperation, home: KernelOperation, constants: bytes) -> memoryview:
+    def work(self, operation: KernelOperation, unstaged: KernelOperation, constants: bytes) -> memoryview:
         """The work of a kernel.
 
-        Its weights lie in ``constants`` where ``home`` reads them, and are copied to where ``operation`` reads them. The work is the same
-        if addresses differ by multiples of 16 bytes, and addresses of weights by multiples of 1024.
+        Its weights lie in ``constants`` where ``unstaged`` reads them, and are copied to where ``operation`` reads them.
+        The work is the same if addresses differ by multiples of 16 bytes, and addresses of weights by multiples of 1024.
         """
-        decoding = work_of(home, constants, self._device) if self._timing.decodes_streams and home.weights else ()
+        decoding = work_of(unstaged, constants, self._device) if self._timing.decodes_streams and unstaged.weights else ()
         return self._compiled.work(operation, decoding)
 
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:

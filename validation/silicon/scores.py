@@ -60,24 +60,24 @@ class Difference(Struct, frozen=True):
         return (self.ours - self.silicon) / self.silicon
 
 
-def chosen_system(home: Fraction = HOME, arena: Fraction = ARENA) -> MemorySystem:
-    """The two memories, of ``home`` and ``arena`` cycles a word, without latency."""
-    memories = [Memory(name, 0, 0, cycles_per_word=pace, shared=False) for name, pace in (("arena", arena), ("home", home))]
+def chosen_system(constants: Fraction = HOME, arena: Fraction = ARENA) -> MemorySystem:
+    """The two memories, of ``constants`` and ``arena`` cycles a word, without latency."""
+    memories = [Memory(name, 0, 0, cycles_per_word=pace, shared=False) for name, pace in (("arena", arena), ("home", constants))]
     return MemorySystem("silicon", 1, (memories[0], memories[1]), (1, 0, 0, 0, 0, 0, 0, 0), 1)
 
 
 @cache
 def differences(
-    home: Fraction = HOME,
+    constants: Fraction = HOME,
     timing: TimingParameters = DEFAULT_TIMING,
     measured: tuple[SiliconRun, ...] | None = None,
     system: MemorySystem | None = None,
 ) -> tuple[Difference, ...]:
     """Every pair of the ``measured`` runs (by default of all) that counts; InputError if Vela's API is not installed.
 
-    ``system`` replaces the memories that ``home`` chooses.
+    ``system`` replaces the memories that ``constants`` chooses.
     """
-    memories = chosen_system(home) if system is None else system
+    memories = chosen_system(constants) if system is None else system
 
     def ours(run: SiliconRun) -> int:
         return quick_replay(program(run.inputs, run.outputs), memories, timing).cycles

@@ -111,8 +111,8 @@ class Terms(Struct, frozen=True):
 @lru_cache(maxsize=8)
 def _contended(direct: Sources, *, maps: bool) -> Sources:
     """As :attr:`Terms.contended`; with ``maps`` those are read there, too."""
-    home: Source = direct.constants
-    turn = ceil(home.rate * direct.timing.grant * home.burst)
-    slow = replace(home, latency=home.latency + turn, reads=0, sustained=home.rate / CONTENDED_SHARE)
+    constants: Source = direct.constants
+    turn = ceil(constants.rate * direct.timing.grant * constants.burst)
+    slow = replace(constants, latency=constants.latency + turn, reads=0, sustained=constants.rate / CONTENDED_SHARE)
     found = replace(direct, constants=slow)
     return replace(found, maps=replace(direct.maps, sustained=direct.maps.rate / CONTENDED_SHARE)) if maps else found

@@ -51,20 +51,20 @@ class NhwcForm(Struct, frozen=True):
         return replace(feature_map, layout=Layout.NHWC, strides=Strides(self.width * self.pixel, self.pixel, self.element), tiles=tiles)
 
 
-def in_form(kernel: EthosuPart, forms: Mapping[str, NhwcForm]) -> EthosuPart:
+def in_form(kernel: EthosuPart, dense: Mapping[str, NhwcForm]) -> EthosuPart:
     """The kernel on the named tensors, all of whose accesses are one tile of bricks, in their forms."""
 
     def stored(name: str | None, feature_map: FeatureMap) -> FeatureMap:
-        form = forms.get(name) if name is not None and feature_map.region == ARENA else None
-        return form.feature_map(feature_map) if form else feature_map
+        found = dense.get(name) if name is not None and feature_map.region == ARENA else None
+        return found.feature_map(feature_map) if found else feature_map
 
     return replace(kernel, operation=kernel.on_maps(stored))
 
 
-def in_forms(network: Network, forms: Mapping[str, NhwcForm]) -> Network:
+def in_forms(network: Network, dense: Mapping[str, NhwcForm]) -> Network:
     """``network`` with the named tensors, all of whose accesses are one tile of bricks, in their forms."""
-    tensors = tuple(replace(t, size=forms[t.name].size) if t.name in forms else t for t in network.graph.tensors)
-    changed = {name: in_form(kernel, forms) for name, kernel in network.kernels.items()}
+    tensors = tuple(replace(t, size=dense[t.name].size) if t.name in dense else t for t in network.graph.tensors)
+    changed = {name: in_form(kernel, dense) for name, kernel in network.kernels.items()}
     return replace(network, graph=replace(network.graph, tensors=tensors)).with_kernels(changed)
 
 

@@ -44,7 +44,7 @@ class _Choice(Struct, frozen=True):
     dense: Mapping[str, NhwcForm]
 
 
-def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
+def _may_be_turned(payload: EthosuPart, bricks: Mapping[str, Bricks]) -> bool:
     """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood.
 
     A window that steps over more rows than the NPU's can runs row by row, and could not be run column by column.
@@ -53,28 +53,28 @@ def _may_be_turned(payload: EthosuPart, forms: Mapping[str, Bricks]) -> bool:
     if payload.axis is not Axis.ROWS or steps_far:
         return False
     for name, feature_map in payload.maps:
-        known = name in forms and feature_map.region == ARENA
+        known = name in bricks and feature_map.region == ARENA
         if not known and not (feature_map.is_single_tile and (feature_map.layout is Layout.NHWC or is_pixel(feature_map))):
             return False
     return True
 
 
-def _able(network: Network, forms: Mapping[str, Bricks]) -> tuple[str, ...]:
-    """The kernels that may be transposed, in their order; ``forms`` are the network's tensors in bricks."""
-    return tuple(name for name, payload in network.kernels.items() if _may_be_turned(payload, forms))
+def _able(network: Network, bricks: Mapping[str, Bricks]) -> tuple[str, ...]:
+    """The kernels that may be transposed, in their order; ``bricks`` are the network's tensors in bricks."""
+    return tuple(name for name, payload in network.kernels.items() if _may_be_turned(payload, bricks))
 
 
-def _choice(network: Network, forms: Mapping[str, Bricks], parts: Collection[str]) -> _Choice:
-    """The choice of these parts, with the forms that their tensors get."""
+def _choice(network: Network, bricks: Mapping[str, Bricks], parts: Collection[str]) -> _Choice:
+    """The choice of these parts, with the layouts that their tensors get."""
     parts = frozenset(parts)
     users: dict[str, set[str]] = {}
     for part, payload in network.kernels.items():
         for name, _ in tensor_maps(payload):
             users.setdefault(name, set()).add(part)
-    tensors = {name: form for name, form in forms.items() if users[name] <= parts}
-    mixed = {name: form for name, form in forms.items() if users[name] & parts and not users[name] <= parts}
+    tensors = {name: one for name, one in bricks.items() if users[name] <= parts}
+    mixed = {name: one for name, one in bricks.items() if users[name] & parts and not users[name] <= parts}
     # Pixels of whole bricks: both kinds of kernels read them, and each begins at a word.
-    dense = {name: NhwcForm(form.height, form.width, form.bricks * BRICK * form.element, form.element) for name, form in mixed.items()}
+    dense = {name: NhwcForm(one.height, one.width, one.bricks * BRICK * one.element, one.element) for name, one in mixed.items()}
     return _Choice(parts, tensors, dense)
 
 

@@ -30,10 +30,10 @@ class FlatReplay(Protocol):
     word: int
     is_aligned: bool
 
-    def work(self, operation: KernelOperation, home: KernelOperation, constants: bytes) -> memoryview:
-        """The work of a kernel: its weights are those that ``home`` reads in ``constants``, copied to where ``operation`` reads them.
+    def work(self, operation: KernelOperation, unstaged: KernelOperation, constants: bytes) -> memoryview:
+        """The work of a kernel: its weights lie in ``constants`` where ``unstaged`` reads them, and are copied to where ``operation`` does.
 
-        Kernels whose addresses differ by multiples of 16 bytes, and those of weights by multiples of 1024, have the same.
+        The work is the same if addresses differ by multiples of 16 bytes, and addresses of weights by multiples of 1024.
         """
 
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:

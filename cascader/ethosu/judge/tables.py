@@ -62,13 +62,13 @@ class Works:
             self._kernels = kernels
             self.numbers, self.found = Numbers(_WORK_KEY), list[memoryview]()
 
-    def add(self, template_at: int, staged: int, home: KernelOperation) -> None:
+    def add(self, template_at: int, staged: int, unstaged: KernelOperation) -> None:
         """Work out the work of a kernel with weights at home (-1), or at an address."""
         key = array("q", (template_at, staged))
         if key not in self.numbers:
-            operation = home if staged < 0 else with_staged_weights(home, staged)
+            operation = unstaged if staged < 0 else with_staged_weights(unstaged, staged)
             self.numbers.add(key, len(self.found))
-            self.found.append(self.replay.work(operation, home, self._constants))
+            self.found.append(self.replay.work(operation, unstaged, self._constants))
 
 
 _NO_WORKS = Numbers(_WORK_KEY)

@@ -28,7 +28,7 @@ from cascader.ethosu.search.replays import (
     promising,
     replayed,
     started_otherwise,
-    starting_places,
+    starting_limits,
 )
 from cascader.ethosu.search.request import unseen
 from cascader.ethosu.search.search import SearchResult, SearchSpace, explore, new_drafts, proven_bytes, search
@@ -147,7 +147,7 @@ class _Chooser(Struct, frozen=True):
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
         """Drafts that are the best for other costs, of the form of the fastest ones; for the smallest aim in as few bytes as these."""
         room = min(one.memory for one in found) if self.request.smallest else self._room
-        more = started_otherwise(starting_places(found, room), self.best.task.replay, self.executor, self.run.show)
+        more = started_otherwise(starting_limits(found, room), self.best.task.replay, self.executor, self.run.show)
         for one in more:
             self.best.take(one)
         return more

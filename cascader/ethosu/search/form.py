@@ -27,8 +27,8 @@ _NUMBERS = count()
 """Numbers of the forms that this process has sent."""
 
 
-class Place(Struct, frozen=True):
-    """The place of a form among all ``count`` of a search: its ``number`` is 0 for the one of most parts, and so on."""
+class FormRank(Struct, frozen=True):
+    """The rank of a form among all ``count`` of a search: its ``number`` is 0 for the one of most parts, and so on."""
 
     number: int
     count: int
@@ -48,7 +48,7 @@ class Form:
 
     def __init__(  # noqa: PLR0913  # a network on a device, and what a search says of it
         self,
-        place: Place,
+        rank: FormRank,
         network: Network,
         accelerator: str,
         system: MemorySystem,
@@ -57,7 +57,7 @@ class Form:
         name: str = "",
     ) -> None:
         """``name`` is said to those who watch."""
-        self.place = place
+        self.rank = rank
         self.name = name
         self.network = network
         self.accelerator = accelerator
@@ -70,17 +70,17 @@ class Form:
     def cascader(self) -> Cascader:
         """The plans, made when they are first asked for; all forms share the rows of drafts that are changed."""
         drafts = self.options.drafts
-        own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
-        return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables, form=self.place.number)
+        own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.rank.count))
+        return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables, form=self.rank.number)
 
     @cached_property
     def others(self) -> tuple[Cascader, ...]:
         """The plans as they were if the weight decoder was faster, and if it was slower: what is best for these is another start."""
         drafts, timing = self.options.drafts, self.provenance.timing
-        own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.place.count))
+        own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.rank.count))
         rates = (replace(timing, decoder_cycles_per_channel=rate) for rate in other_rates(timing.decoder_cycles_per_channel))
         terms = self.network, self.accelerator, self.system, own, self.provenance, self._tables
-        return tuple(Cascader(*terms, expected=other, form=self.place.number) for other in rates)
+        return tuple(Cascader(*terms, expected=other, form=self.rank.number) for other in rates)
 
     @cached_property
     def _tables(self) -> Tables:
@@ -99,7 +99,7 @@ class Form:
     @property
     def description(self) -> str:
         """Its name and its size, for those who watch."""
-        return f"form {self.name or self.place.number} of {len(self.network.graph.parts)} parts"
+        return f"form {self.name or self.rank.number} of {len(self.network.graph.parts)} parts"
 
     @cached_property
     def label(self) -> str:
@@ -108,7 +108,7 @@ class Form:
 
     @cached_property
     def _pickled(self) -> bytes:
-        return pickle.dumps((self.place, self.network, self.accelerator, self.system, self.options, self.provenance, self.name))
+        return pickle.dumps((self.rank, self.network, self.accelerator, self.system, self.options, self.provenance, self.name))
 
     def packed(self) -> tuple[Callable[[bytes], Form], bytes]:
         """The function and the bytes from which another process makes its own form, which has its own plans."""
@@ -119,8 +119,8 @@ class Form:
 
         Forms are dealt out by their size, forth and back, so that each process has about as much to do.
         """
-        classes = min(processes, self.place.count)
-        turn, at = divmod(self.place.number, classes)
+        classes = min(processes, self.rank.count)
+        turn, at = divmod(self.rank.number, classes)
         return range(classes - 1 - at if turn % 2 else at, processes, classes)
 
     def __reduce__(self) -> tuple[object, ...]:

@@ -16,7 +16,7 @@ from cascader.ethosu.search.cycle_targets import made_up
 from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import FOR_OTHERS, check, check_in_line
 from cascader.ethosu.search.replayed import Replayed
-from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_places, within_reach
+from cascader.ethosu.search.replays import REACH, changed_by_replays, promising, replayed, started_otherwise, starting_limits, within_reach
 from cascader.ethosu.search.search import SearchResult, new_drafts
 from cascader.ethosu.search.task import Point, Progress, Task, silent
 from cascader.plan.pareto import pareto
@@ -204,7 +204,7 @@ def frontier_of(
         drafts = (*drafts, *more)
         seen = (*seen, *replayed(within_reach(more, drafts, reach), explored, task.replay, executor, show))
         count, points = len(seen), pareto(seen)
-    starts = [place for limit in (*budgets, *closer(points, targets)) for place in starting_places(seen, limit)]
+    starts = [one for limit in (*budgets, *closer(points, targets)) for one in starting_limits(seen, limit)]
     seen = (*seen, *started_otherwise(starts, task.replay, executor, show))
     points = pareto(seen)
     seen = (*seen, *changed_by_replays(_worth_changes(points, budgets, targets), task.replay, executor, show))

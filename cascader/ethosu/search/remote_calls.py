@@ -151,8 +151,8 @@ def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int) 
     return () if best is None else ((best[2], best[0]),)
 
 
-class LinePlace(Struct, frozen=True):
-    """The place of a call in a line of calls that this process makes one by one while they are worked on."""
+class Turn(Struct, frozen=True):
+    """The turn of a call in a line of calls that this process makes one by one while they are worked on."""
 
     number: int
 
@@ -165,17 +165,17 @@ class LinePlace(Struct, frozen=True):
         return range(1) if takes_part else range(1, processes)
 
 
-FOR_OTHERS = LinePlace(0)
-"""The place of a call that is no work for this process, if there are others."""
+FOR_OTHERS = Turn(0)
+"""The turn of a call that other processes take, if there are any."""
 
 
-def replay_in_line(_place: LinePlace, draft: Draft, form: Form, judge: Replay) -> int:
-    """As :func:`replay`, in a process that its place in the line says."""
+def replay_in_line(_turn: Turn, draft: Draft, form: Form, judge: Replay) -> int:
+    """As :func:`replay`, in a process that its turn in the line decides."""
     return replay(draft, form, judge)
 
 
-def check_in_line(_place: LinePlace, draft: Draft, form: Form) -> None:
-    """As :func:`check`, in a process that its place in the line says."""
+def check_in_line(_turn: Turn, draft: Draft, form: Form) -> None:
+    """As :func:`check`, in a process that its turn in the line decides."""
     check(draft, form)
 
 

@@ -123,7 +123,7 @@ SECOND = Fraction(101, 100)
 """Largest multiple of the fewest replayed cycles at which the fastest draft of another form is close enough for that."""
 
 
-def starting_places(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
+def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
     """The forms of the fastest drafts of at most ``limit`` bytes, with that limit: the fastest form, and the next one if it is close.
 
     None if the options have no other costs, or if their replays would take more than :data:`OTHERS`.
@@ -149,15 +149,15 @@ def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor:
 
 
 def started_otherwise(
-    places: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent
+    limits: Sequence[tuple[Form, int]], judge: Replay, executor: Executor, show: Progress = silent
 ) -> tuple[Replayed, ...]:
     """Replayed drafts that are best for other costs, in some forms and limits (bytes).
 
     What a search expects is off by some per cent. A draft that is best where the decoder of weights is faster or slower is another
     start, which may end better.
     """
-    tried = [executor.submit(other_starts, form, limit, judge, OTHERS) for form, limit in places]
-    found = zip(places, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
+    tried = [executor.submit(other_starts, form, limit, judge, OTHERS) for form, limit in limits]
+    found = zip(limits, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
     return tuple(Replayed(form, draft, cycles) for (form, _), some in found for draft, cycles in some)
 
 

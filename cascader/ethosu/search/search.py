@@ -14,7 +14,7 @@ from cascader.draft.draft import Draft
 from cascader.ethosu.forms.spread import Thunk
 from cascader.ethosu.search.cuts import CycleBound
 from cascader.ethosu.search.floor import Floor
-from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.form import Form, FormRank
 from cascader.ethosu.search.limits import LimitRequest
 from cascader.ethosu.search.remote_calls import (
     FormLimits,
@@ -95,16 +95,16 @@ class SearchSpace(Struct, frozen=True):
         """As many bytes of an arena as serve any schedule: one that is far too large would be divided into coarse pieces."""
         return None if arena is None else min(arena, self.most_bytes)
 
-    def open(self, places: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
-        """Choose the places (form, limit) at which a schedule may take so many ``cycles`` or fewer; all of them if none is known to."""
+    def open(self, limits: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
+        """The forms and limits at which a schedule may take at most ``cycles``; all of them if none is known to."""
         if not self.bounds:
-            return list(places)
+            return list(limits)
         bounds = dict(zip(self.forms, self.bounds, strict=True))
-        return [(form, limit) for form, limit in places if bounds[form].at(limit) <= cycles] or list(places)
+        return [(form, limit) for form, limit in limits if bounds[form].at(limit) <= cycles] or list(limits)
 
     def form_of(self, draft: Draft) -> Form:
         """The form of a draft."""
-        return next(form for form in self.forms if form.place.number == draft.form)
+        return next(form for form in self.forms if form.rank.number == draft.form)
 
     @property
     def least_live_bytes(self) -> int:
@@ -147,14 +147,14 @@ def explore(
         return in_order(asked)
 
     origins, again = task.variants_in_turn(spread, show)
-    forms = [_form(task, place, origin) for place, origin in zip(_places(origins), origins, strict=True)]
+    forms = [_form(task, rank, origin) for rank, origin in zip(_ranks(origins), origins, strict=True)]
     always = [form for form, origin in zip(forms, origins, strict=True) if not origin.smaller]
     asked, others = _asked(executor, always, bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
     held = [executor.submit(least_of_plans, form) for form in others]
     outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.description for form in always]))
     smaller = _smaller(others, held, outlines, bounds, executor, show)
     if room is None or _lacks_room(always, outlines, room, executor, show):
-        more = [_form(task, Place(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
+        more = [_form(task, FormRank(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
         smaller += _smaller(more, [executor.submit(least_of_plans, form) for form in more], outlines, bounds, executor, show)
     forms, outlines = [*always, *(form for form, _ in smaller)], [*outlines, *(one for _, one in smaller)]
     most = max(one.most_bytes for one in outlines)
@@ -163,8 +163,8 @@ def explore(
     return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor)
 
 
-def _form(task: Task, place: Place, origin: Origin) -> Form:
-    return Form(place, origin.network, task.accelerator, task.system, task.options, origin.provenance, origin.name)
+def _form(task: Task, rank: FormRank, origin: Origin) -> Form:
+    return Form(rank, origin.network, task.accelerator, task.system, task.options, origin.provenance, origin.name)
 
 
 def _smaller(
@@ -208,11 +208,11 @@ def proven_bytes(explored: SearchSpace, executor: Executor, show: Progress = sil
     return min(answers(asked, "Bounding the bytes: {} of {} forms", show))
 
 
-def _places(origins: Sequence[Origin]) -> list[Place]:
-    """The places of forms, by size; those that may not be searched come behind all others, whose places do not depend on them."""
+def _ranks(origins: Sequence[Origin]) -> list[FormRank]:
+    """The ranks of forms by size. Forms that may not be searched come last, so that other ranks do not depend on them."""
     sure = sum(not origin.smaller for origin in origins)
     by_size = sorted(range(len(origins)), key=lambda number: (origins[number].smaller, -len(origins[number].network.graph.parts)))
-    return [Place(at := by_size.index(number), max(sure, at + 1)) for number in range(len(origins))]
+    return [FormRank(at := by_size.index(number), max(sure, at + 1)) for number in range(len(origins))]
 
 
 def search(
@@ -225,21 +225,21 @@ def search(
 ) -> SearchResult:
     """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
 
-    ``came`` is told of each draft. Places at which every schedule is proven to take more cycles than are ``known`` are left.
+    ``came`` is called with each draft. Limits at which every schedule is proven to take more than the ``known`` cycles are left out.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
-    places = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
+    limits = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
     whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
     if not whole:
         if request.fastest and explored.usual < len(explored.forms):
-            places = _worth_a_change(explored, places, executor, show)
+            limits = _worth_a_change(explored, limits, executor, show)
         for part, times in HOPEFUL if request.fastest else HOPEFUL_ANYWHERE:
-            places = list(hopeful(places, _promised(places, part, executor, show), times))
-    places = explored.open(places, known())
+            limits = list(hopeful(limits, _promised(limits, part, executor, show), times))
+    limits = explored.open(limits, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
-    asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in places]
+    asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in limits]
     words = [form.description for form in explored.forms] if request.smallest else []
-    words += [_in_words(*place) for place in places]
+    words += [_in_words(*one) for one in limits]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show, words)
     drafts = []
     for (form, _), some in zip(asked, made, strict=True):
@@ -256,27 +256,27 @@ def new_drafts(
     return distinct((*known, *search(explored, request, executor, show).drafts))[len(known) :]
 
 
-def _promised(places: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Progress) -> list[int | None]:
-    tried = [executor.submit(promise, *place, part) for place in places]
-    return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*place) for place in places]))
+def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Executor, show: Progress) -> list[int | None]:
+    tried = [executor.submit(promise, *one, part) for one in limits]
+    return list(answers(tried, "Looking at {} of {} memory limits", show, [_in_words(*one) for one in limits]))
 
 
 def _worth_a_change(
-    explored: SearchSpace, places: Sequence[tuple[Form, int]], executor: Executor, show: Progress
+    explored: SearchSpace, limits: Sequence[tuple[Form, int]], executor: Executor, show: Progress
 ) -> list[tuple[Form, int]]:
-    """The places but for those of forms that are there for their bytes and promise nothing near the fewest cycles before any change."""
-    kept = hopeful(places, _promised(places, Fraction(0), executor, show), AT_FIRST)
+    """The limits, without those of forms that only save bytes and whose expected cycles before any change are far from the fewest."""
+    kept = hopeful(limits, _promised(limits, Fraction(0), executor, show), AT_FIRST)
     stay = {id(form) for form in (*explored.forms[: explored.usual], *(form for form, _ in kept))}
-    return [place for place in places if id(place[0]) in stay]
+    return [one for one in limits if id(one[0]) in stay]
 
 
-def hopeful(places: Sequence[tuple[Form, int]], promised: Sequence[int | None], times: Fraction) -> Iterator[tuple[Form, int]]:
-    """The places (form, limit) that promise at most ``times`` the fewest cycles of all places with as few bytes.
+def hopeful(limits: Sequence[tuple[Form, int]], promised: Sequence[int | None], times: Fraction) -> Iterator[tuple[Form, int]]:
+    """The forms and limits whose expected cycles are at most ``times`` the fewest within the same bytes.
 
-    A place that promises nothing stays if no place with as few bytes promises anything: a longer search may still find something there.
+    A limit without an estimate stays if no limit within its bytes has one: a longer search may still find something there.
     """
-    known = [(limit, cycles) for (_, limit), cycles in zip(places, promised, strict=True) if cycles is not None]
-    for (form, limit), cycles in zip(places, promised, strict=True):
+    known = [(limit, cycles) for (_, limit), cycles in zip(limits, promised, strict=True) if cycles is not None]
+    for (form, limit), cycles in zip(limits, promised, strict=True):
         fewest = min((other for at, other in known if at <= limit), default=None)
         if fewest is None or (cycles is not None and cycles <= times * fewest):
             yield form, limit

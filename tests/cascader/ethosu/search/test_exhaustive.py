@@ -20,7 +20,7 @@ from cascader.ethosu.search.byte_bound import least_bytes
 from cascader.ethosu.search.divisions import Divisions
 from cascader.ethosu.search.effort import STANDARD, THOROUGH
 from cascader.ethosu.search.exhaustive import MOST_SCHEDULES, search_whole
-from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.form import Form, FormRank
 from cascader.ethosu.search.request import Run
 from cascader.ethosu.search.task import Choice, Task
 from cascader.ethosu.verify.check import check_schedule
@@ -42,7 +42,7 @@ def network(name: str) -> Network:
 @cache
 def form(name: str) -> Form:
     first = variants(network(name), DEVICE, SYSTEM, CascadeOptions())[0]
-    return Form(Place(0, 1), first, DEVICE, SYSTEM, CascadeOptions(), Provenance())
+    return Form(FormRank(0, 1), first, DEVICE, SYSTEM, CascadeOptions(), Provenance())
 
 
 def planned(name: str) -> Cascader:

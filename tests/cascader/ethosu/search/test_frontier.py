@@ -85,7 +85,7 @@ def form_of(schedule: Schedule) -> Form:
 def replayed_points(name: str) -> list[Replayed]:
     """The points of a frontier as the search has them."""
     forms = ((form_of(point.schedule), point) for point in frontier(name).points)
-    return [Replayed(form, replace(draft_of(point.schedule), form=form.place.number), point.cycles) for form, point in forms]
+    return [Replayed(form, replace(draft_of(point.schedule), form=form.rank.number), point.cycles) for form, point in forms]
 
 
 @pytest.mark.parametrize("name", NETWORKS)

@@ -18,11 +18,11 @@ from cascader.ethosu.cascade import rooms
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.form import Form, FormRank
 from cascader.ethosu.search.remote_calls import other_starts
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.replayed_changes import used_bytes
-from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_places
+from cascader.ethosu.search.replays import MOST_FORMS, SECOND, starting_limits
 from cascader.ethosu.search.request import SIZE
 from cascader.ethosu.verify.check import check_schedule
 from sim import quick_cycles
@@ -36,7 +36,7 @@ EFFORT = 12_000_000
 
 @cache
 def form(number: int = 0) -> Form:
-    return Form(Place(number, 3), network("tiny_residual"), DEFAULT, SYSTEM, CascadeOptions(), Provenance(memory_system=SYSTEM))
+    return Form(FormRank(number, 3), network("tiny_residual"), DEFAULT, SYSTEM, CascadeOptions(), Provenance(memory_system=SYSTEM))
 
 
 @cache
@@ -87,10 +87,10 @@ def test_the_second_form_has_other_starts_if_it_is_nearly_as_fast(second: float,
         return Replayed(form(number), Draft(b"", b"", b"", b"", memory, cycles), cycles)
 
     found = [made(1, int(1000 * second)), made(0, 1000), made(0, 1001), made(2, 1009, memory=9600)]
-    assert [place[0].place.number for place in starting_places(found, 960)] == wanted
+    assert [place[0].rank.number for place in starting_limits(found, 960)] == wanted
     many = [made(number, 1000 + number) for number in range(3)]
-    assert len(starting_places(many, 960)) == MOST_FORMS
-    assert starting_places([made(0, EFFORT)], 960) == []
+    assert len(starting_limits(many, 960)) == MOST_FORMS
+    assert starting_limits([made(0, EFFORT)], 960) == []
 
 
 def test_a_tenth_more_room_is_no_slower_where_other_blocks_decide() -> None:

@@ -17,7 +17,7 @@ from cascader.ethosu.judge.judge import Judge
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
 from cascader.ethosu.schedule.drafts import own_blocks
-from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.form import Form, FormRank
 from cascader.ethosu.search.remote_calls import Share, change
 from cascader.ethosu.search.replayed_changes import with_replayed_blocks
 from cascader.ethosu.verify.check import check_schedule
@@ -33,7 +33,7 @@ PLENTY = 10**9
 
 @cache
 def form(name: str) -> Form:
-    return Form(Place(0, 1), network(name), DEFAULT, SYSTEM, DEFAULT_OPTIONS, Provenance())
+    return Form(FormRank(0, 1), network(name), DEFAULT, SYSTEM, DEFAULT_OPTIONS, Provenance())
 
 
 @cache

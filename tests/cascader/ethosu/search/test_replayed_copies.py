@@ -16,7 +16,7 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import DEFAULT_OPTIONS
-from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.form import Form, FormRank
 from cascader.ethosu.search.remote_calls import Share, change
 from cascader.ethosu.search.replayed_changes import with_replayed_copies
 from cascader.ethosu.search.task import Replay
@@ -33,7 +33,7 @@ PLENTY = 10**12
 
 @cache
 def form(name: str) -> Form:
-    return Form(Place(0, 1), network(name), DEFAULT, SYSTEM, DEFAULT_OPTIONS, Provenance())
+    return Form(FormRank(0, 1), network(name), DEFAULT, SYSTEM, DEFAULT_OPTIONS, Provenance())
 
 
 @cache

@@ -17,7 +17,7 @@ from cascader.draft.outline import GroupOutline
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.options import CascadeOptions
 from cascader.ethosu.search import best, remote_calls
-from cascader.ethosu.search.form import Form, Place
+from cascader.ethosu.search.form import Form, FormRank
 from cascader.ethosu.search.frontier import CHECKED_AHEAD, _Checks
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.request import OPTIMISE, Run
@@ -59,8 +59,8 @@ def test_a_wrong_schedule_is_no_point_of_a_frontier() -> None:
 def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
     points = frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), REPLAY).points
     networks = {id(point.schedule.network): point.schedule for point in points}
-    place = Place(0, len(networks))
-    forms = {key: Form(place, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}
+    rank = FormRank(0, len(networks))
+    forms = {key: Form(rank, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}
     likely = [Replayed(forms[id(point.schedule.network)], draft_of(point.schedule), point.cycles) for point in points]
     checked: list[Schedule] = []
     monkeypatch.setattr(remote_calls, "check_schedule", checked.append)

@@ -21,8 +21,8 @@ from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.job.schedule import Provenance
 from cascader.ethosu.judge.replay import Replayer
 from cascader.ethosu.options import CascadeOptions
-from cascader.ethosu.search.form import Form, Place
-from cascader.ethosu.search.remote_calls import FOR_OTHERS, LinePlace
+from cascader.ethosu.search.form import Form, FormRank
+from cascader.ethosu.search.remote_calls import FOR_OTHERS, Turn
 from cascader.ethosu.search.search import SMALLER, explore, hopeful
 from cascader.ethosu.search.task import Choice, Task
 from cascader.search.shared_arguments import SharedArgument
@@ -63,7 +63,7 @@ def test_forms_for_their_bytes_are_planned_if_they_hold_less_than_99_of_100_of_a
 
 
 def form(number: int, count: int) -> Form:
-    return Form(Place(number, count), network("tiny_conv"), DEFAULT, SYSTEM, CascadeOptions(), Provenance())
+    return Form(FormRank(number, count), network("tiny_conv"), DEFAULT, SYSTEM, CascadeOptions(), Provenance())
 
 
 @pytest.mark.parametrize(("count", "processes"), [(1, 1), (1, 4), (3, 2), (4, 2), (2, 8), (5, 3)])
@@ -82,7 +82,7 @@ def test_forms_are_dealt_out_forth_and_back_from_the_largest_on() -> None:
 @pytest.mark.parametrize(("processes", "taken"), [(1, {0: 6}), (2, {0: 3, 1: 3}), (3, {1: 6, 2: 6})])
 def test_the_process_that_makes_replays_takes_every_second_of_two_and_none_of_more(processes: int, taken: dict[int, int]) -> None:
     """Two of three processes may each take any call: all but the one that hands them out."""
-    homes = [home for number in range(6) for home in LinePlace(number).worker_processes(processes)]
+    homes = [home for number in range(6) for home in Turn(number).worker_processes(processes)]
     assert {home: homes.count(home) for home in homes} == taken
 
 
