@@ -36,7 +36,7 @@ MODELS = ("zoo:ds_cnn", "zoo:tiny_residual", "portfolio:mnist")
 
 @cache
 def compiled(model: str, optimise: str = "Performance", aim: str = PROMISE) -> compiler.Compilation:
-    """What several tests ask of one search."""
+    """The compilation of a network, searched once for all tests that ask the same."""
     return compile_model(model, Target(aim=aim), optimise=optimise)
 
 

@@ -9,6 +9,7 @@ import time
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -120,15 +121,24 @@ def test_calls_for_a_form_go_to_the_process_that_knows_it() -> None:
     assert found[0][0] != found[1][0]
 
 
-def slowly(_form: Form) -> int:
-    time.sleep(0.2)
+def behind(_form: Form, gate: Path) -> int:
+    """The process that works, once the gate is there; a fault must not hang."""
+    limit = time.monotonic() + 60
+    while not gate.exists() and time.monotonic() < limit:
+        time.sleep(0.001)
     return os.getpid()
 
 
-def test_a_process_that_takes_part_works_while_it_would_wait_for_another_one() -> None:
-    forms = [form(number, 2) for number in range(2)]
+def opening(_form: Form, gate: Path) -> int:
+    gate.touch()
+    return os.getpid()
+
+
+def test_a_process_that_takes_part_works_while_it_would_wait_for_another_one(tmp_path: Path) -> None:
+    """The other one waits for the last of its own calls."""
+    forms, gate = [form(number, 2) for number in range(2)], tmp_path / "gate"
     with workers(2, takes_part=True) as executor:
-        asked = [executor.submit(slowly, forms[1]), *(executor.submit(where, forms[0]) for _ in range(2))]
+        asked = [executor.submit(behind, forms[1], gate), executor.submit(where, forms[0]), executor.submit(opening, forms[0], gate)]
         first = next(found := in_order(asked))
         assert all(answer.done() for answer in asked)
         assert first != os.getpid()
