@@ -136,7 +136,8 @@ VelaTimeout = Annotated[float | None, Option("limit per compilation with Vela in
 Chip = Annotated[
     PathText | None,
     Option(
-        "accelerator and memory system of a chip of `npu-testbed --list-chips`, or of a .toml file; other options override it",
+        "accelerator and memory system of a chip of `npu-testbed --list-chips`, or of a .toml, .pdsc or .cdef file; other options override "
+        "it",
         "NAME|FILE",
         group=MEMORY,
     ),

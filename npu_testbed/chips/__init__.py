@@ -12,6 +12,7 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import printable
 from npu_model.toml_text import parse_toml
+from npu_testbed.chips import device_pack
 from validation.reading import read_configuration
 
 _OPTIONS = ("timing_adapter", "config", "system_config", "memory_mode")
@@ -47,8 +48,8 @@ def _folder() -> Path:
     return Path(str(resources.files(__name__)))
 
 
-_PACKS = {".pdsc": "a description of a device pack", ".cdef": "a definition of a device", ".pack": "a device pack"}
-"""Chip files that are refused because of their format, by file ending."""
+_READ = (".pdsc", ".cdef")
+"""Endings of device packs that are read."""
 
 _REMEDY = "write key = value lines"
 
@@ -112,11 +113,10 @@ def load_chip(name_or_path: str) -> Chip:
     if name_or_path in shipped:
         return _chip(name_or_path, shipped[name_or_path], _folder())
     path = Path(name_or_path)
-    if path.suffix.lower() in _PACKS:
-        raise InputError(
-            f"{printable(path.name)!r} is {_PACKS[path.suffix.lower()]}, which is not read: it need not state the clock of the NPU, nor "
-            "bandwidth and latency of the memories. Write these into a .toml file, and give that to --chip."
-        )
+    if path.suffix.lower() in _READ:
+        return _chip(path.stem, dict(device_pack.pack_values(path)), path.parent)
+    if path.suffix.lower() == ".pack":
+        raise InputError(f"{printable(path.name)!r} is a device pack, which is an archive: unpack it, and give its .pdsc to --chip.")
     if path.suffix != ".toml":
         known = [name for name, values in shipped.items() if "missing" not in values]
         near = did_you_mean(name_or_path, known)

@@ -75,11 +75,56 @@ def test_a_chip_without_a_source_is_refused_by_its_name(name: str) -> None:
     assert f"{name}: " in chips_text()
 
 
-@pytest.mark.parametrize("ending", ["pdsc", "cdef", "PDSC"])
-def test_a_device_pack_is_refused_by_what_it_is(ending: str) -> None:
-    said = refusal("schedule", MODEL, "--chip", f"board.{ending}", "-o", "x.json")
-    assert f"'board.{ending}' is a de" in said
-    assert "Write these into a .toml file" in said
+PDSC = """<?xml version="1.0"?>
+<package><devices><device Dname="Maker X1">
+  <!-- <feature type="NPU" name="Ethos-U65" macs="512"/> -->
+  <feature type="NPU" name="Ethos-U55" macs="64"/>
+  <file category="other" name="tools/own.ini"/>
+</device></devices></package>
+"""
+CDEF = """npu:
+  type: Ethos-U55
+  macs: 64
+vela:
+  ini: tools/own.ini
+"""
+
+
+@pytest.mark.parametrize(
+    ("name", "content"), [("x1.pdsc", PDSC), ("x1.PDSC", PDSC), ("x1.cdef", CDEF), ("x1.cdef", "ethos-u55-64: tools/own.ini")]
+)
+def test_a_device_pack_is_read_where_it_says_enough(name: str, content: str, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "own.ini").write_text(INI)
+    (tmp_path / name).write_text(content)
+    found = npu_testbed.simulate_vela(MODEL, chip=tmp_path / name, no_advice=True)
+    (tmp_path / "own.toml").write_text(OWN.replace("own.ini", "tools/own.ini"))
+    assert found.simulation.device.name == "ethos-u55-64"
+    assert found.simulation.system == npu_testbed.simulate_vela(MODEL, chip=tmp_path / "own.toml", no_advice=True).simulation.system
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        ('macs="64"', "", "x1.pdsc names no NPU with its number of MACs"),
+        ("</device>", '<npu name="Ethos-U55-128"/></device>', "x1.pdsc names more than one NPU"),
+        ("tools/own.ini", "", "x1.pdsc names no configuration of Vela (.ini)"),
+        ("tools/own.ini", "missing.ini", "missing.ini"),
+        ('name="tools/own.ini"', 'name="tools/own.ini tools/two.ini"', "x1.pdsc names more than one configuration of Vela"),
+        ("own.ini", "two.ini", "x1.pdsc with tools/two.ini names more than one system config: One, Two"),
+    ],
+)
+def test_a_device_pack_that_says_too_little_is_refused_with_what_it_lacks(before: str, after: str, says: str, tmp_path: Path) -> None:
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "tools" / "own.ini").write_text(INI)
+    (tmp_path / "tools" / "two.ini").write_text("[System_Config.One]\n[System_Config.Two]\n[Memory_Mode.Shared_Sram]\n")
+    (tmp_path / "x1.pdsc").write_text(PDSC.replace(before, after))
+    said = refusal("schedule", MODEL, "--chip", tmp_path / "x1.pdsc", "-o", tmp_path / "x.json")
+    assert says in said
+
+
+def test_a_device_pack_that_is_an_archive_is_to_be_unpacked() -> None:
+    assert "unpack it, and give its .pdsc" in refusal("schedule", MODEL, "--chip", "x1.pack", "-o", "x.json")
 
 
 def test_a_chip_is_its_options() -> None:
