@@ -34,16 +34,16 @@ STOP_MASK = 0xFFFF
 
 
 class _Lowering(Struct):
-    """A schedule on its way to Programs: where everything lies, and which weights are staged so far."""
+    """A schedule on its way to Programs: the place of everything, and the weights staged so far."""
 
     schedule: Schedule
     accelerator: Accelerator
     parts: dict[str, EthosuPart]
     places: dict[str, BufferPlace]
     rings: Mapping[str, BufferPlace]
-    """Places of inputs outside the arena that are rings of rows."""
+    """Places of inputs outside the arena that lie in rings of rows."""
     regions: Mapping[str, int]
-    """Home regions of the tensors that do not live in the arena."""
+    """Home regions of the tensors that live outside the arena."""
     copies: dict[int, list[Copy]]
     """Copies by the step before which they are issued."""
     staged: dict[str, int]
@@ -51,7 +51,7 @@ class _Lowering(Struct):
     early_tables: bool
 
     def program(self, segment: Segment, first: int, last: int, *, more: bool = False) -> Program:
-        """The Program of jobs ``first`` to ``last`` (exclusive) of an NPU segment; with ``more``, others follow in it."""
+        """The Program of jobs ``first`` to ``last`` (exclusive) of an NPU segment. With ``more``, others follow in the segment."""
         stream = Stream(self.accelerator)
         early = self._early_tables(first, last)
         for step in range(first, last):
@@ -120,7 +120,7 @@ class _Lowering(Struct):
 
 
 def places_of(schedule: Schedule) -> dict[str, BufferPlace]:
-    """Where every tensor of a schedule lies in its region; those that are whole are one row."""
+    """The place of every tensor of a schedule in its region; whole tensors count as one row."""
     graph = schedule.network.graph
     homes = {home.tensor: BufferPlace(home.address, 1, graph.tensor(home.tensor).size) for home in schedule.network.homes}
     return homes | {

@@ -47,13 +47,13 @@ class Stream(Struct):
             address += span.length
 
     def move(self, transfers: Sequence[DmaOperation], name: str) -> None:
-        """Begin to copy bytes within the arena, behind the kernels that make them and those that use their new place."""
+        """Begin to copy bytes within the arena, after the kernels that make them and those that use their new place."""
         for transfer in transfers:
             self._finish_kernels([age for age in range(self.running) if touches(self.kernels[-1 - age], transfer)], name)
             self._transfer(transfer, name)
 
     def run(self, kernel: KernelOperation, name: str) -> None:
-        """Issue a kernel behind the others and behind the transfers of what it works on, but no later ones."""
+        """Issue a kernel after the others and after the transfers of its operands and results, but not after other transfers."""
         if self.transfers:
             newest_first = self.transfers[::-1]
             self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(kernel, transfer)], name)
@@ -71,25 +71,25 @@ class Stream(Struct):
         self.transfers = [*self.transfers, transfer][-self.accelerator.max_outstanding_dma :]
 
     def _finish_kernels(self, ages: Sequence[int], name: str) -> None:
-        """Wait for the kernels of these ages (0: the newest), in ascending order; the younger ones may run on."""
+        """Wait for the kernels of these ages (0: the newest), in ascending order; younger ones may still run."""
         if ages:
             self.issue(KernelWait(ages[0]), name)
             self.running = ages[0]
 
     def _finish_transfers(self, ages: Sequence[int], name: str) -> None:
-        """Wait for the transfers of these ages (0: the newest), in ascending order; the younger ones may run on."""
+        """Wait for the transfers of these ages (0: the newest), in ascending order; younger ones may still run."""
         if ages:
             self.issue(DmaWait(ages[0]), name)
             self.transfers = self.transfers[len(self.transfers) - ages[0] :]
 
     def _needs(self, kernel: KernelOperation, transfer: DmaOperation) -> bool:
-        """Whether the kernel works on a byte that the transfer writes, in memory or in SHRAM, or overwrites one that it reads."""
+        """Whether the kernel uses a byte that the transfer writes, in memory or in SHRAM, or overwrites one that it reads."""
         if transfer.to_shram:
             return self._uses(kernel, LutLoad(transfer.source, transfer.destination))
         return touches(kernel, transfer)
 
     def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
-        """Whether the kernel holds SHRAM bytes of the table's place."""
+        """Whether the kernel uses SHRAM bytes at the table's place."""
         if self.accelerator.reserved_lut_banks == 0:
             return True
         activation = kernel.activation

@@ -1,4 +1,4 @@
-"""Blocks of all jobs together: kernels of one partition of the shared buffer overlap, so that neighbours had better agree on one."""
+"""Blocks of all jobs together: kernels of one partition of the shared buffer overlap, so neighbours should share a partition."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ class JobKernels:
 
 
 _MOST = 20_000
-"""Steps of chains that are kept before all are forgotten: some 20 megabytes."""
+"""Steps of chains that the cache holds before it is emptied: about 20 megabytes."""
 
 
 class _Row:
@@ -79,7 +79,7 @@ class KnownSteps:
         return self._rows.get(more) or self._rows.setdefault(more, _Row(more))
 
     def step(self, row: _Row, kernels: JobKernels, at: int, ones: _Options, twos: _Options, accelerator: Accelerator) -> _Step:
-        """The step to job ``at`` from the one before, which has that row; both are kernels with options."""
+        """The step to job ``at`` from its predecessor, which has that row; both are kernels with options."""
         if kernels.pairs is None:
             return self._step(row, kernels, at, ones, twos, accelerator)
         key = row, kernels.pairs[at], id(ones), id(twos)
@@ -101,7 +101,7 @@ def choose_together(
     """For each job the option that is best for all jobs together; None for a job on the CPU, which has no kernel and no options.
 
     A dynamic program over the jobs in their order: cycles less what neighbours share are least, and the first job waits for its weights.
-    What is ``known`` of steps is not worked out again.
+    ``known`` steps are not computed again.
     """
     steps: list[_Step] = []
     for at, choices in enumerate(options):
@@ -115,7 +115,7 @@ def choose_together(
 
 
 def _back(steps: Sequence[_Step], options: Sequence[_Options]) -> list[BlockOption | None]:
-    """The choices that lead to the least cost, from the last job to the first."""
+    """The choices with the least cost, from the last job to the first."""
     chosen: list[BlockOption | None] = []
     at = -1
     for (row, origins), choices in zip(reversed(steps), reversed(options), strict=True):

@@ -1,4 +1,4 @@
-"""Block configs of a kernel: those that are worth a try, ranked by their estimated cycles."""
+"""Block configs of a kernel: the ones to try, ranked by their estimated cycles."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, ceil_div, round_up
 
 SIDES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
-"""Heights and widths that are tried besides even divisions of the OFM; a search over all gains less than 1 % more."""
+"""Heights and widths that are tried besides even divisions of the OFM; a search over all blocks gains less than 1 % more."""
 
 
 def _sides(extent: int, ublock: int, limit: int) -> list[int]:
-    """Block sides worth a try: whole ublocks, up to the OFM's extent."""
+    """Block sides to try: whole ublocks, up to the OFM's extent."""
     even = (ceil_div(extent, parts) for parts in range(1, 5))
     rounded = {round_up(side, ublock) for side in (*SIDES, *even)}
     return sorted(side for side in rounded if side <= min(limit, round_up(extent, ublock)))
@@ -40,7 +40,7 @@ def _grid(extent: Shape3D, depths: tuple[int, ...], accelerator: Accelerator) ->
 
 
 def candidates(op: KernelOperation, accelerator: Accelerator) -> Numbers:
-    """Blocks of the depth that the weights are encoded for, of any allowed depth where there are none."""
+    """Blocks of the depth that the weights are encoded for; of any allowed depth without weights."""
     ofm, limit = op.ofm.shape, accelerator.max_block
     depths = {op.block.depth}
     if not op.weights:
@@ -51,7 +51,7 @@ def candidates(op: KernelOperation, accelerator: Accelerator) -> Numbers:
 
 
 def block_counts(shape: Shape3D, blocks: Numbers) -> Numbers:
-    """Numbers of OFM blocks of several sizes (rows of height, width and depth) that make an OFM."""
+    """Numbers of OFM blocks of several sizes (rows of height, width and depth) in an OFM."""
     counts: Numbers = np.prod(-(np.array([(shape.height, shape.width, shape.depth)], np.int64) // -blocks), axis=1)
     return counts
 
@@ -64,7 +64,7 @@ WORTHWHILE = 1.05
 
 
 class Ranking:
-    """The blocks that an operation may be made in, by their estimates."""
+    """The possible blocks of an operation, ranked by their estimates."""
 
     def __init__(
         self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None, operand_latency: int = 0
@@ -87,14 +87,14 @@ class Ranking:
         """The ``count`` fastest blocks that fit and beat the operation's own, the fastest first, with their estimates.
 
         ``partitions`` asks for the fastest block of each of ``count`` partitions of the shared buffer. A block may be slower than the
-        kernel's own by as much as neighbours of one partition may save.
+        kernel's own by the cycles that neighbours of one partition may save.
         """
         promising = bisect_left(self._cycles, self.own_cycles * (WORTHWHILE if partitions else PROMISING))
         found = self._query.fitting(self._blocks[: 3 * promising], count, distinct=partitions)
         return [(self._cycles[number], Shape3D(*self._blocks[3 * number : 3 * number + 3]), shram) for number, shram in found]
 
     def near(self, count: int) -> list[Shape3D]:
-        """The ``count`` fastest blocks that fit, none much slower than the operation's own."""
+        """The ``count`` fastest blocks that fit and are not much slower than the operation's own."""
         return [Shape3D(*self._blocks[3 * number : 3 * number + 3]) for number, _ in self._query.fitting(self._blocks, count)]
 
     def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
@@ -103,7 +103,7 @@ class Ranking:
 
 
 def choose_block(op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> tuple[Shape3D, float]:
-    """The block that :class:`Estimator` finds fastest among those that fit and the operation's own, with its cycles."""
+    """The block that :class:`Estimator` finds fastest among the fitting ones and the operation's own, with its cycles."""
     return choose_blocks(op, accelerator, (sources,), decoding)[0]
 
 

@@ -104,13 +104,13 @@ def _flat_map(feature_map: FeatureMap) -> tuple[int, ...]:
 
 
 class Dependency:
-    """Dependency of an operation on the previous one, as their feature maps decide it; :meth:`blocks` gives BLOCKDEP for any blocks."""
+    """Dependency of an operation on the previous one, from their feature maps; :meth:`blocks` gives BLOCKDEP for any blocks."""
 
     def __init__(self, previous: KernelOperation, operation: KernelOperation) -> None:
         self._written, self._operation = previous.ofm, operation
         self._operand: FeatureMap | None = None
         self.limit = MAX_BLOCKDEP
-        """Blocks that may be unfinished where no two blocks tell it."""
+        """Blocks that may be unfinished if no two blocks decide it."""
         first, second = _overlap(operation.ifm, previous.ofm), _overlap(operation.ifm2, previous.ofm)
         if not first and not second:
             return
@@ -124,7 +124,7 @@ class Dependency:
 
     @classmethod
     def none(cls) -> Dependency:
-        """The dependency of an operation that reads nothing that the previous one makes."""
+        """The dependency of an operation that reads no result of the previous one."""
         one: Dependency = cls.__new__(cls)
         one._operand, one.limit = None, MAX_BLOCKDEP
         return one
@@ -143,7 +143,7 @@ class Dependency:
         return array("q", (*_flat_map(self._written), *_flat_map(operand), ofm.height, ofm.width, ofm.depth, *window, *rest, *[1] * 6))
 
     def blocks(self, before: Shape3D, block: Shape3D) -> int:
-        """Blocks of the previous kernel (0 to 3) that may be unfinished; its blocks are of size ``before``, the operation's ``block``."""
+        """Blocks of the previous kernel (0 to 3) that may be unfinished: that kernel has blocks ``before``, the operation ``block``."""
         if self._operand is None:
             return self.limit
         if _NATIVE is None:

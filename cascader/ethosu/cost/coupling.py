@@ -1,4 +1,4 @@
-"""Coupling: the cycles that two kernels in a row share, as the second may begin while the first one drains."""
+"""Coupling: the cycles that two consecutive kernels share, because the second may begin while the first one drains."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINE
 """The rules of BLOCKDEP as the core knows them."""
 
 _NO_PAIR = array("q")
-"""In place of a pair of kernels where its blocks are not looked at."""
+"""Stands for a pair of kernels whose blocks are not examined."""
 
 _NO_COSTS = array("q")
 
@@ -66,10 +66,10 @@ def further_responses(timing: TimingParameters, latency: int) -> int:
 
 
 class Coupling:
-    """Coupling of two kernels in a row, in any of their blocks."""
+    """Coupling of two consecutive kernels, for any of their blocks."""
 
     def __init__(self, before: KernelOperation, after: KernelOperation, accelerator: Accelerator, *, reads: bool = True) -> None:
-        """With ``reads`` off the second kernel is known to read nothing that the first one makes."""
+        """With ``reads`` off, the second kernel reads no result of the first one."""
         self._reads = reads
         self._kernels = before, after
         self._is_apart = shares_tables(before, after, accelerator)
@@ -99,7 +99,7 @@ class Coupling:
         return [min((cost - self.shared(one, two), at) for at, (cost, one) in enumerate(zip(costs, ones, strict=True))) for two in twos]
 
     def together(self, ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> int:
-        """Cycles of the two in the blocks that cost least together, of several those that take the fewest cycles."""
+        """Cycles of the two in the cheapest blocks; in a tie, the fewest cycles."""
         if _NATIVE is not None and isinstance(ones, Options) and isinstance(twos, Options):
             return self._compiled(ones, twos, _NO_COSTS)[0]
         pairs = ((one, two, self.shared(one, two)) for two in twos for one in ones)

@@ -17,16 +17,16 @@ from npu_model.program import WORD_BYTES, KernelOperation
 from npu_model.timing import DEFAULT_TIMING, HIDDEN_LATENCY, TimingParameters
 
 BLOCKS = 2
-"""Blocks that are looked at beside a layer's own."""
+"""Blocks that are tried in addition to a layer's own."""
 
 PARTITIONS = 4
 """Partitions of the shared buffer from which neighbours may choose a common one."""
 
 READ_PENALTY = 0.05
-"""Part of the cycles of a block's reads at home that counts against the block: of two equally fast blocks one may read twice as much."""
+"""Share of a block's read cycles at home that counts against the block, because of two equally fast blocks one may read twice as much."""
 
 CONTENDED_SHARE = 0.5
-"""The part of its memory's bandwidth that a kernel gets beside a copy: two readers that always have something to ask take turns."""
+"""Share of its memory's bandwidth for a kernel during a copy: two readers with constant demand take turns."""
 
 KERNEL_WORDS = 29
 """Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
@@ -94,7 +94,7 @@ class Terms(Struct, frozen=True):
         return max(self.timing.command_cycles_per_word * KERNEL_WORDS, fetched)
 
     def operand_latency(self, operation: KernelOperation) -> int:
-        """Cycles that every block of the operation waits for an operand that is a constant; 0 if none is."""
+        """Cycles that every block of the operation waits for a constant operand; 0 without one."""
         maps = (operation.ifm, operation.ifm2)
         return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
 
@@ -104,7 +104,7 @@ class Terms(Struct, frozen=True):
 
     @property
     def contended(self) -> Sources:
-        """Constants read at home beside a copy, whose transactions have every other turn at the port."""
+        """Constants read at home during a copy, whose transactions take every other turn at the port."""
         return _contended(self.direct, maps=self.beside_constants)
 
 

@@ -1,7 +1,7 @@
 """Estimates of kernels, known by what decides them.
 
-Stripes of many layers, and of a layer in several forms of a network, share all that their cycles depend on. The addresses of their tensors
-and their results change nothing. Such kernels have one estimate, for as long as the process lives.
+Stripes of many layers, and of one layer in several forms of a network, agree in everything that decides their cycles; the addresses of
+their tensors do not matter. Such kernels share one estimate while the process lives.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _NATIVE = native("cascader.ethosu")
 """Compiled: the estimates of a kernel; None if it is not built."""
 
 _MOST_BYTES = 64 << 20
-"""Bytes of loads and decoders' work that are kept before all estimates are forgotten."""
+"""Bytes of loads and decoders' work that are kept before all estimates are dropped."""
 
 _FACTS = len(Facts._fields)
 
@@ -119,7 +119,7 @@ class Estimates:
 
 @lru_cache(maxsize=16)
 def shared_estimates(terms: Terms) -> Estimates:
-    """The estimates that all networks on these terms share."""
+    """The estimates for all networks on these terms."""
     return Estimates(terms)
 
 

@@ -1,4 +1,4 @@
-"""The estimate of a kernel: its cycles, with the blocks that it had better be made in. It is the twin of the compiled core's."""
+"""The estimate of a kernel: its cycles and its best blocks. It is the twin of the compiled core's."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from npu_model.weight_stream.shares import decoding_cycles
 
 
 def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...], sources: Sources) -> Ranking:
-    """The blocks of an operation by their estimates; ``work`` is the decoder's for its weight streams."""
+    """The blocks of an operation by their estimates; ``work`` is the decoder's work for its weight streams."""
     decoding = decoding_cycles(work, terms.timing) if operation.weights else None
     return Ranking(operation, terms.accelerator, sources, decoding, terms.worst_operand_latency(operation))
 

@@ -102,7 +102,7 @@ class _Units:
         return array("d", (*units, *[0.0] * (_STATE - len(units))))
 
     def handed(self, cycle: float) -> None:
-        """The decoder is handed a kernel, or a block, no sooner than at a cycle."""
+        """Hand the decoder a kernel, or a block, at a cycle or later."""
         if self.bursts:
             self.begun = max(self.begun, cycle)
         else:
@@ -192,7 +192,7 @@ _STATE = _STORES + 1 + MAX_BLOCKDEP + 1
 """Numbers in the state of a pipeline."""
 
 _IDLE = array("d", [0.0] * _STATE)
-"""State of a pipeline that has done nothing."""
+"""State of an idle pipeline."""
 
 
 class Pipeline:
