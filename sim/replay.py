@@ -12,10 +12,8 @@ from msgspec import Struct
 from npu_model.accelerator import Accelerator, accelerator, require_use
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.cost.block_jobs import BlockJob
-from npu_model.cost.copies import copied_words
-from npu_model.cost.kernel_beats import kernel_beats
 from npu_model.cost.mac_activity import NO_ACTIVITY, mac_activity
-from npu_model.cost.timed import forms_chains
+from npu_model.cost.timed import copied_words, forms_chains, kernel_beats
 from npu_model.cost.traversal import reduces_depth
 from npu_model.errors import InputError
 from npu_model.front import later

@@ -13,7 +13,7 @@ from npu_testbed.asked.readers import seconds
 if TYPE_CHECKING:
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes import Outcome
-    from npu_testbed.outcomes.device import DeviceRunOutcome
+    from npu_testbed.outcomes.device_plan import DeviceRunOutcome
 
 DEVICE = "The NPU with its registers, interrupt and PMU: for firmware on an emulated Cortex-M, and for drivers on the host."
 
@@ -50,7 +50,7 @@ class DeviceRun(DeviceRunOptions, frozen=True):
 
         from npu_testbed.devices.timing import load_timing
         from npu_testbed.firmware import load_chip, run_firmware
-        from npu_testbed.outcomes.device import DeviceRunOutcome
+        from npu_testbed.outcomes.device_plan import DeviceRunOutcome
 
         data = [_placed(text) for text in self.data]
         chip, timing = load_chip(self.chip), load_timing(None if self.timing is None else str(self.timing))
@@ -79,7 +79,7 @@ class DeviceFiles(Ask["Outcome"], frozen=True, kw_only=True):
         files = {folder / name: content for name, content in host_files().items()}
         write_files(files)
         show(f"Wrote {folder}")
-        return TextOutcome("device files", "".join(f"{printable(str(path))}: {len(content):,} bytes\n" for path, content in files.items()))
+        return TextOutcome("".join(f"{printable(str(path))}: {len(content):,} bytes\n" for path, content in files.items()))
 
 
 class DeviceServe(Ask["Outcome"], frozen=True, kw_only=True):
@@ -103,7 +103,7 @@ class DeviceServe(Ask["Outcome"], frozen=True, kw_only=True):
         timing = load_timing(None if self.timing is None else str(self.timing))
         show("Serving")
         serve(str(self.accelerator_config), load_timing_adapter(str(self.timing_adapter)), timing)
-        return TextOutcome("device serve", "")
+        return TextOutcome("")
 
 
 def _placed(text: str) -> tuple[int, bytes]:

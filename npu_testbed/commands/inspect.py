@@ -33,4 +33,4 @@ class Inspect(Ask["TextOutcome"], frozen=True):
 
         file = str(self.file)
         show(f"Reading {file}")
-        return TextOutcome("inspect", inspect(file))
+        return TextOutcome(inspect(file))

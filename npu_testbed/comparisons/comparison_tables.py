@@ -24,7 +24,7 @@ from npu_testbed.documents.comparison import (
     VelaPointEntry,
     VerdictsEntry,
 )
-from npu_testbed.energy.energy_text import caveat
+from npu_testbed.energy.ratio import caveat
 from npu_testbed.replays.vela_runs import VelaPoint
 from npu_testbed.reports.ends import ends_json, ends_of, ends_text, io_bytes
 from npu_testbed.reports.frontier import bounds_text, frontier_json

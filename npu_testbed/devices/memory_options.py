@@ -17,7 +17,7 @@ from npu_model.memory.system import MemorySystem
 from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONFIG
 from npu_testbed.devices.configs import configuration_file, load_memory_system, load_timing_adapter
 from npu_testbed.devices.settings import Setting, setting, with_setting
-from npu_testbed.documents.surroundings import MemorySystemEntry
+from npu_testbed.documents.units import MemorySystemEntry
 
 if TYPE_CHECKING:
     from npu_testbed import chips

@@ -9,8 +9,8 @@ from msgspec import UNSET, UnsetType
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.frontier import FrontierEntry
 from npu_testbed.documents.inference import FindingEntry, Inferred
-from npu_testbed.documents.surroundings import NetworkEnds
-from npu_testbed.documents.units import Bytes, Cycles, RecomputedMacs
+from npu_testbed.documents.replay import CompileDocument
+from npu_testbed.documents.units import Bytes, Cycles, NetworkEnds, RecomputedMacs
 
 _CacheSize = Annotated[int | None, meaning("Bytes of the arena that was asked for; null for Vela's default.")]
 _CyclesRatio = Annotated[float | None, meaning("Our cycles by Vela's.")]
@@ -192,4 +192,14 @@ class ValidateVelaDocument(Document, frozen=True):
     failures: tuple[FailureEntry, ...] | UnsetType = UNSET
     command: Literal["validate vela"] = "validate vela"
     schema: Annotated[Literal[6], STRUCTURE] = 6
+    version: ProductVersion = VERSION
+
+
+class CompilationsDocument(Document, frozen=True):
+    """The compilations of several networks."""
+
+    compilations: Annotated[tuple[CompileDocument, ...], meaning("The document of each network that was compiled, in their order.")]
+    failures: tuple[FailureEntry, ...]
+    command: Literal["compile MODEL MODEL"] = "compile MODEL MODEL"
+    schema: Annotated[Literal[2], STRUCTURE] = 2
     version: ProductVersion = VERSION

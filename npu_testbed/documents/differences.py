@@ -7,8 +7,7 @@ from typing import Annotated, Literal
 from msgspec import UNSET, UnsetType
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
-from npu_testbed.documents.surroundings import MemorySystemEntry, NetworkEnds
-from npu_testbed.documents.units import ArenaBytes, Cycles, Timing
+from npu_testbed.documents.units import ArenaBytes, Cycles, MemorySystemEntry, NetworkEnds, Timing
 
 _Share = Annotated[float, meaning("Part of one side's energy, 0 to 1.")]
 

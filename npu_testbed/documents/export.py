@@ -5,8 +5,16 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
-from npu_testbed.documents.runtimes import Runtimes
-from npu_testbed.documents.units import Files
+from npu_testbed.documents.units import Files, Runtimes
+
+
+class InspectDocument(Document, frozen=True):
+    """A program as text."""
+
+    text: str
+    command: Literal["inspect"] = "inspect"
+    schema: Annotated[Literal[1], STRUCTURE] = 1
+    version: ProductVersion = VERSION
 
 
 class LostInputEntry(Entry, frozen=True):

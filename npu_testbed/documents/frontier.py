@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion
-from npu_testbed.documents.surroundings import MemorySystemEntry, NetworkEnds
-from npu_testbed.documents.units import Bytes, Cycles, Macs, RecomputedMacs, Timing, Tools
+from npu_testbed.documents.units import Bytes, Cycles, Macs, MemorySystemEntry, NetworkEnds, RecomputedMacs, Timing, Tools
 
 
 class LowerBoundsEntry(Entry, frozen=True):

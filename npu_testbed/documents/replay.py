@@ -8,11 +8,87 @@ from msgspec import UNSET, UnsetType
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
 from npu_testbed.documents.inference import CpuOperations, FindingEntry, Inferred
-from npu_testbed.documents.measured import Measured
-from npu_testbed.documents.runtimes import Runtimes
-from npu_testbed.documents.stream import Stream
-from npu_testbed.documents.surroundings import Hazards, MemorySystemEntry, NetworkEnds
-from npu_testbed.documents.units import Bytes, CarriedBytes, Cycles, Files, Macs, RecomputedMacs, Timing, Tools
+from npu_testbed.documents.units import (
+    Bytes,
+    CarriedBytes,
+    Cycles,
+    Files,
+    Hazards,
+    Macs,
+    MemorySystemEntry,
+    NetworkEnds,
+    RecomputedMacs,
+    RelativeError,
+    Runtimes,
+    Timing,
+    Tools,
+)
+
+_MeasuredCycles = Annotated[int, meaning("NPU cycles that were measured, rounded.")]
+_ReplayedCycles = Annotated[int, meaning("NPU cycles of the replay.")]
+
+
+class MeasuredLayerEntry(Entry, frozen=True):
+    """A layer as it was measured and as it was replayed."""
+
+    layer: str
+    operator: str
+    kernels: int
+    measured_cycles: _MeasuredCycles
+    margin_cycles: Annotated[int | None, meaning("Half of the 95 % interval of what was sampled, in NPU cycles; null where nothing was.")]
+    replayed_cycles: _ReplayedCycles
+    error: RelativeError | None
+
+
+class CounterEntry(Entry, frozen=True):
+    """An event of the PMU that both sides count."""
+
+    counter: str
+    measured: int
+    replayed: int
+
+
+class MeasurementEntry(Entry, frozen=True):
+    """A measurement, the layers with the largest difference first."""
+
+    kind: str
+    runs: int
+    is_scaled: Annotated[bool, meaning("Whether the measurement counts no cycles and was taken to last as long as the replay.")]
+    measured_cycles: _MeasuredCycles
+    replayed_cycles: _ReplayedCycles
+    layers: tuple[MeasuredLayerEntry, ...]
+    counters: Annotated[tuple[CounterEntry, ...], meaning("PMU events that both sides count, of a measurement of whole inferences.")]
+
+
+Measured = Annotated[MeasurementEntry, meaning("The measurement beside the replay, with --measured.")]
+
+
+class PieceEntry(Entry, frozen=True):
+    """A command stream of the run."""
+
+    until_row: Annotated[int, meaning("Rows that must have arrived when it begins.")]
+    cycles: Cycles
+
+
+class StreamEntry(Entry, frozen=True):
+    """The run while the rows of an input arrive one by one."""
+
+    input: str
+    rows: int
+    row_bytes: Bytes
+    cycles_per_row: Cycles
+    latency_cycles: Annotated[int, meaning("NPU cycles from the arrival of the last row to the result.")]
+    waiting_cycles: Cycles
+    never_waits_cycles_per_row: Annotated[
+        int | None, meaning("Most NPU cycles from row to row at which the NPU never waits once it has begun.")
+    ]
+    held_rows: Annotated[int, meaning("Most rows that have arrived and are still to be read at one time.")]
+    ring_rows: Annotated[int, meaning("Rows of the ring in which the input lies; all of its rows where it lies in a whole frame.")]
+    pieces: Annotated[tuple[PieceEntry, ...], meaning("The command streams in order.")]
+
+
+Stream = Annotated[StreamEntry, meaning("The run while the rows of an input arrive, with --stream.")]
+
 
 _Beats = Annotated[int, meaning("Data beats of the port's width.")]
 _Utilisation = Annotated[float, meaning("Part of the accelerator's multiply-accumulates that the mathematics needs, 0 to 1.")]

@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Annotated, Literal
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
-from npu_testbed.documents.surroundings import MemorySystemEntry
-from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, OutsideBytes, RecomputedMacs, Timing
+from npu_testbed.documents.units import ArenaBytes, Bytes, Cycles, Homes, Macs, MemorySystemEntry, OutsideBytes, RecomputedMacs, Timing
 
 
 class SweepPointEntry(Entry, frozen=True):

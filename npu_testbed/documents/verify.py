@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 from msgspec import UNSET, UnsetType
 
 from npu_testbed.documents.document import STRUCTURE, VERSION, Document, Entry, ProductVersion, meaning
-from npu_testbed.documents.surroundings import Hazards
-from npu_testbed.documents.units import Bytes, DifferingBytes, Seed
+from npu_testbed.documents.units import Bytes, DifferingBytes, Hazards, Seed
 
 
 class OutputEntry(Entry, frozen=True):

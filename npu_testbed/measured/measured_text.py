@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_testbed.documents.measured import CounterEntry, MeasuredLayerEntry, MeasurementEntry
+from npu_testbed.documents.replay import CounterEntry, MeasuredLayerEntry, MeasurementEntry
 from npu_testbed.measured.rows import Beside, MeasuredRow
 from npu_testbed.replays.layer_names import all_shortened, first_operator
 from validation.fvp.scores import relative

@@ -17,11 +17,6 @@ class CalibrateFitOutcome(Outcome, frozen=True):
     profile: CalibrationProfile
     output: str
 
-    @property
-    def command(self) -> str:
-        """``calibrate fit``."""
-        return "calibrate fit"
-
     def document(self) -> CalibrateFitDocument:
         """The parameters with their intervals, and the errors."""
         return CalibrateFitDocument(profile_json(self.profile), self.output)
@@ -36,11 +31,6 @@ class CalibrateCheckOutcome(Outcome, frozen=True):
 
     name: str
     found: CalibrationCheck
-
-    @property
-    def command(self) -> str:
-        """``calibrate check``."""
-        return "calibrate check"
 
     @property
     def passed(self) -> bool:

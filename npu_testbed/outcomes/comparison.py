@@ -11,8 +11,7 @@ from npu_testbed.comparisons.comparison import Comparison
 from npu_testbed.comparisons.comparison_tables import comparison_json, comparison_text, robust_json
 from npu_testbed.comparisons.summary import summary_table
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
-from npu_testbed.cpu_time.estimate import Inference, inference_of
-from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
+from npu_testbed.cpu_time.estimate import Inference, inference_json, inference_of, inference_sentence
 from npu_testbed.documents.comparison import ComparedNetworkEntry, CompareDocument, EnergyRatiosEntry
 from npu_testbed.documents.document import extended
 from npu_testbed.findings import Finding
@@ -42,11 +41,6 @@ class ComparisonOutcome(Outcome, frozen=True):
     min_percent: float = 1.0
     markdown: bool = False
     cpu: CpuTable | None = None
-
-    @property
-    def command(self) -> str:
-        """``compare``."""
-        return "compare"
 
     def inference(self, comparison: Comparison) -> Inference:
         """An inference by our schedule at Vela Performance's bytes or fewer. Every schedule leaves the same work to the CPU."""

@@ -41,11 +41,6 @@ class CompilationOutcome(ReplayedOutcome, frozen=True):
         return self.compilation.simulation
 
     @property
-    def command(self) -> str:
-        """``compile``."""
-        return "compile"
-
-    @property
     def runtimes(self) -> tuple[RuntimeUse, ...]:
         """The bytes that each runtime sets aside for the compiled file, and the cycles there."""
         simulation, plan = self.compilation.simulation, self.compilation.schedule

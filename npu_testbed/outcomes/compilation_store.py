@@ -15,7 +15,7 @@ from npu_testbed.documents.document import checked
 from npu_testbed.documents.replay import CompileDocument
 from npu_testbed.ground.answers import Answers, key_of_request
 from npu_testbed.outcomes.outcome import Outcome
-from npu_testbed.reports.deadline import deadline_sentence
+from npu_testbed.reports.headline import deadline_sentence
 from validation.reading import read_file
 
 
@@ -26,11 +26,6 @@ class StoredCompilation(Outcome, frozen=True):
     words: str
     cycles: int
     clock_hz: int
-
-    @property
-    def command(self) -> str:
-        """``compile``."""
-        return "compile"
 
     def document(self) -> CompileDocument:
         """The stored document."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from npu_testbed.documents.compilations import CompilationsDocument
+from npu_testbed.documents.comparison import CompilationsDocument
 from npu_testbed.ground.endings import BAD_INPUT
 from npu_testbed.ground.failures import Failure
 from npu_testbed.outcomes.compilation import CompilationOutcome
@@ -15,11 +15,6 @@ class CompilationsOutcome(Outcome, frozen=True):
 
     compilations: tuple[CompilationOutcome | StoredCompilation, ...]
     failures: tuple[Failure, ...]
-
-    @property
-    def command(self) -> str:
-        """``compile``."""
-        return "compile"
 
     @property
     def passed(self) -> bool:

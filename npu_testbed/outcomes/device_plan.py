@@ -8,10 +8,31 @@ from cascader.tensorir.device import OwnDevice
 from cascader.tensorir.prove import RunProof
 from cascader.tensorir.te_frontend import TeGraph
 from npu_model.printable import printable
-from npu_testbed.documents.stripes import ScheduleDeviceDocument
+from npu_testbed.documents.firmware import DeviceRunDocument
+from npu_testbed.documents.schedule import ScheduleDeviceDocument
+from npu_testbed.firmware.run import FirmwareRun, run_json, run_text
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.reports.stripe_plans import groups_json, groups_text
 from validation.layout import filled
+
+
+class DeviceRunOutcome(Outcome, frozen=True):
+    """A run of firmware."""
+
+    run: FirmwareRun
+
+    @property
+    def passed(self) -> bool:
+        """Whether the firmware ended by itself with exit code 0."""
+        return self.run.passed
+
+    def document(self) -> DeviceRunDocument:
+        """The end of the run, and the NPU's counters."""
+        return run_json(self.run)
+
+    def text(self) -> str:
+        """A table of the NPU's counters below a line on how the run ended."""
+        return run_text(self.run)
 
 
 class DevicePlanOutcome(Outcome, frozen=True, eq=False):
@@ -23,11 +44,6 @@ class DevicePlanOutcome(Outcome, frozen=True, eq=False):
     proposal: Proposal[StripedGroup]
     proof: RunProof
     output: str = ""
-
-    @property
-    def command(self) -> str:
-        """``schedule --device``."""
-        return "schedule --device"
 
     @property
     def memory_bytes(self) -> int:

@@ -36,11 +36,6 @@ class DiffOutcome(Outcome, frozen=True):
     energies: Energies | None = None
     most: int | None = None
 
-    @property
-    def command(self) -> str:
-        """``diff``."""
-        return "diff"
-
     def document(self) -> DiffDocument:
         """Both sides, and each layer that differs."""
         return diff_json(self.before, self.after, UNSET if self.energies is None else energy_json(*self.energies))
@@ -67,11 +62,6 @@ class CheckOutcome(ReplayedOutcome, frozen=True):
     def replayed(self) -> Simulation:
         """The replay."""
         return self.simulation
-
-    @property
-    def command(self) -> str:
-        """``check``."""
-        return "check"
 
     @property
     def passed(self) -> bool:

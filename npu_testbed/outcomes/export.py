@@ -30,11 +30,6 @@ class ExportOutcome(Outcome, frozen=True):
     layouts: tuple[str, ...] = ()
     """Sentences on the inputs and outputs whose order differs from the model's."""
 
-    @property
-    def command(self) -> str:
-        """``export``."""
-        return "export"
-
     def document(self) -> ExportDocument:
         """The bytes of each file."""
         sizes = {str(path): len(data) for path, data in self.files.items()}

@@ -27,11 +27,6 @@ class FrontierOutcome(Outcome, frozen=True):
     comparison: Comparison | None = None
 
     @property
-    def command(self) -> str:
-        """``frontier``."""
-        return "frontier"
-
-    @property
     def points(self) -> Records[FrontierPoint]:
         """The schedules by ascending memory: bytes, cycles, and the schedule itself."""
         return Records(self.frontier.points, point_entry)

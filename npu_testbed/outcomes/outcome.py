@@ -10,7 +10,7 @@ from msgspec import Struct, to_builtins
 
 from npu_model.front import later
 from npu_testbed.documents.document import Document
-from npu_testbed.documents.inspect import InspectDocument
+from npu_testbed.documents.export import InspectDocument
 
 if TYPE_CHECKING:
     import html
@@ -23,11 +23,6 @@ class Outcome(Struct, frozen=True):
 
     coloured: ClassVar[bool] = True
     """Whether a terminal shows the text in colour."""
-
-    @property
-    @abstractmethod
-    def command(self) -> str:
-        """The command, as the document names it, such as ``simulate vela``."""
 
     @abstractmethod
     def document(self) -> Document:
@@ -83,15 +78,9 @@ class Outcome(Struct, frozen=True):
 class TextOutcome(Outcome, frozen=True):
     """A text that is printed unchanged."""
 
-    name: str
     words: str
 
     coloured: ClassVar[bool] = False
-
-    @property
-    def command(self) -> str:
-        """The command, as the document names it."""
-        return self.name
 
     def document(self) -> InspectDocument:
         """The text."""

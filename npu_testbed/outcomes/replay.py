@@ -22,7 +22,7 @@ from npu_testbed.reports.hazards import hazards_json, hazards_text
 from npu_testbed.reports.stream import stream_json, stream_text
 from npu_testbed.reports.summary import Summary, replay_json, summarise, summary_text
 from npu_testbed.reports.tables import layers_text, stalls_json, stalls_text
-from npu_testbed.reports.unproven import unproven_json
+from npu_testbed.reports.unseen import unproven_json
 from npu_testbed.views.arena_map import ArenaMap
 from npu_testbed.views.sram_map import sram_map_svg
 from sim.views.layers import LayerRow, layer_rows
@@ -52,11 +52,6 @@ class ReplayOutcome(ReplayedOutcome, frozen=True):
     def replayed(self) -> Simulation:
         """The replay."""
         return self.simulation
-
-    @property
-    def command(self) -> str:
-        """``simulate schedule`` or ``simulate vela``."""
-        return f"simulate {self.kind}"
 
     @property
     def summary(self) -> Summary:

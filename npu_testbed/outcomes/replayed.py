@@ -6,8 +6,7 @@ from abc import abstractmethod
 
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.replays.simulation import Simulation
-from npu_testbed.reports.deadline import deadline_sentence
-from npu_testbed.reports.headline import headline
+from npu_testbed.reports.headline import deadline_sentence, headline
 
 
 class ReplayedOutcome(Outcome, frozen=True):

@@ -15,7 +15,7 @@ from cascader.ethosu.striped.choice import StripedPoint
 from npu_model.compiled.layouts import layout_sentences
 from npu_model.front import later
 from npu_model.printable import printable
-from npu_testbed.cpu_time.inference_text import inference_json, inference_sentence
+from npu_testbed.cpu_time.estimate import inference_json, inference_sentence
 from npu_testbed.devices.timing import timing_json
 from npu_testbed.documents.document import given
 from npu_testbed.documents.schedule import ScheduleDocument
@@ -70,11 +70,6 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
     def replayed(self) -> Simulation:
         """The replay."""
         return self.simulation
-
-    @property
-    def command(self) -> str:
-        """``schedule``."""
-        return "schedule"
 
     @property
     def schedule(self) -> Schedule:

@@ -17,11 +17,6 @@ class SweepOutcome(Outcome, frozen=True):
     deadline: float | None = None
 
     @property
-    def command(self) -> str:
-        """``sweep``."""
-        return "sweep"
-
-    @property
     def points(self) -> Records[SweepPointEntry]:
         """The points in their order, each with its options and its answer."""
         return Records(self.document().points)

@@ -37,11 +37,6 @@ class FvpOutcome(Outcome, frozen=True):
     timing: TimingParameters
 
     @property
-    def command(self) -> str:
-        """``validate fvp``."""
-        return "validate fvp"
-
-    @property
     def passed(self) -> bool:
         """Whether no bar is missed, except those known to be."""
         return self.scorecard.passed
@@ -62,11 +57,6 @@ class FvpLiveOutcome(Outcome, frozen=True):
     result: live.LiveResult
     timing: TimingParameters
 
-    @property
-    def command(self) -> str:
-        """``validate fvp --live``."""
-        return "validate fvp --live"
-
     def document(self) -> ValidateFvpLiveDocument:
         """The counters, and each operation."""
         return checked(ValidateFvpLiveDocument, live.to_json(self.result) | {"timing": timing_json(self.timing)})
@@ -80,11 +70,6 @@ class ValidateVelaOutcome(Outcome, frozen=True):
     """The SRAM and cycles of Vela's schedules, and Vela's own figures."""
 
     scores: tuple[replays.VelaScore, ...]
-
-    @property
-    def command(self) -> str:
-        """``validate vela``."""
-        return "validate vela"
 
     @property
     def passed(self) -> bool:
@@ -105,11 +90,6 @@ class BesideVelaOutcome(Outcome, frozen=True):
 
     result: BesideVela
     notes: Sequence[str] = ()
-
-    @property
-    def command(self) -> str:
-        """``validate vela``."""
-        return "validate vela"
 
     @property
     def passed(self) -> bool:
@@ -136,11 +116,6 @@ class LitertOutcome(Outcome, frozen=True):
     scores: tuple[LitertScore, ...]
 
     @property
-    def command(self) -> str:
-        """``validate litert``."""
-        return "validate litert"
-
-    @property
     def passed(self) -> bool:
         """Whether each byte that differs has a reason."""
         return all(score.passed for score in self.scores)
@@ -161,11 +136,6 @@ class PortfolioOutcome(Outcome, frozen=True):
     report: Report
 
     @property
-    def command(self) -> str:
-        """``validate portfolio``."""
-        return "validate portfolio"
-
-    @property
     def passed(self) -> bool:
         """Whether each network passes."""
         return self.report.passed
@@ -183,11 +153,6 @@ class PortfolioListOutcome(Outcome, frozen=True):
     """The networks that ``validate portfolio`` would examine."""
 
     networks: tuple[PortfolioNetwork, ...]
-
-    @property
-    def command(self) -> str:
-        """``validate portfolio --list``."""
-        return "validate portfolio --list"
 
     def document(self) -> ValidatePortfolioListDocument:
         """Each network."""
@@ -208,11 +173,6 @@ class SuiteOutcome(Outcome, frozen=True):
     """The scorecard of all peers."""
 
     suite: Suite
-
-    @property
-    def command(self) -> str:
-        """``validate all``."""
-        return "validate all"
 
     @property
     def passed(self) -> bool:

@@ -26,11 +26,6 @@ class VerifyOutcome(Outcome, frozen=True):
     proof: TensorirProof | None = None
 
     @property
-    def command(self) -> str:
-        """``verify``."""
-        return "verify"
-
-    @property
     def comparisons(self) -> Sequence[OutputComparison]:
         """Each output with each reference: its bytes, and the number that differ."""
         return self.verification.comparisons

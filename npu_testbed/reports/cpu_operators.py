@@ -5,8 +5,7 @@ from __future__ import annotations
 from cascader.frontends.vela.remedies import explained, grouped, named, remedy
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
-from npu_testbed.cpu_time.estimate import Inference
-from npu_testbed.cpu_time.inference_text import cycles_text
+from npu_testbed.cpu_time.estimate import Inference, cycles_text
 from npu_testbed.documents.inference import CpuOperationEntry
 from validation.layout import filled, grid
 

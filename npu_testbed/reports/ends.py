@@ -8,7 +8,7 @@ from cascader.ethosu.codegen.lowering import lower
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.export.regions import home_sizes
 from npu_model.memory.system import MemorySystem
-from npu_testbed.documents.surroundings import EndsEntry, HomeEntry
+from npu_testbed.documents.units import EndsEntry, HomeEntry
 
 if TYPE_CHECKING:
     from npu_testbed.searches.frontiers import Frontier

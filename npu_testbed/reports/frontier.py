@@ -5,10 +5,9 @@ from __future__ import annotations
 from npu_model.printable import printable
 from npu_testbed.devices.timing import timing_clause, timing_json
 from npu_testbed.documents.frontier import FrontierEntry, FrontierPointEntry, LowerBoundsEntry
-from npu_testbed.documents.surroundings import MemorySystemEntry
+from npu_testbed.documents.units import MemorySystemEntry
 from npu_testbed.ground.versions import legaliser_remark
-from npu_testbed.reports.deadline import cycles_in, deadline_sentence
-from npu_testbed.reports.headline import kibibytes, milliseconds
+from npu_testbed.reports.headline import cycles_in, deadline_sentence, kibibytes, milliseconds
 from npu_testbed.reports.macs import recomputed_share
 from npu_testbed.searches.frontiers import Frontier, FrontierPoint
 from validation.layout import filled, grid

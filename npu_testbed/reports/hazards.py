@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.printable import printable
-from npu_testbed.documents.surroundings import HazardEntry
+from npu_testbed.documents.units import HazardEntry
 from sim.hazards import Hazard, PartitionFault, Race
 from validation.layout import filled
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from npu_model.printable import printable
-from npu_testbed.documents.stream import PieceEntry, StreamEntry
+from npu_testbed.documents.replay import PieceEntry, StreamEntry
 from npu_testbed.replays.streaming import StreamedInput
 from validation.layout import filled
 

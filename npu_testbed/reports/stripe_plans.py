@@ -8,7 +8,7 @@ from cascader.graph.cascader_graph import CascaderGraph
 from cascader.plan.stripe_plans import StripePlan
 from npu_model.printable import printable
 from npu_testbed.documents.document import extended
-from npu_testbed.documents.stripes import GroupEntry, StagingGroupEntry, StripeBufferEntry
+from npu_testbed.documents.schedule import GroupEntry, StagingGroupEntry, StripeBufferEntry
 from validation.layout import grid
 
 

@@ -12,7 +12,7 @@ from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
-from npu_testbed.cpu_time.inference_text import basis_text, inference_json, inference_text
+from npu_testbed.cpu_time.estimate import basis_text, inference_json, inference_text
 from npu_testbed.devices.memory_options import memory_system_json
 from npu_testbed.devices.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.devices.timing import timing_json, timing_text
@@ -23,8 +23,7 @@ from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.macs import macs_of
 from npu_testbed.reports.tables import layers_json
-from npu_testbed.reports.unproven import unproven_text
-from npu_testbed.reports.unseen import unseen_text
+from npu_testbed.reports.unseen import unproven_text, unseen_text
 from validation.layout import filled
 
 PORTS = ("axi0_read", "axi0_write", "axi1_read", "axi1_write")

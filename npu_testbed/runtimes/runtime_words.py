@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from npu_testbed.documents.runtimes import OwnShareEntry, RuntimeEntry
+from npu_testbed.documents.units import OwnShareEntry, RuntimeEntry
 from npu_testbed.runtimes.own_share import UNMEASURED
 from npu_testbed.runtimes.runtime_use import BARE, EXECUTORCH, NAMES, TFLM, RuntimeUse
 from validation.layout import filled, grid

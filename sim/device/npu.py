@@ -14,7 +14,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from sim.device.bus import Bus
 from sim.device.commands import REGIONS, Commands, commands
 from sim.device.operands import COMMANDS, BusAbortError, Operands, OperandWindow
-from sim.device.pmu_registers import PmuRegisters
+from sim.device.pmu import PmuRegisters
 from sim.device.register_file import Words
 from sim.device.run import DeviceEnding, DevicePlanner, DeviceStep, Run
 from sim.functional import FilterCache, Store

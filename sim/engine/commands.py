@@ -8,7 +8,7 @@ from typing import Any
 
 import simpy
 
-from npu_model.cost.copies import copied_words
+from npu_model.cost.timed import copied_words
 from npu_model.cost.traversal import reduces_depth
 from npu_model.program import WORD_BYTES, DmaOperation, DmaWait, KernelOperation, KernelWait
 from npu_model.shapes import ceil_div

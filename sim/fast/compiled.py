@@ -10,11 +10,10 @@ from itertools import chain
 from npu_model.accelerator import Accelerator
 from npu_model.brief import Brief
 from npu_model.cost.block_jobs import PHASES
-from npu_model.cost.copies import copied_words
 from npu_model.cost.deep_jobs import TimedProgram
 from npu_model.cost.flat_operation import flat_decoding, flat_operation
 from npu_model.cost.flat_work import flat_jobs
-from npu_model.cost.timed import own_jobs
+from npu_model.cost.timed import copied_words, own_jobs
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.native import native
 from npu_model.program import DmaOperation, DmaWait, KernelOperation, KernelWait, Operation, Program, Shram

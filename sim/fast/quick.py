@@ -12,9 +12,8 @@ from msgspec import Struct
 
 from npu_model.accelerator import Accelerator, accelerator
 from npu_model.compiled.network import CompiledNetwork
-from npu_model.cost.copies import copied_words
 from npu_model.cost.deep_jobs import TimedProgram
-from npu_model.cost.timed import forms_chains
+from npu_model.cost.timed import copied_words, forms_chains
 from npu_model.front import later
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.program import WORD_BYTES, KernelOperation, Program

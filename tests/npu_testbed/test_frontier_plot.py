@@ -9,7 +9,7 @@ from msgspec.structs import replace
 
 import npu_testbed
 from cascader.ethosu.network.network import Home
-from npu_testbed.html.frontier import frontier_data
+from npu_testbed.html.pages import frontier_data
 from npu_testbed.searches.frontiers import Frontier
 from npu_testbed.views.frontier_plot import AGAIN, KINDS, OURS, frontier_svg, kind_of
 

@@ -21,8 +21,7 @@ from npu_model.errors import InputError
 from npu_testbed.asked.request import requested
 from npu_testbed.ground.answers import Answers
 from npu_testbed.portfolio.examination import judge
-from npu_testbed.portfolio.results import Results
-from npu_testbed.portfolio.run import chosen
+from npu_testbed.portfolio.run import Results, chosen
 from npu_testbed.portfolio.tables import page, tables
 from npu_testbed.portfolio.verdict import BytesAndCycles, Check, Examined, Ours, Report, VelaFigures, from_json
 from npu_testbed.proofs.verification import LITERT, VELA_STREAM, OutputComparison, Verification

@@ -15,7 +15,7 @@ from vela_u85 import compiled
 from npu_model.accelerator import accelerator
 from npu_model.compiled.network import read_compiled
 from npu_model.cost.deep_jobs import timed_chains
-from npu_model.cost.kernel_beats import unmet_beats
+from npu_model.cost.timed import unmet_beats
 from npu_model.memory.ports import measured_with
 from npu_model.memory.system import MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, MapStorage, Program, Rows
