@@ -124,6 +124,7 @@ def _pooled(operation: KernelOperation, maker: KernelMaker) -> KernelOperation |
         global_scale=True,
         ofm_scale=Scale(1, 0),
         part_kernel=False,
+        parallel_mode=0,
     )
     return maker.in_any_block(sums)
 
@@ -154,7 +155,6 @@ def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker:
                 global_scale=True,
                 opa_scale=Scale(1, 0),
                 opb_scale=Scale(1, 0),
-                parallel_mode=operation.parallel_mode,
             )
         )
         left -= half

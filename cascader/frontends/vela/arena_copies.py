@@ -102,7 +102,6 @@ def copy_kernel(source: FeatureMap, destination: int, device: Accelerator) -> Ke
         pool=PoolKind.AVERAGE,
         global_scale=True,
         ofm_scale=_UNIT,
-        parallel_mode=device.cores - 1,
     )
     return _with_block(operation, device)
 

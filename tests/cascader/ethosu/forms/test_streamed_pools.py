@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cache
 
 import numpy as np
@@ -145,15 +146,18 @@ def test_a_mean_is_streamed_for_its_cycles_and_a_pool_is_not(pool: str) -> None:
     assert quick.kernels == (streamed(pool, "int8", SOUND) if pool == "mean" else before).kernels
 
 
-def test_a_streamed_average_runs_on_both_cores_of_a_u65() -> None:
-    """A depthwise convolution in place of an average, which has no weights, gets a stream for each core."""
+@pytest.mark.parametrize("pool", [average, mean])
+def test_a_streamed_average_runs_on_both_cores_of_a_u65(pool: Callable[[NetworkBuilder, TensorHandle], TensorHandle]) -> None:
+    """A convolution in place of a pool gets a stream for each core, and kernels without weights have one core."""
     both = "ethos-u65-512"
     net = NetworkBuilder("pools")
     x = net.conv2d(net.input((1, 25, 5, 8), "image"), 64, (3, 3), activation="RELU")
-    before = import_network(net.finish([net.conv2d(net.average_pool(x), 8, (1, 1))]), both)
+    before = import_network(net.finish([net.conv2d(pool(net, x), 8, (1, 1))]), both)
     after = with_streamed_pools(before, accelerator(both), SOURCES)
-    weighted = [kernel.operation for kernel in after.kernels.values() if kernel.operation.weights]
-    assert [len(operation.weights) for operation in weighted] == [operation.parallel_mode + 1 for operation in weighted] == [2, 2, 2]
+    assert len(after.kernels) > len(before.kernels)
+    for kernel in after.kernels.values():
+        assert kernel.operation.parallel_mode == (1 if kernel.operation.weights else 0)
+        assert len(kernel.operation.weights) in (0, 2)
     (image, *_) = images(before)
     one, other = (outputs(schedule_layer_by_layer(network, both), image) for network in (before, after))
     assert all(np.array_equal(a, b) for a, b in zip(one, other, strict=True))
