@@ -1,6 +1,6 @@
 """CascaderGraph: Parts, with a Propagator for each input, and the Tensors between them, in the nouns of TVM RFC 0037.
 
-Nothing here knows a device: what a Part computes is in its ``payload``, which only the device's own package reads.
+Nothing here knows a device: the computation of a Part is in its ``payload``, which only the device's own package reads.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from npu_model.shapes import ceil_div, round_up
 
 
 class TensorKind(Enum):
-    """Where a tensor's bytes come from and how long they are needed.
+    """The origin of a tensor's bytes, and how long they are needed.
 
-    INPUT tensors are filled before the first Part runs, OUTPUT tensors are read after the last one. VARIABLE tensors keep their
-    bytes from one inference to the next. CONSTANT tensors are read-only and take no room in the arena.
+    INPUT tensors are filled before the first Part runs, OUTPUT tensors are read after the last one. VARIABLE tensors keep their bytes from
+    one inference to the next. CONSTANT tensors are read-only and need no bytes of the arena.
     """
 
     INPUT = "input"
@@ -46,7 +46,7 @@ class TensorKind(Enum):
 class Tensor(Struct, frozen=True):
     """A range of memory with a meaning: ``size`` bytes; ``shape`` in elements of ``element_size`` bytes.
 
-    The size is at least what the shape needs, more where the layout pads (NHCWB16 rounds channels up to 16).
+    The size is at least the shape's bytes, and more if the layout pads (NHCWB16 rounds channels up to 16).
     """
 
     name: str
@@ -64,7 +64,7 @@ class Tensor(Struct, frozen=True):
 class Operand(Struct, frozen=True):
     """A tensor that a part reads, and which of its elements some output elements need.
 
-    ``bounds`` is what the part sees of the tensor: beyond it is padding. Empty for all of it.
+    ``bounds`` is the visible part of the tensor; padding surrounds it. Empty: the whole tensor.
     """
 
     tensor: str
@@ -122,7 +122,7 @@ class Part(Struct, frozen=True):
 
     @property
     def operands(self) -> tuple[Operand, ...]:
-        """The inputs with their propagators; none of a part that has no propagators."""
+        """The inputs with their propagators; empty for a part without propagators."""
         return tuple(Operand(*given) for given in zip(self.inputs, self.propagators, self.bounds, strict=False))
 
     @property
@@ -132,7 +132,7 @@ class Part(Struct, frozen=True):
 
     @property
     def whole(self) -> Box:
-        """All that the part makes, in its own coordinates, in which propagators count."""
+        """The whole result of a part, in its own coordinates, which propagators use."""
         return whole(self.shape)
 
     def written(self, box: Box) -> Box:
@@ -143,7 +143,7 @@ class Part(Struct, frozen=True):
         )
 
     def making(self, box: Box) -> Box:
-        """The part's stripe that makes all of the part's elements in a box of the output tensor; empty if there are none."""
+        """The part's stripe that makes all its elements in a box of the output tensor; empty without such elements."""
         own = clip(
             tuple(
                 (ceil_div(low - start, step), ceil_div(high - start, step))
@@ -260,7 +260,7 @@ def _check_tensor(tensor: Tensor) -> None:
 
 
 def _check_dataflow(graph: CascaderGraph) -> None:
-    """Every operand exists, constants are never written, and what is read has been written or was there at the start."""
+    """InputError unless every operand exists, constants are never written, and every read follows a write or initial content."""
     kinds = {tensor.name: tensor.kind for tensor in graph.tensors}
     written = {name for name, kind in kinds.items() if kind in (TensorKind.INPUT, TensorKind.VARIABLE, TensorKind.CONSTANT)}
     for part in graph.parts:

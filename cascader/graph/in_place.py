@@ -1,8 +1,8 @@
-"""Residual sums: results that may be stored over an operand which earlier parts read too, as these are done with its rows by then.
+"""Residual sums: results that may overwrite an operand which earlier parts also read, because these parts are done with its rows by then.
 
-A residual block has two 3x3 convolutions and a sum with the block's input. Row y of the first convolution needs rows y - 1 to y + 1 of
-the input. Row y of the sum needs the first convolution up to row y + 1, which has then read the input up to row y + 2. So nobody but the
-sum needs row y of the input by then, whatever the groups and their stripes are.
+A residual block has two 3x3 convolutions and a sum with the block's input. Row y of the first convolution needs rows y - 1 to y + 1 of the
+input. Row y of the sum needs the first convolution up to row y + 1, which has then read the input up to row y + 2. So only the sum needs
+row y of the input by then, for all groups and stripes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ def _is_done(propagator: RowPropagator, made: int, rows: int, until: int) -> boo
 
 
 class LastReaders:
-    """Last readers of the tensors of one graph; what a part's first rows need is worked out once."""
+    """Last readers of the tensors of one graph; the needs of a part's first rows are computed once."""
 
     def __init__(self, graph: RowGraph) -> None:
         self._graph = graph

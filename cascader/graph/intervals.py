@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 Interval = tuple[int, int]
-"""First element and first element behind the last one; empty if they are equal."""
+"""First element, and end (exclusive); empty if they are equal."""
 
 Box = tuple[Interval, ...]
 

@@ -91,12 +91,12 @@ class Propagator(Struct, frozen=True, dict=True):
 
     @classmethod
     def identity(cls, rank: int) -> Propagator:
-        """Every input axis is the output axis of the same number."""
+        """A map in which every input axis equals the output axis of the same number."""
         return cls.of_axes([InputAxis(axis) for axis in range(rank)], rank)
 
     @classmethod
     def opaque(cls, input_shape: Sequence[int], outputs: int) -> Propagator:
-        """Any output needs all of the input.
+        """A map in which any output needs all of the input.
 
         >>> Propagator.opaque((4, 4), 1).demand(((3, 4),), (4, 4))
         ((0, 4), (0, 4))

@@ -57,7 +57,7 @@ class RowPart(Struct, frozen=True):
     maps: tuple[RowMap | None, ...] = ()
 
     def chunk(self, rows: int) -> int:
-        """Rows of a stripe that is asked for ``rows``.
+        """Rows of a stripe for a request of ``rows``.
 
         >>> [RowPart("part", (), (0,), rows=16, align=2, most_rows=most).chunk(5) for most in (0, 2)]
         [6, 2]
@@ -67,7 +67,7 @@ class RowPart(Struct, frozen=True):
         return min(self.rows, ceil_div(min(rows, self.most_rows or rows), self.align) * self.align)
 
     def border_from(self, row: int) -> int:
-        """The first row from ``row`` on at which a stripe may begin; it may lie behind the last row.
+        """The first row from ``row`` on at which a stripe may begin; it may lie after the last row.
 
         >>> [RowPart("part", (), (0,), rows=16, align=2, phase=1).border_from(row) for row in (0, 1, 2, 3, 4)]
         [0, 1, 3, 3, 5]
@@ -91,7 +91,7 @@ class RowPart(Struct, frozen=True):
         return self.border_until(self.rows - height if height % self.align else (self.rows - height) // 2)
 
     def map(self, output: int) -> RowMap | None:
-        """Where the part's rows lie in an output (its number among them); None: row y is row y, or all of an atomic part."""
+        """The places of the part's rows in an output (by number); None: row y is row y, or all of an atomic part."""
         return self.maps[output] if self.maps else None
 
     def written(self, output: int, start: int, end: int, rows: int) -> tuple[int, int]:
@@ -142,5 +142,5 @@ class RowGraph(Struct, frozen=True):
         return found
 
     def is_asked_last(self, part: int, tensor: int) -> bool:
-        """Whether a reader of the tensor asks other parts for its rows before this one, which does not ask these itself."""
+        """Whether a reader of the tensor asks other parts for its rows before this one, which does not ask them itself."""
         return not self.parts[part].most_rows or all(read != tensor for read, _ in self.parts[part].inputs)

@@ -1,4 +1,4 @@
-"""Rows of views: where they lie in a tensor, and which of them some output rows need."""
+"""Rows of views: their places in a tensor, and the rows that some output rows need."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ class RowPropagator(Struct, frozen=True):
     def projected(propagator: Propagator, output: int, axis: int, rows: int, at: RowMap | None = None) -> RowPropagator:
         """The part of an affine map that says which of ``rows`` elements of its input ``axis`` some rows of an ``output`` axis need.
 
-        InputError if another output axis has a say, too.
+        InputError if the input axis also depends on another output axis.
 
         >>> from cascader.graph.propagator import upscaled, window
         >>> conv = Propagator.of_axes((upscaled(window(0, taps=3, pad=1), 2),), 1)
@@ -100,7 +100,7 @@ class RowPropagator(Struct, frozen=True):
         return RowPropagator(rows, stride, stride + more, -offset, upscale, at=at)
 
     def demand(self, first: int, last: int) -> tuple[int, int]:
-        """Rows of the tensor behind output rows ``first`` to ``last`` (exclusive).
+        """Rows of the tensor that output rows ``first`` to ``last`` (exclusive) need.
 
         >>> RowPropagator(rows=16, taps=3, pad=1).demand(4, 8)
         (3, 9)
@@ -116,7 +116,7 @@ class RowPropagator(Struct, frozen=True):
         return (low, high) if self.at is None else self.at.span(low, high)
 
     def first_rows(self, firsts: Rows) -> Rows:
-        """The first row of the tensor behind output rows from ``firsts`` on, for many stripes at once.
+        """The first row of the tensor that output rows from ``firsts`` on need, for many stripes at once.
 
         >>> RowPropagator(rows=16, taps=3, pad=1).first_rows(np.array([0, 4])).tolist()
         [0, 3]

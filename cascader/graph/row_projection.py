@@ -1,4 +1,4 @@
-"""Row projection: the rows of a graph's tensors and parts, from what the parts see, along one axis of each.
+"""Row projection: the rows of a graph's tensors and parts along one axis of each, from the views of the parts.
 
 A tensor's row is the smallest step by which a part goes through it. Other accesses are views of these rows: coarser (a reshape), from a
 later row on (a crop, a part of a concatenation), or scattered over all rows (a transposition).
@@ -86,7 +86,7 @@ class RowProjection:
         return RowPart(part.name, tuple(inputs), (self._index[seen.output],), 1, atomic=True, maps=(written,))
 
     def _opaque(self, part: Part) -> RowPart:
-        """A part of which nothing is known but what it reads and writes."""
+        """A part of which only the reads and writes are known."""
         read = [self._index[name] for name in part.inputs if name in self._index]
         inputs = tuple((tensor, RowPropagator(self.tensors[tensor].rows, whole=True)) for tensor in read)
         return RowPart(part.name, inputs, tuple(self._index[name] for name in part.outputs), 1, 1, atomic=True)

@@ -38,7 +38,7 @@ class StoredAxes(Struct, frozen=True):
 
     @property
     def align(self) -> tuple[int, ...]:
-        """Blocks are not cut."""
+        """Keep blocks whole."""
         return (*(1 for _ in self.shape[:-1]), self.block or 1)
 
     def piece(self, view: View) -> tuple[int, ...]:
@@ -66,7 +66,7 @@ class StoredAxes(Struct, frozen=True):
         return StoredView(tuple(offset), tuple(steps)) if in_blocks and inside and not rest else None
 
     def reading(self, stored: StoredView) -> Propagator:
-        """From boxes of a view to boxes of the tensor."""
+        """A map from boxes of a view to boxes of the tensor."""
         axes = len(self.shape) - bool(self.block)
         follows = (*range(axes - 2), None, axes - 2, None) if self.block else range(axes)
         read = [
@@ -78,7 +78,7 @@ class StoredAxes(Struct, frozen=True):
         return Propagator.of_axes(read, axes)
 
     def making(self) -> Propagator:
-        """From boxes of a part's own array in these axes to boxes of its view: all elements of blocks, from the first block on."""
+        """A map from boxes of a part's own array in these axes to boxes of its view: all elements of blocks, from the first block on."""
         axes = len(self.shape)
         if not self.block:
             return Propagator.identity(axes)

@@ -1,6 +1,6 @@
 """Views: the arrays that parts see in the bytes of their tensors, with a Propagator for each.
 
-Parts need not agree about the axes of a tensor: one may read as a matrix what another one has written as an image. Bytes they share.
+Parts need not agree about the axes of a tensor: one may read a matrix where another has written an image. They share only the bytes.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ class View(Struct, frozen=True):
 
     Its first element begins at byte ``base``, and ``steps`` are the bytes from one element to the next along each axis. Elements of the
     last axis lie side by side, in blocks of ``block`` (0: all in one) that are ``block_step`` bytes apart. ``extent`` is the first byte of
-    the array and the end of its last one. Of an array that is not ``regular`` nothing but this extent is known.
+    the array and the end of its last one. If an array is not ``regular``, only this extent is known.
     """
 
     shape: tuple[int, ...]
@@ -37,7 +37,7 @@ class View(Struct, frozen=True):
         return last + (blocks - 1) * self.block_step + inside * self.steps[-1]
 
     def step(self, axis: int) -> int | None:
-        """Bytes from one element along an axis to the next; None of one alone, and where the bytes of several lie among each other.
+        """Bytes from one element along an axis to the next; None for a single element, and for elements whose bytes interleave.
 
         >>> image = View((4, 8, 3), base=0, steps=(24, 3, 1), extent=(0, 96))
         >>> image.step(0), image.step(1)

@@ -88,7 +88,7 @@ def rolling_rows(graph: RowGraph, family: Sequence[int], live: int, made: int) -
 
 
 def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) -> list[tuple[int, ...]]:
-    """The tensors that share a buffer: a result with the operand that it is stored over."""
+    """The tensors that share a buffer: a result, and the operand that it overwrites."""
     head = {tensor: tensor for tensor in lives}
     for part in graph.parts if in_place else ():
         if part.in_place in head and part.outputs[0] in head:
@@ -100,7 +100,7 @@ def _families(graph: RowGraph, lives: dict[int, LiveRows], *, in_place: bool) ->
 
 
 def joint_rows(lives: Mapping[int, LiveRows], family: Sequence[int]) -> LiveRows:
-    """The rows that are live of any of some tensors; 0 to 0 where there are none."""
+    """The rows that are live in any of some tensors; 0 to 0 without live rows."""
     members = [lives[tensor] for tensor in family]
     start, end = min(life.start for life in members), max(life.end for life in members)
     low, high = np.full(end - start, _FAR, dtype=np.int64), np.zeros(end - start, dtype=np.int64)

@@ -1,4 +1,4 @@
-"""The depth-first order: a group of parts executed depth-first, each part making only the rows that are asked of it."""
+"""The depth-first order: a group of parts is executed depth-first, and each part makes only the requested rows."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class DepthFirstScheduler:
             yield producer, self.graph.parts[producer].rows_until(output, end)
 
     def _chunks(self, group: Group) -> dict[int, int]:
-        """Rows that each part makes at a time: what its consumers in the group ask for when they make theirs."""
+        """Rows that each part makes at a time: the rows that its consumers in the group request for theirs."""
         chunks: dict[int, int] = {}
         for index in range(group.last, group.first - 1, -1):
             part = self.graph.parts[index]
@@ -147,7 +147,7 @@ def stripe_jobs(table: JobTable) -> tuple[StripeJob, ...]:
 
 
 def first_read(graph: RowGraph, maker: int, job: StripeJob) -> int | None:
-    """The first row of part ``maker`` from which on a job reads all of its operands that the part makes; None if it reads none."""
+    """The first row of part ``maker`` from which on a job reads all of its operands from that part; None if it reads none."""
     part = graph.parts[maker]
     numbers = {tensor: output for output, tensor in enumerate(part.outputs)}
     read = (
@@ -172,7 +172,7 @@ def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | N
 
 
 class _Run:
-    """One group on its way: rows done per part, and the jobs so far."""
+    """One group in progress: finished rows by part, and the jobs so far."""
 
     def __init__(self, scheduler: DepthFirstScheduler, group: Group, chunks: dict[int, int]) -> None:
         self.scheduler = scheduler

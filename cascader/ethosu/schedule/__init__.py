@@ -1,1 +1,1 @@
-"""Schedules for the Ethos-U: of drafts, layer by layer, and as files."""
+"""Schedules for the Ethos-U: from drafts, layer by layer, and as files."""

@@ -22,19 +22,19 @@ def _sizes(block: Shape3D | None) -> Sizes:
 
 
 def own_blocks(network: Network) -> list[Sizes]:
-    """The block that each part came with."""
+    """The block of each part in the given network."""
     parts = map(ethosu_part, network.graph.parts)
     return [_sizes(part.operation.block if part is not None else None) for part in parts]
 
 
 def in_own_blocks(draft: Draft, network: Network) -> Draft:
-    """The draft with each job in the block that its part came with."""
+    """The draft with each job in its part's own block."""
     own, jobs = own_blocks(network), lines(draft.jobs, JOB).tolist()
     return replace(draft, jobs=table([(*job[:3], *own[job[0]]) for job in jobs], JOB))
 
 
 def schedule_of(draft: Draft, network: Network, accelerator: str, provenance: Provenance = UNKNOWN) -> Schedule:
-    """The Schedule of a draft of a network, not checked. A job for which no block is chosen is in that of its part."""
+    """The Schedule of a draft of a network, not checked. A job without a chosen block gets its part's block."""
     names, own, found = [part.name for part in network.graph.parts], own_blocks(network), list[Job]()
     for part, start, end, *block in lines(draft.jobs, JOB).tolist():
         sizes = block if any(block) else own[part]
@@ -66,7 +66,7 @@ def _copies(draft: Draft, names: list[str]) -> tuple[Copy, ...]:
 
 
 def require_draft_of(draft: Draft, network: Network) -> None:
-    """InputError for a draft from elsewhere, such as a file, that is none of a network: of other parts and tensors."""
+    """InputError for a foreign draft, such as one from a file, whose parts and tensors are not the network's."""
     parts, tensors = len(network.graph.parts), len(network.placed_tensors)
     tables = (draft.groups, GROUP), (draft.jobs, JOB), (draft.places, PLACE), (draft.copies, COPY)
     if any(len(given) % (8 * width) for given, width in tables) or len(draft.places) != 8 * PLACE * tensors:

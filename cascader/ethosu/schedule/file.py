@@ -31,7 +31,7 @@ MAX_TEXT = 1 << 12
 """Bound of the length of a name."""
 
 _BYTES = ("constants", "content")
-"""Fields whose text is base64 and no name."""
+"""Fields whose text is base64, not a name."""
 
 _KEYS = {"schema", "digest", "schedule"}
 _THE_FILE = "The schedule file"
@@ -94,7 +94,7 @@ def _refuse(given: object, where: str, wanted: str) -> None:
 
 
 def _refuse_other_keys(given: Any, known: Any, where: str = "") -> None:
-    """InputError if JSON values have a key that those that were understood of them lack, or lack one."""
+    """InputError if the JSON values have a key that the parsed values lack, or the other way around."""
     if isinstance(known, dict):
         for key in sorted(given.keys() ^ known.keys()):
             _refuse(key if key in given else sorted(given), where or "its top", f"one of the keys {', '.join(known)}")
@@ -106,7 +106,7 @@ def _refuse_other_keys(given: Any, known: Any, where: str = "") -> None:
 
 
 def schedule_of(given: object) -> Schedule:
-    """The schedule that JSON values stand for; InputError for a wrong type, an unknown key or one that lacks."""
+    """The schedule in JSON values; InputError for a wrong type, an unknown key or a missing one."""
     _refuse_beyond_bounds(given)
     read = typed(Schedule, given, _THE_FILE)
     graph = read.network.graph
@@ -122,8 +122,8 @@ def schedule_of(given: object) -> Schedule:
 def from_json(text: str) -> Schedule:
     """The schedule that ``to_json`` wrote.
 
-    InputError, the most specific first: no JSON, another schema, a value of the wrong type, a schedule that is wrong in
-    itself (see :func:`check_schedule`), and at last one that is not what was written.
+    InputError, the most specific first: not JSON, another schema, a value of the wrong type, an inconsistent schedule (see
+    :func:`check_schedule`), and finally a file that was changed after it was written.
     """
     document = _parse(text)
     schedule = schedule_of(document["schedule"])

@@ -1,4 +1,4 @@
-"""The layer-by-layer schedule, of groups of one part: what cascading is measured against."""
+"""The layer-by-layer schedule, of groups of one part: the baseline for cascading."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ from npu_model.errors import InputError
 
 
 def _stripes(index: int, part: RowPart) -> Iterator[StripeJob]:
-    """All rows of a part, in as few stripes as it may be made in."""
+    """All rows of a part, in the fewest possible stripes."""
     step = part.chunk(part.rows)
     return (StripeJob(index, start, min(part.rows, start + step)) for start in range(0, part.rows, step))
 
 
 def draft_layer_by_layer(network: Network, scheduler: DepthFirstScheduler, cycles: int = 0, *, in_place: bool = True) -> Draft:
-    """Every part whole, its constants at home, in the block that it came with: a draft that is expected to take so many ``cycles``."""
+    """Every part whole, its constants at home, in its own block: a draft with ``cycles`` as estimate."""
     graph = scheduler.graph
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
     # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
@@ -51,7 +51,7 @@ def schedule_layer_by_layer(
 ) -> Schedule:
     """Every part whole, in the network's order, at addresses that are reused as tensors die.
 
-    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. If it is ``checked`` it has passed
+    With ``in_place`` an elementwise output takes over the storage of an operand that dies with it. A ``checked`` schedule has passed
     :func:`~cascader.ethosu.verify.check.check_schedule`. InputError if the accelerator is unknown or the arena would exceed
     ``arena_cache_size`` bytes.
     """

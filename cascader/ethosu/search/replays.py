@@ -126,7 +126,7 @@ SECOND = Fraction(101, 100)
 def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
     """The forms of the fastest drafts of at most ``limit`` bytes, with that limit: the fastest form, and the next one if it is close.
 
-    None if the options have no other costs, or if their replays would take more than :data:`OTHERS`.
+    Empty if the options have no other costs, or if their replays would take more than :data:`OTHERS`.
     """
     fitting = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
     if not fitting or USUAL_OTHERS * fitting[0].cycles > OTHERS:
