@@ -27,6 +27,11 @@ def test_the_python_core_is_asked_for_means_tables_and_bilinear_resizes(name: st
     assert load_task(name).others
 
 
+def test_the_python_core_is_asked_for_leaky_activations_but_behind_a_convolution() -> None:
+    assert not asked("portfolio:int16_leaky_relu")
+    assert asked("portfolio:leaky_relu_at_ends")
+
+
 @pytest.mark.parametrize("name", ["portfolio:channels_1", "portfolio:reshaped_in_the_middle"])
 def test_the_python_core_is_asked_where_the_other_one_adds_copies(name: str) -> None:
     assert asked(name)
