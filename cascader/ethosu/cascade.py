@@ -145,15 +145,19 @@ class Cascader:
         """Expected cycles at ``limit`` bytes after that part of the search; None if nothing fits yet."""
         return self.drafter.promise(limit, part)
 
-    def drafts_at(self, limit: int) -> tuple[Draft, ...]:
+    def drafts_at(self, limit: int, *, blocks: bool = True) -> tuple[Draft, ...]:
         """Drafts whose arena has at most ``limit`` bytes, the one with the fewest expected cycles first; none if none is found.
 
-        If the network fits layer by layer in its given blocks, that is one of them, because estimates are not exact enough to rule out
-        another compiler's order.
+        Without ``blocks`` their blocks are not chosen yet, which changes no estimate. If the network fits layer by layer in its given
+        blocks, that is one of them, because estimates are not exact enough to rule out another compiler's order.
         """
-        found = [self.in_blocks(draft) for draft in self.drafter.drafts(limit)]
+        found = [self.in_blocks(draft) if blocks else replace(draft, form=self._form) for draft in self.drafter.drafts(limit)]
         found += [self._plain] if self._plain.memory <= limit else []
         return tuple(sorted(found, key=lambda draft: draft.cycles))
+
+    def blocked(self, draft: Draft) -> Draft:
+        """A draft of :meth:`drafts_at` whose blocks were not chosen yet, in the blocks that are fastest together."""
+        return draft if draft == self._plain else self.in_blocks(draft)
 
     def made_for(self, other: Cascader, limit: int) -> Iterator[Draft]:
         """The drafts for ``limit`` bytes from another cascader of the network, which expects other cycles.

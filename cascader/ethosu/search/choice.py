@@ -25,13 +25,14 @@ from cascader.ethosu.search.replays import (
     changed_by_replays,
     close,
     in_less_room,
+    in_their_blocks,
     promising,
     replayed,
     started_otherwise,
     starting_limits,
 )
 from cascader.ethosu.search.request import unseen
-from cascader.ethosu.search.search import SearchResult, SearchSpace, explore, new_drafts, proven_bytes, search
+from cascader.ethosu.search.search import SearchResult, SearchSpace, distinct, explore, new_drafts, proven_bytes, search
 from cascader.ethosu.search.task import Choice, Point, Proof, Size, Task, idle
 from cascader.ethosu.search.tolerance import Tolerance, smallest_within, worth_a_tolerance
 from cascader.ethosu.verify.check import check_schedule
@@ -92,14 +93,18 @@ class _Chooser(Struct, frozen=True):
 
     def near(self) -> Sequence[Draft]:
         """The drafts found for the budget, and in a network of few parts for less room, that are worth a replay."""
-        drafts = self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True)).drafts)
+        # Who watches is shown drafts on the way, in their blocks. Otherwise blocks are chosen for what is replayed.
+        blocks = self.run.seen is not unseen
+        drafts = self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True, blocks=blocks)).drafts)
         if drafts and has_few_parts(self.explored):
             fastest = min(drafts, key=lambda one: (one.cycles, one.memory))
             less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
             # With a budget the forms that are there for their bytes have shown what they are worth; they hardly gain in less of it.
             tried = self.explored if self.request.budget is None else self.explored.usual_alone
-            drafts += self._fitting(search(tried, LimitRequest(frontier=False, budgets=less), self.executor, self.run.show).drafts)
-        return close(drafts)
+            request = LimitRequest(frontier=False, budgets=less, blocks=blocks)
+            drafts += self._fitting(search(tried, request, self.executor, self.run.show).drafts)
+        chosen = close(drafts)
+        return chosen if blocks else distinct(in_their_blocks(chosen, self.explored, self.executor, self.run.show))
 
     def everywhere(self) -> Sequence[Draft]:
         """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay."""

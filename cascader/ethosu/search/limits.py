@@ -12,7 +12,7 @@ class LimitRequest(Struct, frozen=True):
 
     ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. ``budgets`` are arenas in
     bytes for each of which the best that fits is wanted too, with ``fastest`` only the best of all. Without ``thorough`` a limit is
-    searched to its end only where that promises anything.
+    searched to its end only where that promises anything. Without ``blocks`` the blocks of drafts are not chosen yet.
     """
 
     frontier: bool = True
@@ -20,6 +20,7 @@ class LimitRequest(Struct, frozen=True):
     budgets: tuple[int, ...] = ()
     fastest: bool = False
     thorough: bool = False
+    blocks: bool = True
 
     def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
         """The limits of a ladder that are asked for."""

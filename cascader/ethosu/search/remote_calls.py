@@ -79,6 +79,16 @@ def at_limit(form: Form, limit: int) -> tuple[Draft, ...]:
     return form.cascader.drafts_at(limit)
 
 
+def without_blocks(form: Form, limit: int) -> tuple[Draft, ...]:
+    """As :func:`at_limit`, of drafts whose blocks are not chosen yet."""
+    return form.cascader.drafts_at(limit, blocks=False)
+
+
+def in_blocks(form: Form, draft: Draft) -> Draft:
+    """A draft of :func:`without_blocks` in its blocks."""
+    return form.cascader.blocked(draft)
+
+
 def smallest(form: Form) -> tuple[Draft, ...]:
     """The draft of a form that needs least memory."""
     return (form.cascader.smallest(),)

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from cascader.draft.draft import Draft
 from cascader.ethosu.search.form import Form
-from cascader.ethosu.search.remote_calls import Share, change, less_room, other_starts, replay
+from cascader.ethosu.search.remote_calls import Share, change, in_blocks, less_room, other_starts, replay
 from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
@@ -90,6 +90,12 @@ def close(drafts: Sequence[Draft], effort: int = EFFORT // 10) -> tuple[Draft, .
         for index, (draft, total) in enumerate(zip(ordered, totals, strict=True))
         if index < FEW or draft.cycles <= CLOSE * ordered[0].cycles or total <= effort
     )
+
+
+def in_their_blocks(drafts: Sequence[Draft], explored: SearchSpace, executor: Executor, show: Progress = silent) -> tuple[Draft, ...]:
+    """Drafts whose blocks were not chosen yet, in the blocks that are fastest together."""
+    asked = [executor.submit(in_blocks, explored.form_of(draft), draft) for draft in drafts]
+    return tuple(answers(asked, "Choosing blocks: {} of {} schedules", show))
 
 
 Took = Callable[[Replayed], None]

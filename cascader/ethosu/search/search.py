@@ -26,6 +26,7 @@ from cascader.ethosu.search.remote_calls import (
     ready,
     rewritten,
     smallest,
+    without_blocks,
 )
 from cascader.ethosu.search.task import Origin, Progress, Task, ignored, silent
 from cascader.search.workers import in_order, prepare
@@ -237,7 +238,10 @@ def search(
             limits = list(hopeful(limits, _promised(limits, part, executor, show), times))
     limits = explored.open(limits, known())
     asked = [(form, executor.submit(smallest, form)) for form in explored.forms] if request.smallest else []
-    asked += [(form, executor.submit(at_limit, form, limit)) for form, limit in limits]
+    asked += [
+        (form, executor.submit(at_limit, form, limit) if request.blocks else executor.submit(without_blocks, form, limit))
+        for form, limit in limits
+    ]
     words = [form.description for form in explored.forms] if request.smallest else []
     words += [_in_words(*one) for one in limits]
     made = answers([answer for _, answer in asked], "Scheduling: {} of {} memory limits", show, words)
