@@ -95,6 +95,12 @@ def _drafts_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, ...]:
     return found
 
 
+def _draft_from_plain(given: Any, form: Form, *_: object) -> Draft:
+    draft = typed(Draft, given)
+    _checked(draft, form)
+    return draft
+
+
 def _change_from_plain(given: Any, form: Form, *_: object) -> tuple[Draft, int]:
     draft, cycles = typed(tuple[Draft, int], given)
     _checked(draft, form)
@@ -153,6 +159,8 @@ _KINDS: dict[object, _Kind] = {
     remote_calls.least_bytes: _Kind(_form_key, plain, lambda given, *_: typed(int, given)),
     remote_calls.promise: _Kind(_form_key, plain, lambda given, *_: typed(_COUNT, given)),
     remote_calls.at_limit: _Kind(_form_key, plain, _drafts_from_plain),
+    remote_calls.without_blocks: _Kind(_form_key, plain, _drafts_from_plain),
+    remote_calls.in_blocks: _Kind(_change_key, plain, _draft_from_plain),
     remote_calls.smallest: _Kind(_form_key, plain, _drafts_from_plain),
     remote_calls.other_starts: _Kind(_form_key, plain, _starts_from_plain),
     remote_calls.less_room: _Kind(_change_key, plain, _starts_from_plain),
