@@ -2,6 +2,7 @@
 
 # No `from __future__ import annotations`: fields of Asks are read as values.
 import argparse
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar
 
 from npu_model.errors import InputError
@@ -41,6 +42,15 @@ class DiffOptions(OfModels["DiffOutcome"], frozen=True, kw_only=True):
         str | None,
         Option("configuration files to read these from (default: the vela.ini of Vela)", "INI[,INI]", group=SIDES),
     ] = None
+    set: Annotated[
+        str | Sequence[str] | Mapping[str, "str | int"],
+        Option(
+            "what if: a parameter of a memory, such as ext.read_latency=24,64, or clock_hz (repeatable)",
+            "MEMORY.PARAMETER=VALUE[,VALUE]",
+            group=SIDES,
+            many=True,
+        ),
+    ] = ()
     timing: Annotated[
         str | None,
         Option(
@@ -102,13 +112,19 @@ def sides(ask: Diff) -> "tuple[SimulateVela, SimulateVela]":
     from npu_testbed.differences.sides import pair
 
     values = {name: pair(f"--{name.replace('_', '-')}", getattr(ask, name)) for name in _PAIRS}
+    settings = [(key, pair(f"--set {key}", value)) for key, _, value in (text.partition("=") for text in ask.set)]
     first, second = (
-        _side(source, ask, {name: value[number] for name, value in values.items()})
+        _side(source, ask, {name: value[number] for name, value in values.items()} | {"set": _set(settings, number)})
         for number, source in enumerate((ask.before, ask.before if ask.after is None else ask.after))
     )
     if first == second:
         raise InputError(f"Both sides are {ask.before!s} with the same options: give another file, or an option with two values.")
     return first, second
+
+
+def _set(settings: "Sequence[tuple[str, tuple[str | None, str | None]]]", number: int) -> tuple[str, ...]:
+    """The parameters of one side's memories, as ``--set`` has them."""
+    return tuple(f"{key}={value[number] or ''}" for key, value in settings)
 
 
 def _side(source: kinds.Source, ask: Diff, said: "dict[str, Any]") -> "SimulateVela":

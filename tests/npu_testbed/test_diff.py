@@ -111,6 +111,14 @@ def test_an_option_with_two_values_is_for_one_side_each() -> None:
     assert second.endswith("--optimise Performance")
 
 
+def test_a_parameter_of_a_memory_has_a_value_for_each_side() -> None:
+    printed = call("diff", "zoo:tiny_conv", "--set", "ext.read_latency=24,500").output
+    assert "ext.read_latency 24," in printed
+    assert "ext.read_latency 500," in printed
+    assert "has 3 values" in refusal("diff", "zoo:tiny_conv", "--set", "ext.read_latency=1,2,3")
+    assert "with the same options" in refusal("diff", "zoo:tiny_conv", "--set", "ext.read_latency=500")
+
+
 def test_a_compiled_file_is_held_beside_a_schedule(plan: Path, tmp_path: Path) -> None:
     path = tmp_path / "n_vela.tflite"
     path.write_bytes(compile_network(build("ds_cnn")).compiled)
