@@ -41,3 +41,7 @@ def test_a_mean_is_summed_in_pieces_with_any_budget(name: str) -> None:
     assert _cycles(task, None) <= most * 1.002
     off = replace(task, options=replace(task.options, quick_means=False, small_forms=False))
     assert most < _cycles(off, None) * 0.9
+
+
+def test_a_form_that_is_expected_to_be_a_little_slower_is_searched_to_its_end() -> None:
+    assert _cycles(load_task("zoo:ds_cnn"), 15_632) <= 90_654
