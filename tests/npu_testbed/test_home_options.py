@@ -184,12 +184,16 @@ def test_a_schedule_in_one_arena_has_no_fast_scratch_to_write(tmp_path: Path) ->
 
 
 def test_what_does_not_fit_is_spilled_to_a_memory_that_is_offered(tmp_path: Path) -> None:
-    words = ("schedule", "zoo:resnet8", "--home", "input=ext", "--home", "output=ext", "--arena-cache-size", 4096, "--effort", "quick")
-    refused = call(*words, "--jobs", "1", "-o", tmp_path / "no.json")
+    words = ("schedule", "zoo:resnet8", "--home", "input=ext", "--home", "output=ext", "--effort", "quick", "--no-advice", "--jobs", "1")
+    budget = ("--arena-cache-size", 4096)
+    refused = call(*words, *budget, "-o", tmp_path / "no.json")
     assert (refused.status, "allow that much" in refused.errors) == (2, True)
-    outcome = call(*words, "--spill", "ext", "--no-advice", "--jobs", "1", "-o", tmp_path / "spilled.json", "--json")
+    left = json.loads(call(*words, *budget, "--spill", "ext", "-o", tmp_path / "left.json", "--json").output)
+    assert left["arena_bytes"] <= 4096
+    assert left["ends"]["outside_bytes"] > 2 * left["ends"]["io_bytes"], "kernels work on a tensor between layers outside"
+    outcome = call(*words, "--optimise", "Size", "--spill", "ext", "-o", tmp_path / "spilled.json", "--json")
     found = json.loads(outcome.output)
-    assert found["arena_bytes"] <= 4096
+    assert found["arena_bytes"] < left["arena_bytes"]
     assert found["carried_bytes"] > 0
     replayed = json.loads(call("simulate", "schedule", tmp_path / "spilled.json", "--json").output)
     assert replayed["summary"]["cycles"] == found["cycles"]

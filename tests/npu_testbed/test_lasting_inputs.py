@@ -12,6 +12,7 @@ from msgspec.structs import replace
 
 import npu_testbed
 from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.job.schedule import UNKNOWN
 from cascader.ethosu.network.lasting_inputs import with_lasting_inputs
 from cascader.ethosu.schedule.file import from_json
 from cascader.frontends.vela import import_network
@@ -41,11 +42,13 @@ def test_no_run_writes_over_a_kept_input(network: str, optimise: str, tmp_path: 
 
 
 def test_an_input_outside_the_arena_is_kept_there(tmp_path: Path) -> None:
+    """The schedule files differ in what was asked alone."""
     words = ("zoo:tiny_residual", "--effort", "quick", "--home", "input=ext", "--no-advice")
     plain, kept = tmp_path / "plain.json", tmp_path / "kept.json"
     call("schedule", *words, "-o", plain)
     call("schedule", *words, "--keep", "input", "-o", kept)
-    assert plain.read_bytes() == kept.read_bytes()
+    schedules = [replace(from_json(path.read_text(encoding="utf-8")), provenance=UNKNOWN) for path in (plain, kept)]
+    assert schedules[0] == schedules[1]
 
 
 def test_export_names_no_input_that_a_kept_one_loses(tmp_path: Path) -> None:

@@ -107,7 +107,7 @@ def test_tensors_at_home_elsewhere_are_copied_by_stripes_and_take_none_of_the_me
 
 
 def test_a_budget_that_cannot_be_met_names_the_smallest_that_can(files: tuple[str, Path]) -> None:
-    with pytest.raises(InputError, match="No plan fits into 1000 bytes of vector-dsp: the smallest that is found takes 6712"):
+    with pytest.raises(InputError, match="No plan fits into 1000 bytes of vector-dsp: the smallest plan found takes 6712"):
         npu_testbed.schedule(files[0], device=files[1], arena_cache_size=1000)
 
 

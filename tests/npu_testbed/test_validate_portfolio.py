@@ -283,7 +283,7 @@ def fail_everywhere(monkeypatch: pytest.MonkeyPatch, **how: bool) -> list[VelaRu
     return asked
 
 
-@pytest.mark.parametrize(("how", "said"), [({"ended": False}, NO_STREAM), ({"limit": True}, "It is slow.")])
+@pytest.mark.parametrize(("how", "said"), [({"ended": False}, NO_STREAM), ({"is_limit": True}, "It is slow.")])
 def test_a_core_that_was_ended_and_a_limit_of_ours_are_failures_and_no_peers_that_fail(
     monkeypatch: pytest.MonkeyPatch, how: dict[str, bool], said: str
 ) -> None:

@@ -186,7 +186,7 @@ def test_the_named_figures_are_of_networks_on_which_vela_size_takes_these_bytes(
         (lambda net, x: net.maximum(x, net.conv2d(x, 4)), "differ in scale"),
         (lambda net, x: net.transpose_conv(x, 4, strides=(0, 2)), "at least 1 of each"),
         (lambda net, x: net.mean(x, (1, 1)), "each axis once"),
-        (lambda net, x: net.batch_matmul(x, net.max_pool(x)), "matrices of one depth"),
+        (lambda net, x: net.batch_matmul(x, net.max_pool(x)), "matrices of equal depth"),
         (lambda net, x: net.lstm(x, 8), "batch, time, features"),
         (lambda net, x: net.svdf(x, 8, 4), "batch, features"),
         (lambda net, _: net.constant((0,)), "at least 1"),

@@ -209,6 +209,8 @@ def changed_by_replays(
     If time does not suffice for a block of each part, some blocks are tried in the first draft only.
     """
     left, made = list(effort.affordable(found)), list[Replayed]()
+    if not left:
+        return ()
     always = left[0]
     for turn in range(effort.turns):
         part, copies = _parts(effort, turn)

@@ -137,7 +137,7 @@ class Spiller:
 
         All tensors that may leave the arena do. Then those come back, the largest first, with which the plans still fit.
         """
-        sizes = {name: self._start.network.graph.tensor(name).size for name in movable(self._start.network)}
+        sizes = {name: self._start.network.graph.tensor(name).size for name in sorted(movable(self._start.network))}
         made = replace(self._start, outside={**self._start.outside, **{name: name for name in sizes}})
         if self.planned(self._start) <= target or self.planned(made) > target:
             return None

@@ -25,7 +25,7 @@ def test_a_region_of_one_tensor_of_the_npu_is_read(homes: tuple[dict[int, tuple[
 @pytest.mark.parametrize(
     ("planned", "homes", "says"),
     [
-        ((2,), ({0: (3, 0)}, {2: (4, 0)}), "'t2' in the arena too: .* compile without --separate-io-regions"),
+        ((2,), ({0: (3, 0)}, {2: (4, 0)}), "puts 't2' into the arena: .* compile without --separate-io-regions"),
         ((), ({2: (3, 0)}, {2: (4, 0)}), "'t2' is region 3 of one NPU operator and region 4 of another"),
         ((), ({0: (3, 0)}, {2: (3, 0)}), "Region 3 is tensor 't0' of one NPU operator and 't2' of another"),
         ((), ({2: (4, 0), 1: (3, 0)},), "DEPTH_TO_SPACE on the CPU uses tensor 't1', which is region 3"),
@@ -40,5 +40,5 @@ def test_what_one_memory_for_a_region_cannot_stand_for_is_refused(
 
 def test_velas_separate_regions_of_several_operators_are_refused_with_the_option_that_made_them() -> None:
     options = CompilerOptions(DEFAULT, optimise="Size", debug_database=False, separate_io_regions=True)
-    with pytest.raises(InputError, match=r"'image' in the arena too: .* compile without --separate-io-regions"):
+    with pytest.raises(InputError, match=r"puts 'image' into the arena: .* compile without --separate-io-regions"):
         read_compiled(compile_network(model_bytes("cpu"), options).compiled)

@@ -116,6 +116,7 @@ def test_exactly_the_budgets_below_a_floor_are_refused(budget: int, needed: int)
     require_room(None, floor)
 
 
+@pytest.mark.usefixtures("other_ways_are_tried")
 @pytest.mark.parametrize(("rows", "named"), [(32, ("input=ext",)), (48, ("input=ext",)), (64, ("input=ext",))])
 def test_a_refusal_names_the_homes_that_would_do_with_their_bytes(rows: int, named: tuple[str, ...], tmp_path: Path) -> None:
     net = NetworkBuilder("wide_input")
