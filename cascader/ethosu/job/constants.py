@@ -22,7 +22,7 @@ def constant_ranges(part: EthosuPart) -> tuple[ByteRange, ...]:
 
 
 class Packing(Struct, frozen=True):
-    """Kept ranges of the constants in ascending order, and where each begins after packing."""
+    """The kept ranges of the constants in ascending order, with the start of each after packing."""
 
     kept: tuple[tuple[int, int], ...]
     starts: tuple[int, ...]
@@ -105,7 +105,7 @@ class StreamEditor:
 
 
 def repacked(network: Network, constants: StreamEditor) -> Network:
-    """``network``, whose kernels read from ``constants``, with those constants alone that they use."""
+    """``network`` with only those constants that its kernels use; the kernels read from ``constants``."""
     kernels = network.kernels
     packing = Packing.of(span for kernel in kernels.values() for span in constant_ranges(kernel))
     packed = network.with_kernels({name: packing.part(kernel) for name, kernel in kernels.items()})

@@ -56,7 +56,7 @@ class Provenance(Struct, frozen=True):
 
 
 UNKNOWN = Provenance()
-"""The origin of a schedule that nobody says."""
+"""The origin of a schedule of unknown origin."""
 
 
 class Schedule(Struct, frozen=True):

@@ -40,7 +40,7 @@ class BufferPlace(NamedTuple):
 
 
 _HOME = BufferPlace(0, 1, 1 << 62)
-"""Where constant feature maps are, by their own addresses."""
+"""The places of constant feature maps, by their own addresses."""
 
 
 def _slot(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[int, int]:
@@ -65,9 +65,9 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace,
 
 
 def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[Hashable, int]:
-    """All that decides what :func:`_rows_of` makes but for a number of bytes that its addresses lie behind the tensor's, and that number.
+    """What decides the result of :func:`_rows_of`, apart from the distance of its addresses from the tensor's; and that distance.
 
-    It is a multiple of 16, so that addresses are aligned like the tensor's.
+    The distance is a multiple of 16 bytes, so that the addresses are aligned like the tensor's.
     """
     if not feature_map.is_single_tile:
         return None, 0
@@ -79,7 +79,7 @@ def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace
 
 
 class StripeForm(NamedTuple):
-    """All that decides what a stripe is but for its place: stripes of one form differ by ``offsets`` of their IFM, OFM and IFM2 alone."""
+    """What decides a stripe, apart from its place. Stripes of one form differ only in the ``offsets`` of IFM, OFM and IFM2."""
 
     key: Hashable
     offsets: tuple[int, int, int]

@@ -41,7 +41,7 @@ def copied_bytes(operation: KernelOperation) -> int:
 
 
 def transfers(operation: KernelOperation) -> tuple[DmaOperation, ...]:
-    """The transfers that do what the operation, a copy, does; none if its bytes have gaps or do not begin and end at multiples of 16."""
+    """The transfers that replace a copying operation; none if its bytes have gaps, or do not begin and end at multiples of 16."""
     source, target = _runs(operation.ifm), _runs(operation.ofm)
     if source is None or target is None:
         return ()

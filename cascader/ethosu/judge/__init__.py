@@ -1,1 +1,1 @@
-"""The judge: what a draft of a schedule takes in replay, by tables that are made once for each form of a network."""
+"""The judge: the replayed cycles of a draft, from tables that are made once for each form of a network."""

@@ -12,7 +12,7 @@ from npu_model.accelerator import accelerator as find_accelerator
 
 
 class Judge:
-    """Says what drafts of a network take in a ``replay``: the compiled one takes drafts, any other one the lowered Programs.
+    """Gives the cycles of a network's drafts in a ``replay``. A compiled replay takes drafts, any other replay takes lowered Programs.
 
     If the replay does not decide (:func:`cascader.ethosu.judge.replay.decides`), the judge repeats the estimate of each draft.
     """

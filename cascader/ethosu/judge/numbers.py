@@ -12,7 +12,7 @@ _LINES = 256
 
 
 class Numbers:
-    """A number of 0 or more for each key of ``width`` integers. ``table`` is what the core reads, at most half of it taken."""
+    """A number of 0 or more for each key of ``width`` integers. The core reads ``table``, of which at most half is taken."""
 
     def __init__(self, width: int) -> None:
         self._width = width
@@ -30,7 +30,7 @@ class Numbers:
         return key.tobytes() in self._known
 
     def add(self, key: array[int], number: int) -> None:
-        """Keep the number of a key that has none."""
+        """Keep the number of a new key."""
         added = [(key.tobytes(), number)]
         self._known.update(added)
         lines = len(self.table) // (self._width + 1)

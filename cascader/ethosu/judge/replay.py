@@ -1,4 +1,4 @@
-"""Replays: whoever says how many cycles a network takes, and those who say it of kernels that are flat."""
+"""Replays of networks, and flat replays, which take kernels as rows of integers."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 Replay = Callable[[CompiledNetwork], int]
-"""Cycles of the Programs of a network. It is sent to other processes, so that it can be pickled."""
+"""Cycles of the Programs of a network. It can be pickled, because it is sent to other processes."""
 
 
 class FlatReplay(Protocol):
@@ -41,7 +41,7 @@ class FlatReplay(Protocol):
 
 
 class Cycles(Protocol):
-    """A replay that judges what a search finds; it can be pickled, as other processes call it."""
+    """A replay that judges the drafts of a search. It can be pickled, because other processes call it."""
 
     def __call__(self, network: CompiledNetwork, /, system: MemorySystem, timing: TimingParameters) -> int:
         """Cycles of a lowered network on the memories of a system, in a timing of the NPU."""
@@ -75,9 +75,10 @@ def flat_replay(replay: Replay, device: str) -> FlatReplay | None:
 
 
 def decides(replay: Replay, device: str) -> bool:
-    """Whether a replay judges all that a search tries: a flat one is quick enough, and a caller's own function is there for that.
+    """Whether a replay judges all drafts of a search.
 
-    A replay that would be flat if its core was built judges the answer alone: a search decides by estimates then.
+    A flat replay is quick enough, and a caller's own function is there for that. A replay without its compiled core judges the answer
+    alone; the search then decides by estimates.
     """
     is_slow = isinstance(replay, Replayer) and isinstance(replay.cycles, FlatCycles) and flat_replay(replay, device) is None
     return not is_slow

@@ -31,7 +31,7 @@ _NATIVE = native("cascader.ethosu")
 HAS_CORE = _NATIVE is not None
 """Whether tables can be asked at all."""
 MOST = 12_000
-"""Kernels that are kept before all are forgotten: some 60 megabytes."""
+"""Most kernels that are kept, some 60 megabytes; then all are forgotten."""
 _DONE, _KERNELS_MISSING, _PAIRS_MISSING, _NO_ANSWER = range(4)
 _REGIONS = 8
 _KERNEL_KEY, _PAIR_KEY, _WORK_KEY = 12, 4, 2
@@ -57,7 +57,7 @@ class Works:
         self.forget(None)
 
     def forget(self, kernels: object) -> None:
-        """Forget what is known unless it is of these kernels."""
+        """Forget what is known of other kernels than these."""
         if self._kernels is not kernels or kernels is None:
             self._kernels = kernels
             self.numbers, self.found = Numbers(_WORK_KEY), list[memoryview]()
@@ -109,7 +109,7 @@ class Tables:
         return flat, ranges
 
     def issued(self, draft: Draft, works: Works) -> list[Issued] | None:
-        """The operations of each Program of a draft; None where only the lowering says what is wrong with it."""
+        """The operations of each Program of a draft; None if only the lowering can say what is wrong with the draft."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         found = self._answered(_NATIVE.issue, draft, works)
         if found is None:
@@ -125,7 +125,7 @@ class Tables:
     def pairs(self, draft: Draft) -> Sequence[int]:
         """A number for each job's kernel and its predecessor, -1 if either is missing; equal pairs have the same number.
 
-        It is of the two kernels, and of how far apart what the first one writes and what the second one reads lie.
+        A pair is two kernels, and the distance between the bytes that the first one writes and the bytes that the second one reads.
         """
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         found = self._answered(_NATIVE.pairs, draft, None)
@@ -159,7 +159,7 @@ class Tables:
                 return None if found[0] == _NO_ANSWER else found[1:]
 
     def _add_kernel(self, draft: Draft, step: int) -> None:
-        """The kernel of a job; another one of the same may have come before it."""
+        """The kernel of a job; an equal kernel may have come before it."""
         part, start, end, *block = job = lines(draft.jobs, JOB)[step].tolist()
         payload = self._payloads[part]
         assert payload is not None  # noqa: S101  # the core asks for kernels alone
@@ -180,7 +180,10 @@ class Tables:
     def _kernel(
         self, number: int, part: EthosuPart, rows: tuple[int, int], block: Shape3D | None, places: dict[str, BufferPlace]
     ) -> tuple[int, int, int, int]:
-        """Where a kernel's template is, which others share that differ by the offsets of IFM, OFM and IFM2 alone, and these offsets."""
+        """The position of a kernel's template, and the kernel's offsets.
+
+        Kernels share it if they differ only in the offsets of IFM, OFM and IFM2.
+        """
         key, offsets = form(part, *rows, places)
         block = None if block == part.operation.block else block
         same = number, key, block

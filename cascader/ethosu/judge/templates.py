@@ -17,13 +17,13 @@ from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOpera
 from npu_model.program.alignment import ALIGNMENT
 
 IFM, OFM, IFM2, STAYS, STAGED, BLOCKDEP = range(6)
-"""Causes of a move of an address or a value: one of three tensors, nothing, the copy of the weights, or the kernel before."""
+"""What an address or a value moves with: one of three tensors, nothing, the copy of the weights, or the kernel before."""
 
 _LONG = 1 << 10
 """Place of the first register of two words; those of one word are below."""
 
 _UNKNOWN = -1
-"""In place of the value of a register that is held."""
+"""Stands for the value of a register that is held."""
 
 _HEAD = 27
 """Integers of a template before its lists: ``Template`` of cascader/ethosu/native/issue.c."""
@@ -32,7 +32,7 @@ _BASES = tuple(tuple(PAYLOAD_BIT | base.value for base in MAP_REGISTERS[name].ba
 _STREAM_BASES = tuple(PAYLOAD_BIT | Cmd1[f"{name}{core}_BASE"].value for name in ("WEIGHT", "SCALE") for core in ("", "1"))
 
 Offsets = tuple[int, int, int]
-"""Bytes by which the maps of a kernel, IFM, OFM and IFM2, lie behind their tensors."""
+"""The offsets in bytes of a kernel's maps (IFM, OFM and IFM2) from their tensors."""
 
 
 def place(number: int) -> int:
@@ -69,7 +69,7 @@ def _movers(operation: KernelOperation) -> dict[int, int]:
 
 
 def _registers(settings: Mapping[int, int], movers: Mapping[int, int], optional: Container[int], offsets: Offsets) -> Iterator[int]:
-    """Each register that the kernel asks for: its place, its value, what that moves with, and whether only a held one is SET."""
+    """Each register of the kernel: its place, its value, what the value moves with, and whether the register is SET only if it is held."""
     for number, value in settings.items():
         mover = movers.get(number, STAYS)
         yield from (place(number), value - (offsets[mover] if mover < STAYS else 0), mover, number in optional)
@@ -102,7 +102,7 @@ def _spans(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
 
 
 def _pieces(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
-    """Source region and byte, target region and byte, and length of each transfer that does what the kernel, a copy, does."""
+    """For each transfer that replaces a copying kernel: source region and byte, target region and byte, and length."""
     for one in transfers(operation):
         yield from (one.source.region, one.source.start - offsets[IFM], one.destination_region, one.destination - offsets[OFM], one.length)
 

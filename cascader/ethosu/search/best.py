@@ -1,4 +1,4 @@
-"""The best schedule so far, which a search that is stopped before its end has found."""
+"""The best schedule so far. A search that is stopped early answers with it."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from npu_model.errors import InputError
 
 
 class Best(Struct):
-    """The best of what was replayed, by bytes first with ``smallest``, in at most ``budget`` bytes (None: any number).
+    """The best replayed schedule in at most ``budget`` bytes (None: in any number); with ``smallest``, bytes come first.
 
-    ``seen`` is told of each schedule that is better than those before. If it is ``unseen`` of a request, no draft is replayed for it.
+    ``seen`` is told of each better schedule. If it is ``unseen`` of a request, no draft is replayed for it.
     """
 
     task: Task
@@ -31,13 +31,13 @@ class Best(Struct):
     """Drafts that were replayed when they came."""
     least_cycles: int | None = None
     price: Price | None = None
-    """Prices by which replayed schedules are ranked in place of their cycles (None: they are not)."""
+    """Prices that rank replayed schedules in place of their cycles (None: cycles rank them)."""
     _prices: dict[Replayed, float] = {}
     _rank: tuple[float, ...] = (inf, inf)
     _expected: tuple[float, ...] = (inf, inf)
 
     def rank(self, made: Replayed) -> tuple[float, ...]:
-        """Sort key of which the best has the least: cycles and then bytes, or with ``smallest`` bytes and then cycles.
+        """The sort key; the best schedule has the least. It is cycles and then bytes, or with ``smallest`` bytes and then cycles.
 
         A price comes before both.
         """
@@ -54,7 +54,7 @@ class Best(Struct):
         return self._prices[made]
 
     def known(self) -> int:
-        """Cycles of the best that was replayed; more than anything takes if there is none, or if it is not cycles that count."""
+        """Cycles of the best replayed schedule. If there is none, or if cycles do not count, more cycles than any schedule takes."""
         counts = not self.smallest and self.price is None and self._rank[0] < inf
         return int(self._rank[0]) if counts else nothing_known()
 

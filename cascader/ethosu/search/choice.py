@@ -42,14 +42,15 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.request import Request, Run
 
 EVEN = Fraction(105, 100)
-"""Largest multiple of the best draft's cycles (or bytes, if these count) at which another one is changed by replays, too.
+"""Largest multiple of the best draft's cycles at which another draft is changed by replays, too (of its bytes, if bytes count).
 
-Other blocks saved up to a tenth of a small network's cycles. How many are changed is a matter of :class:`Effort`.
+Other blocks saved up to a tenth of a small network's cycles. :class:`Effort` says how many drafts are changed.
 """
 
 
 LESS_ROOM = tuple(Fraction(part, 16) for part in range(15, 7, -1))
-"""Shares of the fastest draft's bytes that are searched, too, in a network of few parts, where estimates are off by several per cent."""
+"""Shares of the fastest draft's bytes. A network of few parts is searched in these bytes, too: its estimates are off by several per cent.
+"""
 
 
 class _Chooser(Struct, frozen=True):
@@ -92,7 +93,7 @@ class _Chooser(Struct, frozen=True):
         return [draft for draft in drafts if draft.memory == least]
 
     def near(self) -> Sequence[Draft]:
-        """The drafts found for the budget, and in a network of few parts for less room, that are worth a replay."""
+        """The drafts that are worth a replay: those found for the budget and, in a network of few parts, those found for less room."""
         # Who watches is shown drafts on the way, in their blocks. Otherwise blocks are chosen for what is replayed.
         blocks = self.run.seen is not unseen
         drafts = self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True, blocks=blocks)).drafts)
@@ -123,9 +124,10 @@ class _Chooser(Struct, frozen=True):
         return (() if self.request.thorough or self.run.price is not None else self.near()) or self.everywhere()
 
     def changed_by_replays(self, found: Iterable[Replayed]) -> Replayed:
-        """The best of some drafts, its blocks and copies changed as replays say; where time allows so are those that are as good.
+        """The best of some drafts, with its blocks and copies changed as replays say.
 
-        Of several that are as fast, mostly one schedule in several arenas, the first is changed. With ``thorough`` all others are, too.
+        Equally good drafts are changed, too, if time allows. Of several equally fast drafts only the first is changed: mostly they are one
+        schedule in several arenas. With ``thorough`` all of them are changed.
         """
         ordered = sorted(found, key=self.best.rank)
         if not self.best.task.options.change_by_replays:
@@ -143,14 +145,17 @@ class _Chooser(Struct, frozen=True):
         return min((*changed, ordered[0]), key=self.best.rank)
 
     def in_less_room(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """The fastest drafts with the copies that are fastest of those that are best in less room."""
+        """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best in less room."""
         more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.run.show)
         for one in more:
             self.best.take(one)
         return more
 
     def started_otherwise(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """Drafts that are the best for other costs, of the form of the fastest ones; for the smallest aim in as few bytes as these."""
+        """Drafts that are best for other costs, in the form of the fastest drafts.
+
+        For the smallest aim they take no more bytes than these.
+        """
         room = min(one.memory for one in found) if self.request.smallest else self._room
         more = started_otherwise(starting_limits(found, room), self.best.task.replay, self.executor, self.run.show)
         for one in more:
@@ -158,7 +163,10 @@ class _Chooser(Struct, frozen=True):
         return more
 
     def proven(self, fastest: Replayed) -> tuple[Replayed, Proof | None]:
-        """The fastest draft that fits, beginning with one, and what an exhaustive search shows of it; nothing but of small networks."""
+        """The fastest draft that fits, found from a first one, and the result of an exhaustive search.
+
+        Only small networks have such a search.
+        """
         is_wanted = self.request.thorough and not self.request.smallest and self.run.price is None and self.best.task.decides_by_replays
         if not is_wanted or not has_few_parts(self.explored):
             return fastest, None
@@ -170,7 +178,7 @@ class _Chooser(Struct, frozen=True):
     def smallest_within(self, fastest: Point) -> tuple[Point, Point]:
         """The smallest schedule that is nearly as fast as the fastest, and the fastest one; both fit the budget.
 
-        The whole frontier is searched, and more closely around the cycles that are tolerated.
+        The search covers the whole frontier, and looks more closely around the tolerated cycles.
         """
         found, tolerance = self._found(replace(EVERYTHING, smallest=False)), _tolerance(self.request)
         targets = (tolerance.cycles(fastest.cycles),)
@@ -178,9 +186,10 @@ class _Chooser(Struct, frozen=True):
         return smallest_within((fastest, *(one for one in points if one.memory <= self._room)), tolerance)
 
     def proven_bytes(self) -> int | None:
-        """Bytes of the arena that every schedule takes: of forms left out nothing is known but that inputs and outputs have to fit.
+        """Bytes of the arena that every schedule takes.
 
-        None if that is below a third of what the smallest plan needs, where the bound says nothing.
+        Nothing is known of forms that were left out, except that inputs and outputs have to fit. None if the bound is below a third of the
+        bytes of the smallest plan: such a bound says nothing.
         """
         task, explored = self.best.task, self.explored
         is_whole = not (_leaves_out_small(task, self.request, self.run) or task.options.few_forms)
@@ -193,7 +202,7 @@ TELLING = 3
 
 
 ROOM = Fraction(11, 10)
-"""Multiple of the bytes that few forms hold at least, at and above which a budget is searched in these alone."""
+"""Multiple of the fewest bytes of the few forms. A budget of at least that much is searched in these forms alone."""
 
 
 def _tolerance(request: Request) -> Tolerance:
@@ -206,15 +215,15 @@ def _counts_cycles(request: Request, run: Run) -> bool:
 
 
 def _leaves_out_small(task: Task, request: Request, run: Run) -> bool:
-    """Whether forms that only save bytes are left out, as nothing but cycles counts.
+    """Whether the search leaves out forms that only save bytes, because only cycles count.
 
-    A network of few parts has them: there, estimates do not tell which form is faster.
+    A network of few parts keeps them: there, estimates cannot tell which form is faster.
     """
     return request.budget is None and _counts_cycles(request, run) and len(task.network.graph.parts) > MOST_PARTS
 
 
 def _explored(task: Task, request: Request, run: Run, executor: Executor, meanwhile: Callable[[], None]) -> SearchSpace:
-    """The forms of a task: few, if it asks for that and they fit, or all of them."""
+    """The forms of a task: a few, if the task asks for few and they fit; otherwise all."""
     budget, show, bounds = request.budget, run.show, run.bounds
     room = budget if _counts_cycles(request, run) else None
     wanted = replace(task, options=replace(task.options, small_forms=False)) if _leaves_out_small(task, request, run) else task

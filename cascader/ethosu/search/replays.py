@@ -18,7 +18,7 @@ from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Replay, ignored, silent
 
 GAIN = 0.002
-"""Least part of its cycles that a schedule must be expected to save, beside all that need no more memory, to be replayed in any case."""
+"""Share of its cycles that a schedule must be expected to save, next to all schedules with no more memory, to be replayed in any case."""
 
 EFFORT = 200_000_000
 """Expected cycles up to which schedules that promise less are replayed too, the most promising first.
@@ -38,16 +38,16 @@ with its constants at home: its estimate is a plain sum, up to a sixth too high.
 
 
 def _may_be_best(draft: Draft, excess: float, reach: float) -> bool:
-    """Whether a draft may be the best although it is expected to take ``excess`` times the cycles of what needs no more memory."""
+    """Whether a draft may be the best. It is expected to take ``excess`` times the cycles of the drafts that need no more memory."""
     return excess <= reach or draft.is_plain
 
 
 def promising(drafts: Sequence[Draft], gain: float = GAIN, effort: int = EFFORT, reach: float = inf) -> tuple[Draft, ...]:
     """The drafts that are worth a replay, by ascending memory.
 
-    First come all that are expected to save ``gain`` of the cycles of every such one that needs no more memory. Others follow, first
-    those that are least slower than what needs no more memory, until all together have ``effort`` expected cycles. None of the
-    others is expected to be more than ``reach`` times as slow as what needs no more memory.
+    A draft is always replayed if it is expected to save ``gain`` of the cycles of every such draft with no more memory. Other drafts
+    follow, in the order of their expected excess over the drafts with no more memory. They end where all drafts together take ``effort``
+    expected cycles, or where the excess is above ``reach``.
     """
     ordered = sorted(drafts, key=lambda one: (one.memory, one.cycles))
     excess, fastest = [], inf
@@ -80,8 +80,8 @@ FEW = 3
 def close(drafts: Sequence[Draft], effort: int = EFFORT // 10) -> tuple[Draft, ...]:
     """The drafts for one budget that are worth a replay, the one expected to be fastest first.
 
-    These are all that are expected to take at most :data:`CLOSE` times the fewest cycles, and at least :data:`FEW`. Others follow until
-    all together have ``effort`` expected cycles: what the search expects of a small network is off by more.
+    All drafts within :data:`CLOSE` times the fewest expected cycles are replayed, and at least :data:`FEW`. More drafts follow until all
+    together take ``effort`` expected cycles, because estimates of a small network are off by more.
     """
     ordered = sorted(drafts, key=lambda one: (one.cycles, one.memory))
     totals = accumulate(draft.cycles for draft in ordered)
@@ -93,7 +93,7 @@ def close(drafts: Sequence[Draft], effort: int = EFFORT // 10) -> tuple[Draft, .
 
 
 def in_their_blocks(drafts: Sequence[Draft], explored: SearchSpace, executor: Executor, show: Progress = silent) -> tuple[Draft, ...]:
-    """Drafts whose blocks were not chosen yet, in the blocks that are fastest together."""
+    """Drafts without chosen blocks, each in the blocks that are fastest together."""
     asked = [executor.submit(in_blocks, explored.form_of(draft), draft) for draft in drafts]
     return tuple(answers(asked, "Choosing blocks: {} of {} schedules", show))
 
@@ -130,9 +130,9 @@ SECOND = Fraction(101, 100)
 
 
 def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
-    """The forms of the fastest drafts of at most ``limit`` bytes, with that limit: the fastest form, and the next one if it is close.
+    """The forms of the fastest drafts in ``limit`` bytes, each with that limit: the fastest form, and the next one if it is close.
 
-    Empty if the options have no other costs, or if their replays would take more than :data:`OTHERS`.
+    Empty if the options have no other costs, or if the replays would take more than :data:`OTHERS`.
     """
     fitting = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
     if not fitting or USUAL_OTHERS * fitting[0].cycles > OTHERS:
@@ -142,7 +142,7 @@ def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, i
 
 
 def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:
-    """The fastest drafts, each with the copies that are fastest in replay of those that are best in less room."""
+    """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best in less room."""
     ordered = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
     firsts: dict[Form, Replayed] = {}
     for one in ordered:
@@ -159,8 +159,7 @@ def started_otherwise(
 ) -> tuple[Replayed, ...]:
     """Replayed drafts that are best for other costs, in some forms and limits (bytes).
 
-    What a search expects is off by some per cent. A draft that is best where the decoder of weights is faster or slower is another
-    start, which may end better.
+    Estimates are off by some per cent. A draft that is best for a faster or slower weight decoder is another start, and may end better.
     """
     tried = [executor.submit(other_starts, form, limit, judge, OTHERS) for form, limit in limits]
     found = zip(limits, answers(tried, "Looking for other starts: {} of {} memory limits", show), strict=True)
@@ -183,7 +182,7 @@ class Effort(Struct, frozen=True):
     turns: int = 1
 
     def affordable(self, found: Sequence[Replayed]) -> Sequence[Replayed]:
-        """The first of some drafts: as many as take that effort together where each takes its usual replays; one at least."""
+        """The first drafts that together take that effort if each takes its usual replays; at least one."""
         totals = accumulate(min(self.cycles, USUAL_REPLAYS * one.cycles) for one in found)
         return found[: max(1, sum(total <= self.drafts * self.cycles for total in totals))]
 
@@ -204,9 +203,9 @@ def changed_by_replays(
     effort: Effort = WHOLE_EFFORT,
     rank: Callable[[Replayed], tuple[float, ...]] = _by_cycles,
 ) -> tuple[Replayed, ...]:
-    """Those of the first drafts that other blocks or copies make faster, with these; the least ``rank`` is the best.
+    """The drafts that other blocks or copies make faster, with these blocks and copies; the least ``rank`` is the best.
 
-    If time does not suffice for a block of each part, some blocks are tried in the first draft only.
+    If there is no time for a block of each part, only the first draft gets other blocks.
     """
     left, made = list(effort.affordable(found)), list[Replayed]()
     if not left:

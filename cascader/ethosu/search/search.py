@@ -81,20 +81,20 @@ class SearchSpace(Struct, frozen=True):
     """The forms in which a network is searched, each with its ladder of memory limits (bytes)."""
 
     forms: tuple[Form, ...]
-    """The forms, those that are there for their bytes alone last."""
+    """The forms. The forms that only save bytes come last."""
     usual: int
-    """Number of those that come first, which are there for their cycles, too."""
+    """Number of the first forms, which may save cycles, too."""
     ladders: tuple[tuple[int, ...], ...]
     bounds: tuple[CycleBound, ...]
     """For each form a lower bound of the cycles that its schedules take; none if they were not asked for."""
     most_bytes: int
-    """Bytes of the arena of which no schedule of any form needs more."""
+    """Bytes of the arena; no schedule of any form needs more."""
     floor: Floor
-    """Floor of a budget: that of the form which needs least."""
+    """The floor of a budget: that of the form with the lowest one."""
 
     @property
     def usual_alone(self) -> SearchSpace:
-        """The same without the forms that are there for their bytes alone."""
+        """The same without the forms that only save bytes."""
         return replace(self, forms=self.forms[: self.usual], ladders=self.ladders[: self.usual], bounds=self.bounds[: self.usual])
 
     def least_cycles(self, arena: int | None) -> int:
@@ -102,7 +102,7 @@ class SearchSpace(Struct, frozen=True):
         return min((bound.at(arena) for bound in self.bounds), default=0)
 
     def useful(self, arena: int | None) -> int | None:
-        """As many bytes of an arena as serve any schedule: one that is far too large would be divided into coarse pieces."""
+        """A number of bytes that any schedule can do with. A far larger arena would be divided into coarse pieces."""
         return None if arena is None else min(arena, self.most_bytes)
 
     def open(self, limits: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
@@ -123,7 +123,7 @@ class SearchSpace(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """Result of a search: its drafts in a fixed order, and the forms of which further budgets can be asked."""
+    """The result of a search: its drafts in a fixed order, and the forms that further budgets can be asked of."""
 
     drafts: tuple[Draft, ...]
     explored: SearchSpace
@@ -140,10 +140,10 @@ def explore(
     bounds: bool = True,
     room: int | None = None,
 ) -> SearchSpace:
-    """Plan the task's network in every form; ``meanwhile`` is called once, as soon as other processes have something to do.
+    """Plan the task's network in every form. ``meanwhile`` is called once, as soon as other processes have work.
 
-    Of the forms that are there for their bytes those are planned that hold fewer than all others. If nothing but cycles in ``room`` bytes
-    counts, those that do work again are made only if as many more bytes would save cycles. Without ``bounds`` none is worked out.
+    A form that saves bytes is planned only if it holds fewer bytes than all other forms. If only the cycles in ``room`` bytes count, forms
+    that recompute are made only if as many more bytes would save cycles. Without ``bounds`` no bound is worked out.
     """
     prepare(executor, ready)
     show("Rewriting the network")
@@ -185,7 +185,7 @@ def _smaller(
     executor: Executor,
     show: Progress,
 ) -> list[tuple[Form, FormLimits]]:
-    """Those of some forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines; ``held`` are bytes soon known."""
+    """The forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines; ``held`` are bytes that are quickly known."""
     least = SMALLER * min(one.limits[0] for one in usual)
     # Few of these forms hold fewer than the others do.
     fewer = [form for form, size in zip(others, in_order(held), strict=True) if size < least]
@@ -194,10 +194,9 @@ def _smaller(
 
 
 def _lacks_room(forms: Sequence[Form], outlines: Sequence[FormLimits], room: int, executor: Executor, show: Progress) -> bool:
-    """Whether the estimate of some form in these bytes is higher than in the bytes that recomputation could add.
+    """Whether some form is estimated to be slower in these bytes than in the bytes that recomputation could add.
 
-    These are the least bytes that plans hold: a form that holds fewer bytes is at best as fast as one of these forms with that many more
-    bytes.
+    The plans give the fewest bytes. A form with fewer bytes is at best as fast as one of these forms with that many more bytes.
     """
     spared, most = min(one.limits[0] for one in outlines), max(one.most_bytes for one in outlines)
     if room >= most:
@@ -279,7 +278,7 @@ def _promised(limits: Sequence[tuple[Form, int]], part: Fraction, executor: Exec
 def _worth_a_change(
     explored: SearchSpace, limits: Sequence[tuple[Form, int]], executor: Executor, show: Progress
 ) -> list[tuple[Form, int]]:
-    """The limits, without those of forms that only save bytes and whose expected cycles before any change are far from the fewest."""
+    """The limits. A form that only saves bytes loses its limits if its expected cycles, before any change, are far from the fewest."""
     kept = hopeful(limits, _promised(limits, Fraction(0), executor, show), AT_FIRST)
     stay = {id(form) for form in (*explored.forms[: explored.usual], *(form for form, _ in kept))}
     return [one for one in limits if id(one[0]) in stay]

@@ -76,7 +76,7 @@ class Point(Brief, frozen=True):
 
 
 Price = Callable[[Point], float]
-"""Price of a replayed schedule, of which the least is wanted. It is asked for in the process that searches, once for each schedule."""
+"""The price of a replayed schedule; the least is wanted. The process that searches asks for it, once for each schedule."""
 
 
 class Proof(Struct, frozen=True):
@@ -100,12 +100,11 @@ class Size(Struct, frozen=True):
 
 
 class Choice(Struct, frozen=True):
-    """A schedule, and the cycles that every schedule takes that the search can make (None: not known yet).
+    """A schedule, and the fewest cycles of all schedules that the search can make (None: not known yet).
 
-    ``least_bytes`` are the bytes of the arena that each of them takes (None: not known, or too few to say anything). ``proof`` says what
-    was proven of a class of schedules that was searched whole (None: there was no such search). ``fastest`` is the fastest schedule
-    where a slower one was asked for that needs fewer bytes. ``smaller`` is a little slower and needs far fewer bytes; it is named only if
-    the search came upon it.
+    ``least_bytes`` are the arena bytes that each of them takes (None: not known, or too few to say anything). ``proof`` is the result of
+    an exhaustive search (None: there was none). ``fastest`` is the fastest schedule if a slower one with fewer bytes was asked for.
+    ``smaller`` is a little slower and needs far fewer bytes; it is named only if the search came upon it.
     """
 
     point: Point
@@ -126,9 +125,9 @@ OnPoint = Callable[[Choice], None]
 
 
 class Origin(Brief, frozen=True):
-    """A network with where it came from; one that is ``smaller`` is searched only if it holds fewer bytes than the others do.
+    """A network and its origin. A ``smaller`` network is searched only if it holds fewer bytes than the others.
 
-    ``name`` is that of its form, for those who watch.
+    ``name`` is the name of its form, for listeners.
     """
 
     unshown = ("network",)
@@ -140,10 +139,10 @@ class Origin(Brief, frozen=True):
 
 
 class Task(Brief, frozen=True):
-    """Task of a search; ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
+    """The task of a search. ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
-    ``others`` are other networks of the same mathematics, from another legaliser, that are searched too. ``homes`` are those of tensors
-    outside the arena; ``network`` has them, the others need not. ``spills`` are allowed beside them (None: no tensor leaves the arena).
+    ``others`` are equivalent networks from another legaliser, which are searched, too. ``homes`` are the homes of tensors outside the
+    arena; ``network`` has them, the others need not. ``spills`` are allowed next to them (None: no tensor leaves the arena).
     """
 
     unshown = ("network",)
@@ -166,7 +165,7 @@ class Task(Brief, frozen=True):
     def variants_in_turn(
         self, spread: Spread = one_by_one, show: Progress = silent
     ) -> tuple[tuple[Origin, ...], Callable[[], tuple[Origin, ...]]]:
-        """The networks as they are searched that do no work twice, and a function that makes the others; none where tensors spill."""
+        """The forms to search that recompute nothing, and a function that makes the other forms; it makes none if tensors spill."""
         origins = (Origin(self.network, self.provenance), *self.others)
         terms = [(origin, self._in_turn(origin, spread, show)) for origin in origins]
         usual = tuple(form for origin, made in terms for form in self._forms(origin, made, spread))
@@ -225,11 +224,11 @@ class Task(Brief, frozen=True):
         return replace(point, cycles=self.replay(lower(point.schedule, checked=False)))
 
     def within(self, budget: int | None, *, smallest: bool) -> Task:
-        """The task for an aim: the fastest schedule in a budget of bytes (None: of any number), or the smallest one."""
+        """The task for an aim: the fastest schedule in a budget of bytes (None: in any number of bytes), or the smallest one."""
         return self if self.spills is None else replace(self, spills=self.spills.within(budget, smallest=smallest))
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
-        """The form that is fastest layer by layer, its constants at the places that are best for it so; None if none gains anything."""
+        """The form that is fastest layer by layer, with its constants at the best places for it. None if no place gains anything."""
         cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
         plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes

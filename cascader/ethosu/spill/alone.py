@@ -20,7 +20,7 @@ from cascader.plan.group_bytes import group_bytes
 
 
 class Alone(Struct, frozen=True):
-    """Parts in a row up to before part ``end``: the bytes that they hold, and the tensors (index) that come from outside and go there."""
+    """Consecutive parts before part ``end``: their bytes, and the tensors (index) that come from outside and go there."""
 
     end: int
     bytes: int
@@ -54,7 +54,7 @@ class GroupsAlone:
         return _Life(begins, ends, min(written, default=-1), made)
 
     def _is_whole(self, tensor: int, first: int, last: int) -> bool:
-        """Whether a tensor lies whole in the arena while some parts run: it may not leave, or is made before these and by them."""
+        """Whether a tensor lies whole in the arena while some parts run: it may not leave, or these parts and earlier ones make it."""
         life = self._lives[tensor]
         is_own = first <= life.begins and life.ends <= last
         return (
@@ -84,7 +84,10 @@ class GroupsAlone:
         go: tuple[int, ...],
         whole: Collection[int],
     ) -> RowGraph:
-        """The row graph of some parts between transfers, their tensors by other ``numbers``; those that lie whole take no bytes in it."""
+        """The row graph of some parts between transfers; their tensors have other ``numbers``.
+
+        Tensors that lie whole take no bytes in it.
+        """
         facts = [replace(self._graph.tensors[tensor], kind=TensorKind.INTERMEDIATE) for tensor in numbers]
         tensors = [replace(one, row_bytes=0) if tensor in whole else one for tensor, one in zip(numbers, facts, strict=True)]
         parts = [RowPart("bring", (), (numbers[tensor],), tensors[numbers[tensor]].rows) for tensor in come]

@@ -41,17 +41,17 @@ _WIDEST = 1 << 16
 
 
 class CarriedCut(NamedTuple):
-    """A tensor of a network, and the first part that reads it from what a transfer brings back; so do all readers behind that part."""
+    """A tensor of a network, and the first part that reads it from the transfer's buffer; all later readers do so, too."""
 
     tensor: str
     reader: str
 
 
 class Carried(Struct, frozen=True):
-    """A network with all tensors in the arena, the tensors that are to live outside, and the bytes that transfers move for that.
+    """A network with all tensors in the arena, the tensors that are to live outside, and the bytes of the transfers.
 
-    ``outside`` has the tensor that lives outside for each tensor that does or that transfers carry. ``brought`` says of each tensor that
-    transfers brought into the arena what it is: one of the network before its ``cuts``. Transfers run ``ahead`` by so many rows.
+    ``outside`` names, for each such or carried tensor, the tensor outside. ``brought`` names, for each tensor that transfers brought into
+    the arena, the tensor of the network before its ``cuts``. Transfers run ``ahead`` by so many rows.
     """
 
     network: Network
@@ -66,12 +66,12 @@ class Carried(Struct, frozen=True):
         return self.brought.get(tensor, tensor)
 
     def moves(self, tensor: str) -> int:
-        """Number of times that transfers move the bytes of a tensor for one cut more: out and in, or in alone if it is there already."""
+        """Number of times that one cut more moves the bytes of a tensor: out and in, or only in if the tensor is outside already."""
         return 1 if self.root(tensor) in self.outside else 2
 
 
 def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
-    """The tensors that may leave the arena: made once, handed to nobody, and used by kernels alone; or of the ``inputs`` outside it."""
+    """The tensors between layers that may leave the arena: made once, and used by kernels alone. ``inputs`` outside the arena may, too."""
     graph = network.graph
     bound = network.bound - set(inputs)
     bound |= {tensor for _, _, tensor in overwriting_parts(network)}
@@ -81,7 +81,7 @@ def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
 
 
 def is_dense(network: Network, tensor: str) -> bool:
-    """Whether kernels write every byte of a tensor, so that a transfer reads none between its elements that another tensor left there."""
+    """Whether kernels write every byte of a tensor. Otherwise a transfer would read bytes that another tensor left between its elements."""
     made = [part.payload.operation.ofm for part in network.graph.producers(tensor) if isinstance(part.payload, EthosuPart)]
     depths = [round_up(ofm.shape.depth, BRICK) if ofm.layout is Layout.NHCWB16 else ofm.shape.depth for ofm in made]
     written = sum(ofm.shape.height * ofm.shape.width * deep * ofm.dtype.bytes for ofm, deep in zip(made, depths, strict=True))
@@ -99,7 +99,7 @@ def _bytes_map(size: int, rows: int) -> FeatureMap | None:
 
 
 def _copying(bytes_map: FeatureMap, device: Accelerator) -> KernelOperation:
-    """The kernel that copies what a transfer does, in the smallest block."""
+    """The kernel that copies the bytes of a transfer, in the smallest block."""
     activation = Activation(ActivationKind.NONE, _BYTE.minimum, _BYTE.maximum)
     block = device.ofm_ublock
     operation = KernelOperation(OperationKind.POOL, bytes_map, bytes_map, block, Shram(0, 0), activation, pool=PoolKind.MAX)
@@ -160,7 +160,7 @@ def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 
 
 
 def taken(before: Carried, tensor: str, device: Accelerator, ahead: int = 0) -> Carried | None:
-    """``before`` with an output outside the arena made inside it, from where a transfer takes its rows away; None as :func:`carried`."""
+    """``before`` with an output that is made in the arena and taken outside by a transfer; None as for :func:`carried`."""
     network, graph = before.network, before.network.graph
     old, writers = graph.tensor(tensor), graph.writers(tensor)
     rows = next(one.rows for one in row_graph(network).tensors if one.name == tensor)

@@ -1,7 +1,7 @@
-"""The choice of spills: which tensors leave the arena, so that plans fit a target with as few bytes moved as are found.
+"""The choice of spills: the tensors that leave the arena, so that plans fit a target and transfers move few bytes.
 
-First all tensors leave that groups share, in those groups, each of which fits alone, that share fewest bytes: that is exact. Then
-those come back, the largest first, without which the plans still fit.
+First, groups are chosen that each fit alone and share the fewest bytes; this choice is exact. All tensors that they share leave. Then
+tensors come back, the largest first, as long as the plans still fit.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from npu_model.accelerator import Accelerator
 
 _LONGEST = PlanOptions().group_length
 _CLOSE = 50
-"""Part of a least target, one of so many, to which it is known."""
+"""The least target is known to one part in so many."""
 _BEYOND = 3
-"""Parts by which a group goes on behind one at which it does not fit: what is behind may be less."""
+"""Parts that are added to a group that does not fit: a longer group may hold less."""
 
 
 class Spiller:
-    """Moves tensors of one network, all of them in the arena but for those that ``homes`` want elsewhere, to an outer memory."""
+    """Moves tensors of one network to an outer memory. All tensors are in the arena but those that ``homes`` want elsewhere."""
 
     def __init__(self, network: Network, homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> None:
         self._homes, self._outer, self._device = homes, outer, device
@@ -45,13 +45,13 @@ class Spiller:
         self._alone = cache(GroupsAlone(self._graph, numbers).of)
 
     def placed(self, made: Carried) -> Network:
-        """The network with its tensors where they are to live."""
+        """The network with its tensors at their homes."""
         names = (name for tensor, name in made.outside.items() if tensor not in self._start.outside)
         spilled = tuple(Wanted(name, self._outer.memory, self._outer.port) for name in names)
         return with_homes(made.network, (*self._homes, *spilled))
 
     def planned(self, made: Carried) -> int:
-        """Bytes that plans of the network hold at least."""
+        """The fewest bytes of the network's plans."""
         return planned_limit(self.placed(made))
 
     def _groups(self, target: int) -> list[Alone] | None:
@@ -96,7 +96,7 @@ class Spiller:
         return found
 
     def least(self, whole: int) -> int:
-        """The least target, of those below ``whole`` bytes, for which there are groups that fit alone; it is found to some per cent."""
+        """The least target below ``whole`` bytes with groups that fit alone; it is found to some per cent."""
         low, high = 0, whole
         while high - low > high // _CLOSE:
             groups = self._groups((low + high) // 2)
@@ -114,7 +114,7 @@ class Spiller:
         return made
 
     def possible(self, made: Carried, target: int, ahead: Sequence[int]) -> Iterator[Carried]:
-        """The network with its transfers just in time, and with transfers that run as far ahead as fits, of so many rows the first."""
+        """The network with transfers just in time, and with transfers that run ahead. The first number of rows that fits is taken."""
         yield made
         early = (self._carried(made.cuts, rows) for rows in ahead)
         found = next((one for one in early if one is not None and self.planned(one) <= target), None)
@@ -122,7 +122,7 @@ class Spiller:
             yield found
 
     def fitting(self, target: int) -> Carried | None:
-        """The network whose plans fit ``target`` bytes; None if nothing that is tried makes them."""
+        """A network whose plans fit ``target`` bytes; None if nothing that is tried fits."""
         groups = self._groups(target)
         made = None if groups is None else self._carried(self._cuts(groups))
         if made is None or self.planned(made) > target:
@@ -133,9 +133,10 @@ class Spiller:
         return made
 
     def left(self, target: int) -> Network | None:
-        """The network whose plans fit ``target`` bytes as kernels work in the outer memory; None if none does, or they do not fit so.
+        """A network with tensors in the outer memory, where kernels read and write them, so that its plans fit ``target`` bytes.
 
-        All tensors that may leave the arena do. Then those come back, the largest first, with which the plans still fit.
+        First all tensors that may leave the arena leave it. Then tensors come back, the largest first, as long as the plans still fit.
+        None if the plans fit with all tensors in the arena, or with none of these.
         """
         sizes = {name: self._start.network.graph.tensor(name).size for name in sorted(movable(self._start.network))}
         made = replace(self._start, outside={**self._start.outside, **{name: name for name in sizes}})

@@ -1,4 +1,4 @@
-"""Spilled forms: those of a network's forms that hold fewest bytes, with tensors in an outer memory, for some targets of bytes each."""
+"""Spilled forms: the forms with the fewest bytes, with tensors in an outer memory, for some targets of bytes."""
 
 from __future__ import annotations
 
@@ -18,29 +18,31 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
 _OF_BUDGET = ((Fraction(92, 100), Fraction(3, 4)), (Fraction(3, 4), Fraction(1, 2)))
-"""Targets of plans: parts of a budget, and of the bytes without spills if that is less. Addresses and copies take more than plans say."""
+"""Targets of plans: parts of a budget, and of the bytes without spills if these are fewer. Addresses and copies take more than plans."""
 _OF_LADDER = (Fraction(3, 4), Fraction(1, 2), Fraction(1, 3))
-"""Targets where no budget is given, as parts of the bytes without spills, beside the least that is possible."""
+"""Targets without a budget, as parts of the bytes without spills. The least possible target is tried, too."""
 _UPWARDS = (Fraction(0), Fraction(1, 16), Fraction(1, 8), Fraction(1, 4), Fraction(1, 2))
-"""Parts of the way from the least target to the bytes without spills: the first is taken at which forms are possible.
+"""Parts of the way from the least target to the bytes without spills. The first part with possible forms is taken.
 
-Groups that fit alone may share a tensor that cannot be cut between them, or hold more together.
+Groups that fit alone may share a tensor that cannot be cut between them, or hold more bytes together.
 """
 _NEAR = 2
-"""Multiple of the least target below which a budget is near it: forms that hold so little take long to search where they are not needed."""
+"""Multiple of the least target below which a budget is near it.
+
+Forms with so few bytes take long to search, and only such budgets need them.
+"""
 _LEFT = (Fraction(1, 2), Fraction(1, 4), Fraction(1, 8))
-"""Parts of a budget for plans of tensors that are left in the outer memory: the rest is for copies of constants, and for larger rows."""
+"""Parts of a budget for plans with tensors left in the outer memory. Copies of constants and larger rows take the rest."""
 _FEW = Fraction(5, 4)
-"""Multiple of the fewest bytes of any form, without spills, up to which a form may be the one that needs fewest with them."""
+"""Multiple of the fewest bytes of any form without spills. Forms up to it may need the fewest bytes with spills."""
 _AHEAD = (16, 8, 4, 1)
-"""Rows by which transfers may run ahead: for each target the first number whose rows fit is tried, in addition to transfers just in
-time."""
+"""Rows by which transfers may run ahead. For each target the first number that fits is tried, and transfers just in time."""
 
 
 class Spills(Struct, frozen=True):
-    """Spills that are allowed: the ``outer`` memory, and the ``budget`` of the arena that they are for, in bytes (None: any number).
+    """The allowed spills: the ``outer`` memory, and the ``budget`` of the arena in bytes (None: any number).
 
-    With ``smallest`` they are for the least bytes that are possible.
+    With ``smallest`` the spills are for the fewest possible bytes.
     """
 
     outer: Outer
@@ -65,7 +67,7 @@ class Spills(Struct, frozen=True):
 
 
 def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> Iterator[tuple[int, int, Spiller]]:
-    """Those forms that do nothing twice and hold few bytes: the least bytes with spills, those without, and who makes the spills."""
+    """For each form that recomputes nothing and holds few bytes: its fewest bytes with spills, its bytes without, and its spiller."""
     once = [(planned_bytes(form, homes), form) for form in forms if not form.recomputed_macs]
     fewest = min(size for size, _ in once)
     for size, form in once:
@@ -75,7 +77,7 @@ def _spillers(forms: Sequence[Network], homes: Sequence[Wanted], outer: Outer, d
 
 
 def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
-    """Forms of the one of ``forms`` that can do with fewest bytes, its tensors where ``homes`` want them but for those that are spilled."""
+    """Spilled forms of the form with the fewest bytes. Its other tensors are where ``homes`` want them."""
     least, whole, spiller = min(_spillers(forms, homes, spills.outer, device), key=lambda found: (*found[:2], found[2].parts))
     found, targets = dict[tuple[tuple[CarriedCut, ...], int], Network](), spills.targets(whole, least)
     for target in targets:
@@ -87,9 +89,9 @@ def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spi
 
 
 def left_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
-    """Forms with some tensors in the outer memory, where kernels read and write them, for a budget in which they fit beside copies.
+    """Forms with some tensors in the outer memory, where kernels read and write them, for a budget. None without a budget.
 
-    Each of ``forms`` that does nothing twice is tried, as one with many copies of constants may be the fastest so. None without a budget.
+    Each of ``forms`` that recomputes nothing is tried: so, a form with many copies of constants may be the fastest.
     """
     if spills.budget is None or spills.smallest:
         return ()

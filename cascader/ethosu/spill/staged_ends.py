@@ -17,11 +17,11 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program.region_numbers import ARENA
 
 _AHEAD = (1, 2, 4, 8)
-"""Rows by which transfers run ahead: each is a form of its own, as it takes as many rows of the arena more."""
+"""Rows by which transfers run ahead. Each number is a form of its own, because it takes as many more rows of the arena."""
 
 
 def staged_ends(network: Network, homes: Sequence[Wanted], system: MemorySystem, device: Accelerator) -> Iterator[Network]:
-    """Forms of a network in the arena whose tensors live where ``homes`` want them, its ends there staged where they can be."""
+    """Forms of a network in the arena with tensors where ``homes`` want them. Ends there are staged if they can be."""
     slower = [home.tensor for home in with_homes(network, homes).homes if home.port != system.port_of(ARENA)]
     for ahead in _AHEAD if slower else ():
         made = _staged(network, slower, device, ahead)
