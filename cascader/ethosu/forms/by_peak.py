@@ -105,7 +105,7 @@ class _Choice:
         return found
 
     def _other_tiles(self, size: int) -> bool:
-        """Take the tiles that do least of those that hold fewer bytes than ``size`` themselves; whether there are some."""
+        """Take the tiles that recompute least, among those that hold fewer bytes than ``size``; whether there are any."""
         fewer = [one for one in self._tiles if one.front < size and id(one.form.network) not in self._known]
         for tiles in sorted(fewer, key=lambda one: (one.form.macs, one.front)):
             if self._networks(tiles.form.network) is not None:

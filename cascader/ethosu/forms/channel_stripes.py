@@ -184,7 +184,7 @@ class _Cutter:
         return found
 
     def finished(self, made: dict[str, list[Part]], gone: set[str]) -> Network:
-        """The network with other parts in the place of some, without the tensors that are gone."""
+        """The network with some parts replaced by others, without the tensors that nobody uses any more."""
         kept = [tensor for tensor in self._network.graph.tensors if tensor.name not in gone]
         return self._maker.finished(self._network.with_parts(made, (*kept, *self._tensors))).repeating(self._network)
 

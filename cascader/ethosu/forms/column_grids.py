@@ -47,7 +47,7 @@ class Grid(Struct, frozen=True):
         return tensor // self.line * columns * self.unit
 
     def _place(self, feature_map: FeatureMap) -> tuple[int, int, int]:
-        """The column in which the first one of a map begins, the columns from one to the next, and those that each takes a part of."""
+        """The first column of a map, the distance between its columns, and the columns that each one takes a part of."""
         first, within = divmod(feature_map.base % self.line, self.unit)
         return first, max(1, _step(feature_map) // self.unit), ceil_div(within + _reach(feature_map), self.unit)
 
@@ -77,7 +77,7 @@ class Grid(Struct, frozen=True):
 
 
 def grid_of(tensor: Tensor, maps: Sequence[FeatureMap]) -> Grid | None:
-    """The grid of the columns of all maps of a tensor, in which nothing but columns lies in a row; None if there is none."""
+    """The grid of the columns of all maps of a tensor; None if a row holds more than columns."""
     if not maps or not all(one.is_single_tile for one in maps):
         return None
     lines = {one.strides.c if one.layout is Layout.NHCWB16 else one.strides.y for one in maps}

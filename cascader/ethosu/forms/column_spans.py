@@ -111,7 +111,7 @@ class ColumnSpan(Struct, frozen=True):
         return next((border for border in range(wanted, max(0, wanted - _BORDERS), -1) if parts_at(border)), None)
 
     def needs(self, network: Network, count: int, number: int) -> TileSpans | None:
-        """The columns that one of ``count`` tiles makes; None if that is none of a result."""
+        """The columns that one of ``count`` tiles makes; None if the tile makes no column of a result."""
         spans: dict[str, Span] = {}
         parts: dict[str, Span] = {}
 

@@ -18,7 +18,7 @@ from npu_model.program import ByteRange, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 
 MOST = 48
-"""Kernels up to which places are tried: of larger networks they are no part of the cycles that is worth the time."""
+"""Most kernels of a network whose places are tried. In larger networks places save too few cycles for the time."""
 
 Streams = tuple[ByteRange, ...]
 """Scales, then weights of a kernel; kernels with the same streams read them from one place."""

@@ -74,7 +74,7 @@ def _encoded(before: KernelOperation, after: KernelOperation, bench: Workbench) 
 
 
 def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with every convolution on pairs of columns that is faster so."""
+    """``network`` with every convolution on pairs of columns, where that is faster."""
     bench = Workbench(network, accelerator)
 
     def on_pairs(operation: KernelOperation) -> KernelOperation | None:

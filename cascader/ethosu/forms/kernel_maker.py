@@ -1,4 +1,4 @@
-"""KernelMaker: a workbench that finds blocks for new kernels, those whose windows step further than the NPU's too."""
+"""KernelMaker: a workbench that finds blocks for new kernels, also for windows that step further than the NPU can."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class KernelMaker(Workbench):
         return replace(operation, block=best.operation.block, shram=best.operation.shram) if best is not None else None
 
     def in_any_block(self, operation: KernelOperation) -> KernelOperation | None:
-        """The operation, its weights still those of the old block, in its best block of any depth; None if none fits."""
+        """The operation in its best block of any depth, with the weights still coded for the old block; None if no block fits."""
         best = in_best_depth(_one_row(operation), self.accelerator, self.sources)
         if best is None:
             return None

@@ -157,7 +157,7 @@ def _made(grid: PositionGrid, position: KernelOperation, maker: KernelMaker) -> 
 
 
 def with_long_steps(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with as few kernels as are known in place of those that compute one position each of a kernel with long steps."""
+    """``network`` with few kernels in place of kernels that each compute one position of a pool or convolution with long steps."""
     maker, kernels = KernelMaker(network, accelerator, sources), network.kernels
     found: dict[str, Sequence[EthosuPart]] = {}
     tensors: list[Tensor] = []

@@ -24,7 +24,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
 class MadeForm(Struct, frozen=True):
-    """A form of a network by its name in the table; one that is ``smaller`` is searched only if it holds fewer bytes than the others."""
+    """A form of a network by its name in the table. A ``smaller`` form is searched only if it holds fewer bytes than the others."""
 
     name: str
     network: Network
@@ -51,7 +51,7 @@ class _Maker:
         self._held: list[Network] = []
 
     def done(self, network: Network, name: str) -> Network:
-        """The network behind one pass; itself if that finds nothing to do."""
+        """The network after one pass; the same network if the pass finds nothing to do."""
         key = id(network), name
         if key not in self._done:
             self._held.append(network)  # as long as it is held no other one has its identity
@@ -120,7 +120,7 @@ def _unwatched(_doing: str) -> None:
 
 
 class FormsInTurn:
-    """The forms of one network, those that do no work twice first: what both begin with is done once."""
+    """The forms of one network; forms that recompute nothing come first. Passes that several forms begin with run once."""
 
     def __init__(self, network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched) -> None:
         """As :func:`forms`."""

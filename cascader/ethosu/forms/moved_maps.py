@@ -34,7 +34,7 @@ def _step(places: _Bytes, unless: int) -> int:
 
 
 class Move(Struct, frozen=True, dict=True):
-    """Elements of a tensor of ``size`` bytes, those of the map ``before``, go where the map ``after`` of another tensor has them."""
+    """The move of the elements of a tensor of ``size`` bytes, from the map ``before`` to the map ``after`` of another tensor."""
 
     before: FeatureMap
     after: FeatureMap

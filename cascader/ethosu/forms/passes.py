@@ -1,4 +1,4 @@
-"""Passes: rewrites of a network by their names, and what they know beside it."""
+"""Passes: rewrites of a network by name, and the terms that they take."""
 
 from __future__ import annotations
 

@@ -65,7 +65,7 @@ def _has_pairs(ofm: FeatureMap) -> bool:
 
 
 def _every_other(ofm: FeatureMap, row: int, sides: Sequence[int]) -> FeatureMap:
-    """Every other row of an NHWC map from ``row`` on, and every other column from the one of ``sides`` on; those of both as one pixel."""
+    """Every other row of an NHWC map from ``row`` on, and every other column from the column of ``sides`` on; a pixel joins both sides."""
     rows, columns = ceil_div(ofm.shape.height - row, 2), ceil_div(ofm.shape.width - sides[0], 2)
     shape = Shape3D(rows, columns, len(sides) * ofm.shape.depth)
     strides = Strides(2 * ofm.strides.y, 2 * ofm.strides.x, ofm.strides.c)

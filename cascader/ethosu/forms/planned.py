@@ -1,4 +1,4 @@
-"""Planned bytes: what the plans of a network hold at least, and which of its parts hold as much, asked of plans that know no cycles."""
+"""Planned bytes: the fewest bytes of a network's plans, and the parts that hold as many, from plans without cycles."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ class PositionGrid(Struct, frozen=True):
 
 
 def _is_position(kernel: EthosuPart) -> bool:
-    """Whether it is a window in one place: a convolution or pool of a single pixel, none of which is padding."""
+    """Whether an operation is a window at one position: a convolution or pool of a single pixel, without padding."""
     operation = kernel.operation
     ifm, ofm, window = operation.ifm, operation.ofm, operation.kernel
     single = ofm.shape.height == ofm.shape.width == 1 and operation.ifm2 is None and operation.upscale is Upscale.NONE
@@ -45,7 +45,7 @@ def _without_place(part: Part) -> EthosuPart | None:
 
 
 def _runs(network: Network) -> Iterator[tuple[str, ...]]:
-    """Parts in a row that compute a position each, alike but for the place."""
+    """Consecutive parts that compute one position each, and differ only in the position."""
     for kernel, run in groupby(network.graph.parts, _without_place):
         names = tuple(part.name for part in run)
         if kernel is not None and len(names) > 1:

@@ -41,7 +41,7 @@ SMALLEST = 2048
 """Bytes of weights below which a layer is left as it is, unless its blocks are of unlike depths: in low stripes a new one may be slower."""
 
 FOLLOWED = 8
-"""Blocks of each depth that are followed, those of the least estimates."""
+"""Number of blocks of each depth that are examined: those with the lowest estimates."""
 
 
 def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
@@ -70,7 +70,7 @@ def _choices(
 
 
 def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
-    """The choice that is best for all of the sources together; None if that of the ``own`` depth is good enough."""
+    """The best choice for all sources together; None if the ``own`` depth is good enough."""
     least = [min(column) for column in zip(*(choice.cycles for choice in found), strict=True)]
     scores = [sum(some / best for some, best in zip(choice.cycles, least, strict=True)) for choice in found]
     today = next((score for score, choice in zip(scores, found, strict=True) if choice.operation.block.depth == own), None)

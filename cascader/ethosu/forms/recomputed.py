@@ -27,7 +27,7 @@ from npu_model.shapes import ceil_div
 _MOST_TILES = 12
 """Tiles at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
 _ENDS = 2
-"""Segments, of those that hold fewest bytes in two tiles, that are tried in more."""
+"""Number of segments that are tried in more than two tiles: those with the fewest bytes in two tiles."""
 _SKIPS = 3
 """Skips that are made again in one form at most."""
 _SMALL = 16
@@ -77,7 +77,7 @@ class _Tiler:
             yield from cuts
 
     def found(self, cut: ColumnSpan, count: int) -> Candidate | None:
-        """A segment in some tiles; None if that does too much again, has too many parts, or is not possible."""
+        """A segment in some tiles; None if it recomputes too much, has too many parts, or is impossible."""
         parts = len(self.network.graph.parts) + (cut.last - cut.first + 1) * (count - 1)
         again = self._again(cut, count) if parts <= MOST_PARTS else None
         made = tiled(self.network, cut, count, *self._device) if again is not None and again <= self.most else None
@@ -90,12 +90,12 @@ class _Tiler:
 
 
 def _smallest(found: Iterable[Candidate | None]) -> list[Candidate]:
-    """Sort what was found by its bytes, and then by what it does."""
+    """Sort the segments by their bytes, and then by their multiply-accumulates."""
     return sorted((one for one in found if one is not None), key=lambda one: (one.size, one.macs))
 
 
 def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[Candidate]:
-    """A segment in any number of tiles above two that makes them narrower, up to the first number that is not possible."""
+    """A segment in more than two tiles, each number narrower than the last, up to the first number that is impossible."""
     widths = [cut.grids[name].width for name in cut.results]
     for count in range(3, _MOST_TILES + 1):
         if all(ceil_div(width, count) == ceil_div(width, count - 1) for width in widths):

@@ -1,4 +1,4 @@
-"""Sizes of networks: what decides which forms there is time for, and how large their channel slices are."""
+"""Sizes of networks: they decide which forms there is time for, and how large the channel slices are."""
 
 from __future__ import annotations
 

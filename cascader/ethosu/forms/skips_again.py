@@ -22,7 +22,7 @@ _SMALLER = 2
 
 
 class _Makers(Struct, frozen=True):
-    """The parts that make a tensor, in their order, from tensors of so many bytes that are there before."""
+    """The parts that make a tensor, in their order, and the bytes of the earlier tensors that they read."""
 
     parts: tuple[int, ...]
     size: int
@@ -133,7 +133,7 @@ def _near(ways: Sequence[_Makers], size: int) -> list[_Makers]:
 
 
 def _from_inputs(network: Network, makers: _Makers) -> bool:
-    """Whether parts read nothing but what they make, inputs and constants."""
+    """Whether parts read only their own results, inputs and constants."""
     graph = network.graph
     made = {graph.parts[maker].outputs[0] for maker in makers.parts}
     reads = {read for maker in makers.parts for read in graph.parts[maker].inputs} - made

@@ -73,7 +73,7 @@ class Union(Struct, frozen=True):
 
 
 def _unions(graph: CascaderGraph, copy: CopyKernel, bound: Collection[str]) -> Iterator[Union]:
-    """The ways to do with one of the copy's tensors that is no larger than the other, which nobody outside looks for."""
+    """The ways to keep only one of the copy's two tensors; it is no larger than the other, and nobody outside looks for the other."""
     source, target = graph.tensor(copy.source), graph.tensor(copy.target)
     if source.name not in bound and target.size <= source.size:
         yield Union(source.name, target.name, Move(copy.ifm, copy.ofm, source.size))
@@ -174,7 +174,7 @@ def _is_faster(kernel: EthosuPart, accelerator: Accelerator, sources: Sources) -
 
 
 def _read_at_home(network: Network, copy: CopyKernel) -> Network:
-    """``network`` with the kernels that read a copy on what was copied, if that stays to the end anyway."""
+    """``network`` with kernels that read the original in place of a copy, if the original stays to the end anyway."""
     graph = network.graph
     source, target = graph.tensor(copy.source), graph.tensor(copy.target)
     if not (source.kind.stays_to_the_end and is_steady(graph, copy)):

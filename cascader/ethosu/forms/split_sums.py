@@ -26,7 +26,7 @@ class WholeSum(Struct, frozen=True):
 
 
 class _Sum(Struct, frozen=True):
-    """A sum of some parts of a map: the kernels that sum each of them, the names of all kernels at work, and the last of these."""
+    """A sum of some parts of a map: the kernels that sum them, the names of all its kernels, and the last kernel."""
 
     pieces: tuple[EthosuPart, ...]
     names: tuple[str, ...]

@@ -11,9 +11,9 @@ T = TypeVar("T")
 
 
 class Thunk(Struct, Generic[T], frozen=True):
-    """Something that is still to be made, as a form is; it can be pickled.
+    """Something that is still to be made, such as a form; it can be pickled.
 
-    A thunk with ``beside`` is made at the same time as those that others wait for.
+    A thunk with ``beside`` is made at the same time as the things that others wait for.
     """
 
     make: Callable[[], T]

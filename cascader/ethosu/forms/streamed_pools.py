@@ -52,7 +52,7 @@ from npu_model.weight_stream.weights import RECORD_BYTES, ChannelScale, decode_s
 
 _INT16, _INT32 = DataType(16, signed=True), DataType(32, signed=True)
 _CLAMP = Activation(ActivationKind.NONE, _INT16.minimum, _INT16.maximum)
-"""The clamp of a sum: to what 16 bits hold, and none of 32 bits, for which Vela sets the same."""
+"""The clamp of a sum: the range of 16 bits for such results, and none for 32 bits; Vela sets the same."""
 _SMALLEST = 1024
 """Bytes of a map below which a pool of it stays: no arena is so small that they matter."""
 _TALLEST, _LARGEST = 64, 64 * 64
@@ -293,11 +293,11 @@ def _cycles(made: _Made, maker: KernelMaker) -> float:
 
 
 _Best = Callable[[Sequence[KernelOperation], Sequence[_Made]], _Made | None]
-"""Choose the best of some ways to make what some kernels do; None if these kernels are best."""
+"""Choose the best way to replace some kernels; None if the kernels themselves are best."""
 
 
 def _replaced(network: Network, maker: KernelMaker, best: _Best) -> Network:
-    """``network`` with its pools in the ``best`` way: first those that a compiler has split or flattened."""
+    """``network`` with its pools in the ``best`` way. Pools that a compiler has split or flattened come first."""
     kernels = network.kernels
     split = whole_sums(network, lambda operation: _is_sum(operation, maker))
     found = [*((one.names, one.kernel, True) for one in split), *(((name,), kernel, False) for name, kernel in kernels.items())]

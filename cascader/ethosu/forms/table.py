@@ -29,7 +29,7 @@ class FormFacts(Struct, frozen=True):
     copies_turn: bool
     """Whether some of its spared copies change the order of elements."""
     recomputes: bool
-    """Whether there is time to look for work that is worth to be done twice."""
+    """Whether there is time to look for work that is worth recomputing."""
     bytes_count: bool
     """Whether anything but cycles counts."""
     sizes: int
@@ -37,7 +37,7 @@ class FormFacts(Struct, frozen=True):
 
     @classmethod
     def of(cls, network: Network, plain: Network, terms: PassTerms, *, copies_turn: bool) -> FormFacts:
-        """The facts of a network without copies, and of the ``plain`` one that is made of it."""
+        """The facts of a network without copies, and of its ``plain`` form."""
         options, flat = terms.options, is_flat(plain)
         return cls(
             has_one_layout=is_large(network) and bool(terms.fine),
@@ -73,7 +73,7 @@ class Recipe(Struct, frozen=True):
 
     @property
     def works_again(self) -> bool:
-        """Whether the form does some work twice, so that it gains nothing but by the bytes that it spares."""
+        """Whether the form recomputes some work, so that only the bytes that it saves count."""
         return self.needs.startswith(AGAIN)
 
 

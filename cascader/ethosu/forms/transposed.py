@@ -65,7 +65,7 @@ def _able(network: Network, bricks: Mapping[str, Bricks]) -> tuple[str, ...]:
 
 
 def _choice(network: Network, bricks: Mapping[str, Bricks], parts: Collection[str]) -> _Choice:
-    """The choice of these parts, with the layouts that their tensors get."""
+    """The choice of these parts, and the layouts of their tensors."""
     parts = frozenset(parts)
     users: dict[str, set[str]] = {}
     for part, payload in network.kernels.items():

@@ -22,7 +22,7 @@ from npu_model.program import FeatureMap, KernelOperation, Upscale
 _Rows = tuple[int, int]
 
 _NOWHERE = (0, 0)
-"""The bytes of what no kernel writes."""
+"""The bytes that no kernel writes."""
 
 
 def _is_pointwise(operation: KernelOperation) -> bool:

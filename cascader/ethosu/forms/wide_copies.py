@@ -62,7 +62,7 @@ def _keeps_values(operation: KernelOperation) -> bool:
 
 
 def is_copy(operation: KernelOperation) -> bool:
-    """Whether the operation is a pooling of single elements that writes what it reads."""
+    """Whether the operation is a pool of single elements that writes the values that it reads."""
     plain = operation.kernel == Kernel() and operation.padding == Padding() and operation.upscale is Upscale.NONE
     pooled = operation.kind is OperationKind.POOL and operation.pool in (PoolKind.AVERAGE, PoolKind.MAX)
     return pooled and plain and _keeps_values(operation)
@@ -127,7 +127,7 @@ def copy_cycles(operation: KernelOperation, accelerator: Accelerator, sources: S
 
 
 def with_wide_copies(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with each kernel that only copies rows without gaps on wider elements, if that is estimated to be faster."""
+    """``network`` with wider elements in each kernel that only copies rows without gaps, if that is estimated to be faster."""
     kernels = {name: kernel for name, kernel in network.kernels.items() if not kernel.transfer}
     made = {name: (kernel, _fastest(kernel.operation, accelerator, sources)) for name, kernel in kernels.items()}
     changed = {name: replace(kernel, operation=o) for name, (kernel, o) in made.items() if o is not kernel.operation}

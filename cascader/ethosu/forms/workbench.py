@@ -43,7 +43,7 @@ def of_depth(operation: KernelOperation, depth: int, accelerator: Accelerator) -
 
 
 class BestBlock(Struct, frozen=True):
-    """An operation in the best block of its depth, its weights still those of the old block, and its cycles from each of some sources."""
+    """An operation in the best block of its depth, with the weights still coded for the old block, and its cycles from each source."""
 
     operation: KernelOperation
     cycles: tuple[float, ...]
@@ -52,7 +52,7 @@ class BestBlock(Struct, frozen=True):
 def in_best_block(
     operation: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
 ) -> BestBlock | None:
-    """The operation in the block of its depth that is best for the first of the sources; None if none fits."""
+    """The operation in the block of its depth that is best for the first source; None if no block fits."""
     if fitted(operation, accelerator) is None:
         return None
     found = choose_blocks(operation, accelerator, sources, decoding)
@@ -110,7 +110,7 @@ class Workbench:
         return replace(operation, scales=self._constants.append_all([self.read(span) for span in operation.scales]))
 
     def changed(self, change: Callable[[KernelOperation], KernelOperation | None]) -> Network:
-        """The network with what ``change`` makes of its operations; itself if that is nothing."""
+        """The network with its operations changed by ``change``; the same network if that changes nothing."""
         made = ((name, kernel, change(kernel.operation)) for name, kernel in self._network.kernels.items())
         return self.replaced({name: [replace(kernel, operation=operation)] for name, kernel, operation in made if operation is not None})
 

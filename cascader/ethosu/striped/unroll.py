@@ -43,7 +43,7 @@ class Held(Struct, frozen=True):
     outer: int = 1
 
     def tensor(self, element_size: int) -> Tensor:
-        """The tensor; what its axes are is known of images alone, so that it is a row of bytes."""
+        """The tensor as a row of bytes: only the axes of images are known."""
         return Tensor.dense(self.name, TensorKind.INTERMEDIATE, (self._size // element_size,), element_size)
 
     @property
@@ -160,7 +160,7 @@ class _Unroller:
         return reduce(hull, boxes)
 
     def _held(self, new: str, name: str, box: Box, outer: int = _ROWS) -> Held | None:
-        """The tensor that holds a box of another one; None if that is all of it, as it lies."""
+        """The tensor that holds a box of another one; None if the box is all of it, unmoved."""
         tensor, axes = self.graph.tensor(name), self.stored.axes(name)
         if axes is None or (box == whole(tensor.shape) and outer == _ROWS):
             return None
@@ -184,7 +184,7 @@ class _Unroller:
         return made
 
     def _axis(self, name: str, kernel: EthosuPart) -> Axis:
-        """The axis along which what a kernel reads or writes rolls."""
+        """The axis along which the tensor of a kernel rolls."""
         axes = {self._rolls[one] for one, _ in kernel.maps if one in self._rolls}
         if len(axes) > 1:
             raise InputError(f"Part {name!r} has a tensor that rolls along rows and one along columns: recompute one of them.")

@@ -171,7 +171,7 @@ class _ByteCheck:
         self.staged |= dict.fromkeys(copy.readers, (number, copy))
 
     def job(self, step: int, job: Job) -> None:
-        """Run a job: what it reads must be there, before and after it has written, unless it writes in place."""
+        """Run a job. The bytes that it reads must be there before and after it has written, unless it writes in place."""
         who = f"Job {step} (part {job.part!r}{'' if job.rows is None else f', rows {job.rows[0]} to {job.rows[1]}'})"
         reads, kept, writes = self._accesses(job, who)
         moved = "move what overwrites it, enlarge its rolling buffer or run the job that makes it before"
@@ -197,7 +197,7 @@ class _ByteCheck:
             self._require(access, who, "keep the copy's bytes free until the part's last job", number)
 
     def _accesses(self, job: Job, who: str) -> tuple[list[ByteAccess], list[ByteAccess], list[ByteAccess]]:
-        """Accesses of a job: its reads, those of them that must outlast its writes, and its writes."""
+        """The accesses of a job: its reads, the reads that must outlast its writes, and its writes."""
         payload = self.parts[job.part].payload
         if isinstance(payload, CpuPart):
             read = [self._port(port, who) for port in payload.inputs if self._in_arena(port.tensor)]

@@ -41,7 +41,7 @@ class ByteOwners:
         access.span.of(self.labels)[...] = self._label(access, version)
 
     def missing(self, access: ByteAccess, version: int = 0) -> tuple[int, int, str] | None:
-        """First row and address of the access that is not its own, and what lies there; None if all are."""
+        """The first row and address of the access with bytes of another owner, and what lies there; None if all bytes are its own."""
         label = self._label(access, version)
         found = access.span.of(self.labels)
         if (found == label).all():

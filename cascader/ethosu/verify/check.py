@@ -81,7 +81,7 @@ def _check_steps(job: Job, payload: EthosuPart) -> None:
 
 
 def _is_view(segment: Segment) -> bool:
-    """Whether all that the segment makes lies where what it reads does: a RESHAPE next to operators on the CPU moves no byte."""
+    """Whether the segment's results lie where its operands do: a RESHAPE next to operators on the CPU moves no byte."""
     read = {(port.tensor, port.offset) for port in segment.inputs}
     return all((port.tensor, port.offset) in read for port in segment.outputs)
 

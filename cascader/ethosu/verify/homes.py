@@ -14,7 +14,7 @@ MAX_ARENA = 1 << 32
 
 
 def home_region(network: Network, tensor: str) -> int:
-    """The region in which a tensor lives that is no constant."""
+    """The region of a tensor that is no constant."""
     return next((home.region for home in network.homes if home.tensor == tensor), ARENA)
 
 

@@ -163,5 +163,5 @@ def copied_bytes(operation: KernelOperation) -> int:
 
 
 def copied_content(operation: KernelOperation, constants: bytes) -> bytes:
-    """The bytes of that copy; those behind the end of ``constants`` are left out."""
+    """The bytes of the copy; bytes behind the end of ``constants`` are left out."""
     return b"".join(constants[ALIGNMENT * low : ALIGNMENT * high] for low, high in _runs(operation))
