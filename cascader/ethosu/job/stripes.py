@@ -65,7 +65,7 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace,
 
 
 def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[Hashable, int]:
-    """What decides the result of :func:`_rows_of`, apart from the distance of its addresses from the tensor's; and that distance.
+    """The key of :func:`_rows_of`: all that decides its result but the distance of its addresses from the tensor's; and that distance.
 
     The distance is a multiple of 16 bytes, so that the addresses are aligned like the tensor's.
     """
@@ -79,7 +79,7 @@ def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace
 
 
 class StripeForm(NamedTuple):
-    """What decides a stripe, apart from its place. Stripes of one form differ only in the ``offsets`` of IFM, OFM and IFM2."""
+    """The key of a stripe: all that decides it but its place. Stripes of one form differ only in the ``offsets`` of IFM, OFM and IFM2."""
 
     key: Hashable
     offsets: tuple[int, int, int]

@@ -17,7 +17,7 @@ from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOpera
 from npu_model.program.alignment import ALIGNMENT
 
 IFM, OFM, IFM2, STAYS, STAGED, BLOCKDEP = range(6)
-"""What an address or a value moves with: one of three tensors, nothing, the copy of the weights, or the kernel before."""
+"""Causes of a move of an address or a value: one of three tensors, nothing, the copy of the weights, or the kernel before."""
 
 _LONG = 1 << 10
 """Place of the first register of two words; those of one word are below."""
