@@ -28,7 +28,7 @@ SAME_KERNELS = frozenset(_ALONE | _COPYING)
 """Operators for which the Python core's kernels are not quicker."""
 
 _FUSED = {"LEAKY_RELU"}
-"""Operators that are a table of the kernel before them: behind those of :data:`_WEIGHTED` the Python core is no quicker.
+"""Operators that become a table of the kernel before them. Behind a kernel of :data:`_WEIGHTED` the Python core's are no quicker.
 
 On three networks, on 128 and 256 MACs, the Python core's kernels took 0.4 % fewer cycles to 24 % more. At an input they may be quicker.
 """
