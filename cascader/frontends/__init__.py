@@ -1,1 +1,1 @@
-"""Sources of networks: Vela as legaliser."""
+"""Sources of networks: Vela, which legalises a model, and Tensor Expressions."""

@@ -1,4 +1,4 @@
-"""Processes that we start for foreign code: each ends when we do, whatever ended us, and takes its folder along."""
+"""Child processes that run foreign code. A child ends when this process ends, for any reason, and its folder is removed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from pathlib import Path
 from cascader.frontends import parent_watch
 
 GUARD = Path(parent_watch.__file__).read_text(encoding="utf-8")
-"""For a child that runs a text: the definition of :func:`end_with_parent`."""
+"""The source text of :func:`end_with_parent`, for a child that runs a program text."""
 
 LIMITS = """
 try:
@@ -22,11 +22,13 @@ except (ImportError, ValueError, OSError):
     pass
 del sys.argv[1:3]
 """
-"""For a child that runs a text: it takes its first two words as the most bytes of address space and seconds of CPU time, where it can."""
+"""For a child that runs a program text: it limits its address space (first word, bytes) and its CPU time (second word, seconds) where the
+system can.
+"""
 
 
 def nothing() -> None:
-    """Nothing is done meanwhile."""
+    """The default of ``meanwhile``: it does nothing."""
 
 
 def run_child(
@@ -37,10 +39,12 @@ def run_child(
     environment: Mapping[str, str] | None = None,
     meanwhile: Callable[[], object] = nothing,
 ) -> subprocess.CompletedProcess[str]:
-    """Run a command that calls :func:`end_with_parent` in ``folder``, with what it prints as text; ``meanwhile`` is called once it runs.
+    """Run a command that calls :func:`end_with_parent` in ``folder``, and return its output as text.
 
-    Whatever is raised here (TimeoutExpired after ``timeout`` seconds, OSError, an interrupt), the child has ended. Its time begins when
-    it does, whatever is done meanwhile.
+    ``meanwhile`` is called once the command runs.
+
+    The child has ended when this function returns or raises (TimeoutExpired after ``timeout`` seconds, OSError, an interrupt). The timeout
+    counts from the start of the child, so it includes the time of ``meanwhile``.
     """
     deadline = time.monotonic() + timeout
     standard_input, kept = os.pipe()

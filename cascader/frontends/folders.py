@@ -1,7 +1,7 @@
 """Temporary folders that are removed at every ending. Folders of killed processes are removed at the next start.
 
-A folder is locked as long as its process lives, so that no number of a process, which another one may have by now, is asked after.
-Where the system has no such locks folders go with their process, as ever, unless it is killed.
+A process holds a lock on its folder as long as it lives. A process number would not do, because another process may have it by now. Without
+locks in the system, the folders of a killed process stay.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ except ImportError:  # Windows
 
 _PREFIX = "npu-testbed-"
 _NEW = f"{_PREFIX}new-"
-"""Beginning of the name of a folder that is not locked yet."""
+"""First letters of the name of a folder that is not locked yet."""
 
 _NEW_SECONDS = 3600.0
-"""Age beyond which a folder with such a name is nobody's."""
+"""Age in seconds after which a folder with such a name belongs to no live process."""
 
 
 def _lock(folder: Path) -> int | None:
-    """Lock a folder for this process; its descriptor, None if another process has it or the system has no locks."""
+    """Lock a folder for this process and return its descriptor: None if another process has the lock or the system has no locks."""
     if fcntl is None:
         return None
     descriptor = None
@@ -45,7 +45,7 @@ def _lock(folder: Path) -> int | None:
 
 @cache
 def sweep(parent: str) -> None:
-    """Remove our folders in ``parent`` whose process is gone, once in a process; those of other users are left alone."""
+    """Remove our folders in ``parent`` whose process is gone. Each process does this once and leaves the folders of other users alone."""
     if fcntl is None:
         return
     for folder in Path(parent).glob(f"{_PREFIX}*"):
@@ -61,7 +61,7 @@ def sweep(parent: str) -> None:
 
 
 class OwnFolder:
-    """New empty folder ``path`` that only this user may enter; :meth:`remove` ends it."""
+    """A new empty folder ``path`` that only this user may enter; :meth:`remove` removes it."""
 
     def __init__(self) -> None:
         sweep(tempfile.gettempdir())
@@ -71,7 +71,7 @@ class OwnFolder:
         self.path = new.rename(new.with_name(f"{_PREFIX}{os.getpid()}-{new.name.removeprefix(_NEW)}"))
 
     def remove(self) -> None:
-        """Remove the folder with what is in it, as far as the system lets us."""
+        """Remove the folder and its contents, as far as the system permits."""
         shutil.rmtree(self.path, ignore_errors=True)
         if self._held is not None:
             os.close(self._held)
@@ -80,7 +80,7 @@ class OwnFolder:
 
 @contextmanager
 def own_folder() -> Iterator[Path]:
-    """A folder as :class:`OwnFolder` makes it, which is removed at the end."""
+    """A folder of :class:`OwnFolder`, which is removed at the end of the ``with`` block."""
     folder = OwnFolder()
     try:
         yield folder.path

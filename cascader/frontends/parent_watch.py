@@ -1,10 +1,11 @@
-"""The watch over its parent that a child of foreign code keeps; children that run a text have this module's as its beginning."""
+"""A child of foreign code watches its parent with this module. The program text of such a child begins with this module's source."""
 
 
 def end_with_parent(folder: str) -> None:
-    """To be called first in a child: once its standard input ends, its folder is removed and it ends.
+    """The first call of a child: when its standard input ends, the child removes its folder and ends.
 
-    :func:`~cascader.frontends.children.run_child` holds the other end of that pipe, which the system closes when its process is gone.
+    :func:`~cascader.frontends.children.run_child` holds the other end of that pipe. The system closes the pipe when the parent process is
+    gone.
     """
     # The text of this module is run by itself, so that all it needs is imported here.
     import os  # noqa: PLC0415

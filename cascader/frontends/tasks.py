@@ -1,4 +1,4 @@
-"""From a request to the task of its search: the network, the network of Vela's other core if it may be better, and their provenance."""
+"""From a request to the task of its search: the network, perhaps the network of Vela's other core, and the provenance of both."""
 
 from __future__ import annotations
 
@@ -32,16 +32,16 @@ else:
 
 
 def _provenance(source: ModelSource, request: Request, found: Legalised, note: str, system: MemorySystem) -> Provenance:
-    """The origin of schedules of a legalised network; ``note`` says why it is not that of Vela's default core."""
+    """The origin of schedules of a legalised network. ``note`` says why another core than Vela's default one made the network."""
     tools = tuple(sorted((dict(source.tools) | dict(vela_tools(found.result.version, found.core, note))).items()))
     nhwc, record = layouts_of(source.data) or UNSET, request.record or UNSET
     return Provenance(source.name, source.sha256, tools, system, request.timing, nhwc, record)
 
 
 def network_task(request: Request, plain: Network, origin: Callable[[MemorySystem], Provenance], cycles: Cycles) -> Task:
-    """The task of scheduling a network, whatever it is made of; its ``origin`` is of the memories in which its tensors then live.
+    """The task of scheduling a network from any source. Its ``origin`` names the memories in which its tensors then lie.
 
-    InputError if a home is wrong, or the memory to spill to.
+    InputError if a home or the memory to spill to is wrong.
     """
     system = request.memory
     wanted = tuple(wanted_home(text, system) for text in request.homes)
@@ -57,7 +57,7 @@ def network_task(request: Request, plain: Network, origin: Callable[[MemorySyste
 
 
 def _others(source: ModelSource, request: Request, first: Legalised, network: Network, measure: Measure) -> Iterator[Origin]:
-    """The network of Vela's other core, if it may be better; of large networks, whose search takes long, it is not asked."""
+    """The network of Vela's other core, if it may be better. Large networks take long to search, so their other core is not asked."""
     flat = is_flat(network)
     other = alternative(source.data, first, measure.accelerator, flat=flat) if has_time_for_another(network) else None
     if other is not None:
@@ -68,10 +68,10 @@ def _others(source: ModelSource, request: Request, first: Legalised, network: Ne
 
 
 def legalised_task(request: Request, source: ModelSource, found: Legalised, cycles: Cycles) -> Task:
-    """The task of scheduling a model of which Vela has said what :func:`cascader.frontends.vela.legalised` returns.
+    """The task of scheduling a model that Vela legalised: ``legalised`` is the result of :func:`cascader.frontends.vela.legalised`.
 
-    Vela's other core is not asked for better kernels if the effort is quick, or if operators are to stay on the CPU.
-    InputError if a home is wrong.
+    Vela's other core is not asked for better kernels if the effort is quick or if operators are to stay on the CPU. InputError if a home is
+    wrong.
     """
     spared = found.spared
     plain = found.network(merge=spared > MANY_SPARED)
@@ -91,7 +91,7 @@ def legalised_task(request: Request, source: ModelSource, found: Legalised, cycl
 
 
 def task_of(request: Request, cycles: Cycles) -> Task:
-    """The task of a request for a model, which Vela legalises, or for a network that is at hand."""
+    """The task of a request, for a model that Vela legalises or for a network that exists already."""
     request.check()
     source = request.source
     if isinstance(source, NetworkSource):

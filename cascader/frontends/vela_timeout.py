@@ -1,4 +1,4 @@
-"""The time that a compilation with Vela may take."""
+"""The time limit of a compilation by Vela."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from npu_model.errors import InputError
 from npu_model.printable import shown
 
 TIMEOUT_SECONDS = 120.0
-"""Bound of one compilation; the largest networks of the test data take 1 s, Vela's older core up to 10 s."""
+"""Time limit of one compilation in seconds. The largest networks of the test data take 1 s, and up to 10 s with Vela's older core."""
 
 TIMEOUT_VARIABLE = "NPU_TESTBED_VELA_TIMEOUT"
-"""Environment variable with another bound in seconds, which reaches the processes that share a search, too."""
+"""Environment variable with another limit in seconds. Worker processes of a search see it too."""
 
 MAX_TIMEOUT = 7 * 24 * 3600
 
 
 def time_limit() -> float:
-    """The bound of a compilation in seconds; InputError if the environment variable holds none."""
+    """The time limit of a compilation in seconds; InputError if the environment variable holds no number."""
     text = os.environ.get(TIMEOUT_VARIABLE, "")
     if not text:
         return TIMEOUT_SECONDS

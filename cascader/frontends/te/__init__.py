@@ -1,4 +1,4 @@
-"""Tensor Expressions as a network of the NPU: TVM's Ethos-U operators, and the way from a graph of them to a :class:`Network`."""
+"""Tensor Expressions as a network of the NPU: TVM's Ethos-U operators, and the way from their graph to a :class:`Network`."""
 
 from cascader.frontends.te.graph import Graph, graph_of
 from cascader.frontends.te.moves import concatenate, reshape, strided_slice

@@ -1,6 +1,6 @@
-"""Attributes of the Ethos-U operators: TVM's names, with what each operator takes and what its values may be.
+"""Attributes of the Ethos-U operators by TVM's names: the attributes that each operator takes, and their permitted values.
 
-An attribute is honoured or refused by its name, with what to write in its place. None is ignored.
+No attribute is ignored: an attribute that cannot be honoured is refused by its name, with the value to write instead.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _WORDS = {
     "ofm_layout": ("NHWC", BRICKS),
     "pooling_type": ("AVG", "MAX", "SUM"),
 }
-"""Attributes that are one of a few words."""
+"""Attributes whose value is one of a few words."""
 
 OPERATOR_TYPES = {BINARY: ("ADD", "SUB", "MUL", "MIN", "MAX", "SHR", "SHL"), UNARY: ("ABS", "CLZ")}
 
@@ -59,13 +59,13 @@ _TAKES = {
 """The attributes that each operator takes."""
 
 NO_LIMIT = 1 << 40
-"""Stand-in for a clip limit that is not given: no number format reaches it."""
+"""The clip limit where none is given; it lies outside every number format."""
 
 
 class Attributes(Struct, frozen=True):
-    """The attributes of one operator; of those that it does not take, and of those that are not given, the defaults.
+    """The attributes of one operator. Attributes that it does not take, or that are not given, have their defaults.
 
-    A scale of 0.0 and a number of channels of 0 are not given. ``kernel_shape`` is that of the pool for a pooling.
+    A scale of 0.0 and 0 channels mean "not given". ``kernel_shape`` of a pooling is the shape of its pool.
     """
 
     op: str
@@ -102,11 +102,11 @@ class Attributes(Struct, frozen=True):
 
     @property
     def plain(self) -> dict[str, Any]:
-        """The attributes that the operator takes, as ``te.compute`` has them."""
+        """The attributes that the operator takes, in the form that ``te.compute`` takes."""
         return {name: getattr(self, name) for name in _TAKES[self.op]}
 
     def refuse(self, name: str, remedy: str) -> InputError:
-        """The error that says that an attribute cannot be as it is."""
+        """The error for an attribute with a wrong value."""
         return InputError(f"{self.op} has {name} {shown(getattr(self, name))}: {remedy}.")
 
 
@@ -115,7 +115,7 @@ _LENGTHS = {"strides": 2, "padding": 4, "dilation": 2, "kernel_shape": 2, "pool_
 
 
 def attributes(op: str, given: Mapping[str, Any]) -> Attributes:
-    """The attributes ``given`` to an operator, checked; InputError, with the name, for one that cannot be honoured."""
+    """The checked attributes of an operator. InputError names an attribute that cannot be honoured."""
     if op not in _TAKES:
         raise InputError(f"Operator {shown(op)} is unknown: the Ethos-U operators are {', '.join(_TAKES)}.")
     values: dict[str, Any] = {}
@@ -132,7 +132,7 @@ def attributes(op: str, given: Mapping[str, Any]) -> Attributes:
 
 
 def _integers(values: Any, length: int) -> tuple[int, ...] | None:
-    """So many integers, or none at all; None if the values are others."""
+    """The value as a tuple of this many integers, or as an empty one; None if the value is something else."""
     try:
         given = tuple(values)
         found = tuple(int(one) for one in given)
@@ -142,7 +142,7 @@ def _integers(values: Any, length: int) -> tuple[int, ...] | None:
 
 
 def _number(value: Any, kind: type[int | float]) -> int | float | None:
-    """The value as an integer or a float; None if it is none."""
+    """The value as an integer or a float; None if it is neither."""
     try:
         found = kind(value)
     except (TypeError, ValueError, OverflowError):
@@ -151,7 +151,7 @@ def _number(value: Any, kind: type[int | float]) -> int | float | None:
 
 
 def _typed(op: str, name: str, value: Any) -> Any:
-    """The value as the field has it; InputError if it is of another type."""
+    """The value in the type of its field; InputError if it has another type."""
     default = getattr(_DEFAULTS, name)
     if isinstance(default, bool) and value not in (True, False):
         raise InputError(f"{op} has {name} {shown(value)}: it is True or False; give it so.")
@@ -168,7 +168,7 @@ def _typed(op: str, name: str, value: Any) -> Any:
 
 
 def _check(made: Attributes) -> None:
-    """Check an operator's attributes, whatever its operands are."""
+    """Check those attributes of an operator that do not depend on its operands."""
     types = OPERATOR_TYPES.get(made.op)
     if types and made.operator_type not in types:
         raise made.refuse("operator_type", f"choose {', '.join(types)}")

@@ -1,4 +1,4 @@
-"""Blocks and weight streams: each kernel in the block that the cost model finds fastest, its constants encoded for it."""
+"""Blocks and weight streams: each kernel gets the block that the cost model finds fastest, and its constants are encoded for that block."""
 
 from __future__ import annotations
 
@@ -29,35 +29,38 @@ from npu_model.weight_stream.weights import RECORD_BYTES
 from npu_model.weight_stream.work import operation_work
 
 _DEPTHS = (16, 32, 64)
-"""Depths of a block that are tried beside the whole depth of a shallow OFM."""
+"""Block depths that are tried in addition to the whole depth of a shallow OFM."""
 
 _FOLLOWED, _NEAR = 8, 1.05
-"""Blocks of each depth that are followed unit by unit: those of the least estimates, and the largest that are hardly slower."""
+"""Blocks of each depth that are simulated unit by unit: those with the smallest estimates, and the largest ones that are hardly slower."""
 
 _ALIKE = 1.05
-"""Cycles of a block, as a multiple of the fastest one's, at which the larger of both is taken: weights are read less often in a stripe."""
+"""Limit on the cycles of a larger block, as a multiple of the fastest block's.
+
+Within it the larger block is taken, because a stripe then reads its weights less often.
+"""
 
 
 class BlockMaker(Struct, frozen=True):
-    """Blocks for one device, whose kernels read from these sources."""
+    """Chooses blocks for one device, whose kernels read from the given memories."""
 
     accelerator: Accelerator
     sources: Sources
 
     def blocked(self, operation: KernelOperation) -> KernelOperation:
-        """An operation without weights in its best block; InputError if none fits."""
+        """An operation without weights in its best block; InputError if no block fits."""
         return self._best(operation, self._followed(accumulating(operation), ()))
 
     def encoded(
         self, operation: KernelOperation, weights: npt.NDArray[np.integer], records: bytes, constants: StreamEditor
     ) -> KernelOperation:
-        """A filter in its best block, its records and then its ``weights`` (OHWI, zero point off) in the constants."""
+        """A filter in its best block. Its records, then its ``weights`` (OHWI, zero point off), are added to the constants."""
         best = self._best(operation, self._depths(accumulating(operation), weights))
         scales = constants.append_all(dealt_records(records[: len(weights) * RECORD_BYTES], self.accelerator))
         return replace(best, scales=scales, weights=constants.append_all(coded(weights, WeightFormat.of(best), self.accelerator)))
 
     def _depths(self, operation: KernelOperation, weights: npt.NDArray[np.integer]) -> Iterator[tuple[float, KernelOperation]]:
-        """A filter with blocks of every depth, with the cycles of each."""
+        """A filter in its best block of every depth, each with its cycles."""
         whole = self._whole(operation)
         for depth in sorted({whole, *(depth for depth in _DEPTHS if depth < whole)}):
             part_kernel = operation.kind is OperationKind.CONV_2D and _is_part_kernel(operation)
@@ -67,11 +70,11 @@ class BlockMaker(Struct, frozen=True):
             yield from self._followed(made, operation_work(made, streams, self.accelerator))
 
     def _whole(self, operation: KernelOperation) -> int:
-        """The depth of a block that takes all channels, or as many as it can."""
+        """The depth of a block that takes all channels, or the largest depth that fits."""
         return min(self.accelerator.max_block.depth, round_up(operation.ofm.shape.depth, self.accelerator.ofm_ublock.depth))
 
     def _followed(self, operation: KernelOperation, work: tuple[DecoderWork, ...], /) -> Iterator[tuple[float, KernelOperation]]:
-        """The operation in its promising blocks, each followed block by block through the units."""
+        """The operation in its promising blocks. Each one is simulated block by block through the units."""
         query, one = BlockQuery.of(operation), self.sources
         if not operation.weights:
             operation = operation.having(block=replace(self.accelerator.ofm_ublock, depth=self._whole(operation)))
@@ -107,9 +110,10 @@ def _volume(operation: KernelOperation) -> int:
 
 
 def _is_part_kernel(operation: KernelOperation) -> bool:
-    """Whether a convolution takes a kernel's elements before its channels: where that leaves fewer of the MAC array's inputs idle.
+    """Whether a convolution goes through the kernel's elements before the channels: it does if that leaves no more MAC inputs idle.
 
-    Vela 5.2.0's rule: of up to 8 channels always, else if 8 channels of 4 elements (2 of 16 bits) are filled as well as 32 (16) channels.
+    The rule is Vela 5.2.0's. Up to 8 channels always do. More channels do if groups of 8 channels by 4 elements (2 of 16 bits) waste no
+    more than groups of 32 (16) channels.
     """
     depth, elements = operation.ifm.shape.depth, operation.kernel.elements
     group, deep = (4, 32) if operation.ifm.dtype.bits == 8 else (2, 16)
@@ -118,6 +122,6 @@ def _is_part_kernel(operation: KernelOperation) -> bool:
 
 
 def accumulating(operation: KernelOperation) -> KernelOperation:
-    """The operation with the accumulators that Vela gives it: of 40 bits for filters and sums of 16-bit maps."""
+    """The operation with the accumulators that Vela gives it: 40 bits for filters and sums of 16-bit maps."""
     wide = operation.kind is not OperationKind.POOL and operation.ifm.dtype.bits == 16
     return replace(operation, accumulator=AccumulatorFormat.INT40) if wide else operation

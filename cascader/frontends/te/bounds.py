@@ -1,4 +1,4 @@
-"""Bounds of a filter's sums: what the NPU's accumulators and 64-bit expressions both hold."""
+"""Bounds of a filter's sums: sums within them fit both the NPU's accumulators and the 64-bit expressions."""
 
 from __future__ import annotations
 
@@ -15,7 +15,10 @@ Array = npt.NDArray[Any]
 
 
 def require_sums(name: str, operation: KernelOperation, weights: Array, records: Array) -> None:
-    """InputError if a sum may leave 32 bits (8-bit maps) or 40, or 64 bits with its scale: the expression and the NPU would part."""
+    """Check that no sum leaves 32 bits (8-bit maps) or 40 bits, or 64 bits once scaled; InputError if one may.
+
+    Beyond these bounds the expression and the NPU would differ.
+    """
     dtype, zero = operation.ifm.dtype, operation.ifm.zero_point
     largest = max(dtype.maximum - zero, zero - dtype.minimum)
     sums = np.abs(weights.astype(np.int64)).sum(axis=(1, 2, 3)) * largest

@@ -1,4 +1,4 @@
-"""Graph: Tensor Expressions of a network, read as operators of the Ethos-U, and a hash of what they compute."""
+"""Graph: the Tensor Expressions of a network, read as operators of the Ethos-U, and a hash of what they compute."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Array = npt.NDArray[Any]
 
 
 class Graph(Struct, frozen=True):
-    """Tensor Expressions of a network: placeholders that it is given, tensors that it makes, and the values of all other placeholders."""
+    """The Tensor Expressions of a network: its input placeholders, its output tensors, and the values of all other placeholders."""
 
     inputs: Sequence[Any]
     outputs: Sequence[Any]
@@ -27,13 +27,16 @@ class Graph(Struct, frozen=True):
 
 
 def graph_of(inputs: Sequence[Any], outputs: Sequence[Any], constants: Mapping[Any, Array] | None = None) -> Graph:
-    """The graph from placeholders to outputs, either of which may be one alone."""
+    """The graph from placeholders to outputs. Either may be a single tensor."""
     several = [list(one) if isinstance(one, (list, tuple)) else [one] for one in (inputs, outputs)]
     return Graph(tuple(several[0]), tuple(several[1]), dict(constants or {}))
 
 
 def operators_of(graph: Graph) -> TeGraph:
-    """The graph's Parts, one for each Ethos-U operator, with the Propagators that its expressions mean; InputError if one is none."""
+    """The graph's Parts, one for each Ethos-U operator, with the Propagators of its expressions.
+
+    InputError if a stage is not such an operator.
+    """
     return read_graph(graph.inputs, graph.outputs, graph.constants, [operator])
 
 

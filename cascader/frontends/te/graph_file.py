@@ -1,4 +1,4 @@
-"""A graph from a user's Python file, ``GRAPH.py:make_graph``: the file is the user's own code, and it is run."""
+"""A graph from a user's Python file, ``GRAPH.py:make_graph``. The file is the user's own code, and it is run."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ _FORM = "(inputs, outputs, constants)"
 def graph_from_file(source: str) -> Graph:
     """The graph that a function of a file makes: it returns inputs, outputs and a dictionary of constants, or a :class:`Graph`.
 
-    The file is run, as ``python FILE`` would run it, with its folder first on the path. InputError in one sentence if it is not there, it
-    or the function raises, or what comes back is no graph; and if TVM is missing.
+    The file runs as with ``python FILE``, with its folder first on the path. InputError if TVM or the file is missing, if the file or the
+    function raises, or if the result is no graph.
     """
     path, _, name = source.rpartition(":")
     if not path:
@@ -64,9 +64,9 @@ def _module(path: Path) -> ModuleType:
 
 @contextmanager
 def _beside(path: Path) -> Iterator[None]:
-    """The folder of a file first on the path, as for a script, then the working folder; no byte code is written there.
+    """Put the folder of a file first on the path, as for a script, then the working folder. No byte code is written there.
 
-    The console script of an installed package has no working folder on its path, ``python -m`` has.
+    The console script of an installed package has no working folder on its path, but ``python -m`` has.
     """
     folders, written = [str(path.resolve().parent), str(Path.cwd())], sys.dont_write_bytecode
     sys.path[:0] = folders
@@ -81,13 +81,13 @@ def _beside(path: Path) -> Iterator[None]:
 
 
 def _said(error: Exception) -> str:
-    """An exception in a few words."""
+    """A short description of an exception."""
     lines = str(error).strip().splitlines()
     return f"{type(error).__name__}: {printable(lines[-1] if lines else 'no message', 200).rstrip('.')}"
 
 
 def _graph(source: str, made: object) -> Graph:
-    """The graph that a function returned; InputError if it is none."""
+    """The graph that a function returned; InputError if it returned something else."""
     if isinstance(made, Graph):
         return made
     if not isinstance(made, tuple) or len(made) not in (2, 3) or (len(made) == 3 and not isinstance(made[2], dict)):

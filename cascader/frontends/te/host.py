@@ -1,4 +1,4 @@
-"""Tensor Expressions compiled by TVM for the machine that it runs on, as TVM lowers them: the reference of a command stream."""
+"""Tensor Expressions that TVM compiles for this machine by its own lowering: the reference for a command stream."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ Array = npt.NDArray[Any]
 
 
 _LONG = 100_000_000
-"""Constants times pixels at both ends above which compiling with all optimisations takes less time than it saves."""
+"""Constants times pixels of inputs and outputs, above which code with all optimisations saves more time than its compilation takes."""
 
 
 class HostFunction(Struct, frozen=True, eq=False):
-    """Machine code of a graph: inputs and outputs have the names of their tensors."""
+    """Machine code of a graph. Its inputs and outputs have the names of their tensors."""
 
     graph: Graph
     function: Any
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name; InputError if an input is missing, or has another type or shape."""
+        """Run the code and return the outputs by name; InputError if an input is missing or has another type or shape."""
         tensor, given = load().tvm.runtime.tensor, []
         for placeholder in self.graph.inputs:
             name = str(placeholder.op.name)
@@ -44,7 +44,7 @@ class HostFunction(Struct, frozen=True, eq=False):
 
 
 def compiled(graph: Graph) -> HostFunction:
-    """The graph compiled with LLVM by TVM's own lowering; the scheduler has no part in it. Code that runs for long is optimised."""
+    """The graph compiled with LLVM by TVM's own lowering, without our scheduler. Code that runs for long is optimised."""
     compat = load()
     function = compat.te.create_prim_func([*graph.inputs, *graph.constants, *graph.outputs])
     weights = sum(values.size for values in graph.constants.values())
@@ -56,6 +56,6 @@ def compiled(graph: Graph) -> HostFunction:
 
 
 def host_outputs(graph: Graph, inputs: Sequence[Mapping[str, Array]]) -> list[dict[str, Array]]:
-    """The outputs of some inferences, one after the other."""
+    """The outputs of several inferences, one after the other."""
     made = compiled(graph)
     return [made.run(arrays) for arrays in inputs]

@@ -1,6 +1,6 @@
-"""Part matchers: the stages of one Ethos-U operator are one Part, with its attributes and its operands by role.
+"""Part matchers: the stages of one Ethos-U operator become one Part, with its attributes and its operands by role.
 
-The expression is held to the operator: it must be the one that the operator's function writes for these attributes and shapes.
+A stage must have exactly the expression that the operator's function writes for these attributes and shapes.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class Operator(Struct, frozen=True):
 
 
 def operator(wanted: WantedTensor) -> Match:
-    """The Part that ends with the wanted stage; InputError if that is no operator of the Ethos-U."""
+    """The Part whose last stage is the wanted one; InputError if that stage is not an operator of the Ethos-U."""
     op = str(wanted.stage.attrs.get("op", ""))
     if op in MOVES:
         return Match(op, (wanted.stage,), 0, payload=_move(wanted, op))
@@ -81,7 +81,7 @@ def operator(wanted: WantedTensor) -> Match:
 
 
 def _move(wanted: WantedTensor, op: str) -> Operator:
-    """A move of elements; InputError unless its stage is what the operator's function writes."""
+    """A move of elements; InputError unless its stage has the expression that the operator's function writes."""
     stage, attrs = wanted.stage, wanted.stage.attrs
     names = tuple(_reads(wanted, stage))
     te, buffers = load().te, {wanted.graph.name(buffer): buffer for buffer in wanted.graph.names}
@@ -143,7 +143,7 @@ def _roles(wanted: WantedTensor, op: str, stages: Sequence[Stage]) -> dict[str, 
 
 
 def _require_expression(wanted: WantedTensor, found: Operator, stages: Sequence[Stage]) -> None:
-    """InputError unless the stages are what the operator's function writes."""
+    """Check the stages of an operator; InputError unless they have the expressions that the operator's function writes."""
     name = stages[-1].name
     te, buffers = load().te, {wanted.graph.name(buffer): buffer for buffer in wanted.graph.names}
     needed = ("ifm", *(("weight", "scale_bias") if found.op in _FILTERS else ()), *(("ifm2",) if found.op == BINARY else ()))
@@ -160,7 +160,7 @@ def _require_expression(wanted: WantedTensor, found: Operator, stages: Sequence[
 
 
 def _is_alike(own: Stage, other: Stage) -> bool:
-    """Whether two stages are one expression, but for the names of variables and buffers."""
+    """Whether two stages have the same expression, apart from the names of variables and buffers."""
     shapes = own.shape == other.shape and [a.extent for a in own.reduce_axes] == [a.extent for a in other.reduce_axes]
     equal = load().ffi.structural_equal
     return shapes and bool(equal(own.value, other.value, map_free_vars=True))

@@ -16,7 +16,10 @@ _BRICK_AXES = 5
 
 
 def concatenate(tensors: Sequence[Any], axis: int = -1, *, name: str = CONCATENATE) -> Any:
-    """Tensors of one type side by side along ``axis``: rows, columns or channels. Each one is copied by a kernel, or made in its place."""
+    """Concatenate tensors of one type along ``axis``: rows, columns or channels.
+
+    A kernel copies each tensor, or the tensor is written in its part of the result.
+    """
     tensors = list(tensors)
     shapes = [shape_of(tensor) for tensor in tensors]
     if not shapes or len({str(tensor.dtype) for tensor in tensors}) != 1 or len({len(shape) for shape in shapes}) != 1:
@@ -39,7 +42,7 @@ def concatenate(tensors: Sequence[Any], axis: int = -1, *, name: str = CONCATENA
 
 
 def reshape(ifm: Any, shape: Sequence[int], *, name: str = RESHAPE) -> Any:
-    """The same elements in the same order in another shape: no kernel, as in TVM's inline Part."""
+    """Reshape: the same elements in the same order in another shape. It needs no kernel, as in TVM's inline Part."""
     old, new = shape_of(ifm), tuple(int(extent) for extent in shape)
     count = prod(old)
     if min(new, default=0) < 1 or prod(new) != count:
@@ -59,7 +62,7 @@ def reshape(ifm: Any, shape: Sequence[int], *, name: str = RESHAPE) -> Any:
 
 
 def strided_slice(ifm: Any, begin: Sequence[int], end: Sequence[int], *, name: str = SLICE) -> Any:
-    """The elements from ``begin`` to before ``end`` along every axis: no kernel, as in TVM's inline Part."""
+    """Slice: the elements from ``begin`` to before ``end`` along every axis. It needs no kernel, as in TVM's inline Part."""
     shape, low, high = shape_of(ifm), tuple(begin), tuple(end)
     if not len(low) == len(high) == len(shape) or any(not 0 <= a < b <= n for a, b, n in zip(low, high, shape, strict=True)):
         raise InputError(f"strided_slice takes {low} to {high} of a tensor of {shape}: each axis needs a part inside; correct them.")
@@ -70,7 +73,10 @@ def strided_slice(ifm: Any, begin: Sequence[int], end: Sequence[int], *, name: s
 
 
 def to_bricks(ifm: Any, *, name: str = TO_BRICKS) -> Any:
-    """An image (1, height, width, channels) as (1, height, bricks, width, 16): no kernel. Channels that fill up a brick are 0."""
+    """An image (1, height, width, channels) in bricks: (1, height, bricks, width, 16).
+
+    It needs no kernel. The channels that fill up a brick are 0.
+    """
     n, height, width, channels = shape_of(ifm)
     tirx, zero = load().tirx, load().tirx.const(0, str(ifm.dtype))
 
@@ -82,7 +88,7 @@ def to_bricks(ifm: Any, *, name: str = TO_BRICKS) -> Any:
 
 
 def from_bricks(ifm: Any, channels: int, *, name: str = FROM_BRICKS) -> Any:
-    """The first ``channels`` of a tensor in bricks as an image (1, height, width, channels): no kernel."""
+    """The first ``channels`` of a tensor in bricks, as an image (1, height, width, channels). It needs no kernel."""
     shape = shape_of(ifm)
     bricks = ceil_div(channels, BRICK)
     if len(shape) != _BRICK_AXES or shape[2::2] != (bricks, BRICK) or channels < 1:

@@ -1,4 +1,4 @@
-"""A graph of Tensor Expressions as a Network of the NPU: each Part a kernel operation, its constants encoded, its block chosen."""
+"""A graph of Tensor Expressions as a Network of the NPU: each Part becomes a kernel operation with encoded constants and a chosen block."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ _SLOTS = 8
 """Slots of a look-up table in SHRAM (core driver)."""
 
 _DEFAULT_MEMORY = "u55_high_end"
-"""The timing adapter for which blocks are chosen where no memory system is given: the command line's own default."""
+"""The timing adapter for which blocks are chosen if no memory system is given: the default of the command line."""
 
 
 def import_graph(
@@ -51,7 +51,7 @@ def import_graph(
 ) -> Network:
     """The Network of Tensor Expressions, with blocks and weight streams for an accelerator and its memories.
 
-    InputError for a stage that is no operator of the Ethos-U, an attribute that the NPU does not have, or sums that do not fit.
+    InputError if a stage is not an operator of the Ethos-U, if the NPU does not have an attribute, or if sums may overflow.
     """
     require_use(accelerator_name, "schedule")
     device = find_accelerator(accelerator_name)
@@ -61,7 +61,7 @@ def import_graph(
 
 
 class _Importer:
-    """A network in the making."""
+    """A network under construction."""
 
     def __init__(self, read: TeGraph, accelerator: Accelerator, blocks: BlockMaker) -> None:
         self._read, self._accelerator, self._blocks = read, accelerator, blocks
@@ -79,7 +79,7 @@ class _Importer:
         self._maps: dict[str, int] = {}
 
     def network(self) -> Network:
-        """The network of all operators."""
+        """The finished network of all operators."""
         self._concatenations()
         for name, one in self._operators.items():
             if one.op == CONCATENATE:
@@ -91,7 +91,7 @@ class _Importer:
         return self._finished()
 
     def _concatenations(self) -> None:
-        """Give those tensors that are made in a concatenation their places there."""
+        """Give each tensor that is written into a concatenation its part there."""
         for name, one in self._operators.items():
             if one.op != CONCATENATE:
                 continue
@@ -107,7 +107,7 @@ class _Importer:
                 start += (shape.height, shape.width, shape.depth)[at - 1]
 
     def _copies(self, name: str, one: Operator) -> None:
-        """A kernel for each piece of a concatenation that is not made in its place."""
+        """Add a copy kernel for each operand that is not written into its concatenation."""
         whole, at, start = self._views[name], one.axis + 3 - len(self._shapes[name]), 0
         copied = [piece for piece in one.pieces if self._in_place.get(piece) != name]
         for piece in one.pieces:
@@ -123,7 +123,10 @@ class _Importer:
                 self._kernels.append((label, self._blocks.blocked(operation), (self._views[piece], None, into)))
 
     def _zero_point(self, tensor: str) -> int:
-        """The zero point of a tensor's producer, or of its reader. A copy with the zero point of its neighbours sets fewer registers."""
+        """The zero point of a tensor's producer, or of its reader.
+
+        A copy with the same zero point as its neighbours sets fewer registers.
+        """
         maker = self._operators.get(tensor)
         if maker is not None and maker.made is not None:
             return maker.made.ofm_zero_point
@@ -189,7 +192,7 @@ class _Importer:
         return replace(like.at(self._maps[tensor]), region=CONSTANTS)
 
     def _require_propagators(self, name: str, one: Operator, operation: KernelOperation) -> None:
-        """InputError unless the Propagators of the expressions are those of the kernel."""
+        """Check a kernel; InputError unless it has the Propagators of the expressions."""
         expected = {"ifm": operand_propagator(operation, operation.ifm)}
         if operation.ifm2 is not None:
             expected["ifm2"] = operand_propagator(operation, operation.ifm2)
@@ -262,7 +265,7 @@ class _Importer:
         return Port(name, self._views[name].tensor, 0, self._shapes[name], dtype, self._quantisation(name, is_input=is_input))
 
     def _quantisation(self, name: str, *, is_input: bool) -> Quantisation | None:
-        """The quantisation that the operators around an input or output give it; None if they give no scale."""
+        """The quantisation of an input or output, taken from the operators next to it; None if they give no scale."""
         for made, one in self._operators.items():
             if one.made is None:
                 continue

@@ -1,9 +1,11 @@
-"""The Ethos-U operators of Apache TVM as Tensor Expressions that compute what the NPU computes, bit by bit.
+"""The Ethos-U operators of Apache TVM as Tensor Expressions. They compute what the NPU computes, bit by bit.
 
-Names and attributes are those of TVM 0.12's Ethos-U backend. Tensors are NHWC of one image; weights are OHWI; ``scale_bias`` are the 10
-bytes of each channel that :func:`~cascader.frontends.te.scaling.scale_records` makes; ``lut`` are the 256 results of a table, that of the
-smallest value first. TVM is imported when the first operator is made. Operands and results of layout NHCWB16 are tensors of (1, height,
-bricks, width, 16): the operator is written on images, between two moves without a kernel.
+Names and attributes are those of TVM 0.12's Ethos-U backend. TVM is imported when the first operator is made. Tensors are NHWC with one
+image; weights are OHWI. ``scale_bias`` holds 10 bytes a channel, made by :func:`~cascader.frontends.te.scaling.scale_records`. ``lut``
+holds the 256 results of a table; the first result belongs to the smallest value.
+
+An operand or result in layout NHCWB16 is a tensor of (1, height, bricks, width, 16). Its operator works on images, between two moves
+without a kernel.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from cascader.tensorir.compat import shape_of
 
 
 def _image(made: Attributes, role: str, tensor: Any, channels: int, name: str) -> Any:
-    """An operand as NHWC; one in bricks does not say how many ``channels`` it has."""
+    """An operand as NHWC. An operand in bricks does not say how many ``channels`` it has."""
     if getattr(made, f"{role}_layout") != BRICKS:
         return tensor
     if not channels:
@@ -32,7 +34,7 @@ def _image(made: Attributes, role: str, tensor: Any, channels: int, name: str) -
 
 
 def _written(made: Attributes, ofm: Any, name: str) -> Any:
-    """The result in its layout."""
+    """The result in the layout that the attributes ask for."""
     return to_bricks(ofm, name=f"{name}_nhcwb16") if made.ofm_layout == BRICKS else ofm
 
 
@@ -52,7 +54,10 @@ def ethosu_conv2d(ifm: Any, weight: Any, scale_bias: Any, lut: Any = None, *, na
 
 
 def ethosu_depthwise_conv2d(ifm: Any, weight: Any, scale_bias: Any, lut: Any = None, *, name: str = DEPTHWISE, **given: Any) -> Any:
-    """A convolution of each channel by itself, weights (channels, height, width, 1). Attributes: those of a convolution, and ofm_dtype."""
+    """A convolution of each channel by itself, with weights (channels, height, width, 1).
+
+    It takes the attributes of a convolution, and ofm_dtype.
+    """
     made = attributes(DEPTHWISE, given)
     return _filter(made, ifm, weight, (scale_bias, lut), name)
 
@@ -70,7 +75,7 @@ def _pool(made: Attributes, ifm: Any, lut: Any, name: str) -> Any:
 
 
 def ethosu_pooling(ifm: Any, lut: Any = None, *, name: str = POOLING, **given: Any) -> Any:
-    """A mean (AVG), a largest element (MAX) or a sum over channels (SUM).
+    """A mean (AVG), a maximum (MAX) or a sum over channels (SUM).
 
     Attributes: pooling_type, pool_shape, ifm_scale, ifm_zero_point, ofm_scale, ofm_zero_point, ofm_channels, ofm_dtype, strides, padding,
     activation, clip_min, clip_max, rounding_mode, upscale, ifm_layout, ofm_layout.
@@ -79,7 +84,7 @@ def ethosu_pooling(ifm: Any, lut: Any = None, *, name: str = POOLING, **given: A
 
 
 def ethosu_identity(ifm: Any, lut: Any = None, *, name: str = IDENTITY, **given: Any) -> Any:
-    """Every element as it is, rescaled where the scales differ.
+    """A copy of every element, rescaled if the scales differ.
 
     Attributes: ifm_scale, ifm_zero_point, ofm_scale, ofm_zero_point, activation, rounding_mode, ifm_layout, ofm_layout.
     """
@@ -87,7 +92,7 @@ def ethosu_identity(ifm: Any, lut: Any = None, *, name: str = IDENTITY, **given:
 
 
 def ethosu_binary_elementwise(ifm: Any, ifm2: Any, lut: Any = None, *, name: str = BINARY, **given: Any) -> Any:
-    """ADD, SUB, MUL, MIN, MAX, SHR or SHL of two tensors; axes of 1 of the second one are broadcast.
+    """ADD, SUB, MUL, MIN, MAX, SHR or SHL of two tensors; axes of extent 1 of the second tensor are broadcast.
 
     Attributes: operator_type, ifm_scale, ifm_zero_point, ifm2_scale, ifm2_zero_point, ofm_scale, ofm_zero_point, ifm_channels,
     ifm2_channels, reversed_operands, ofm_dtype, activation, clip_min, clip_max, rounding_mode, use_rescale, rescale_scale, rescale_shift,
@@ -100,7 +105,10 @@ def ethosu_binary_elementwise(ifm: Any, ifm2: Any, lut: Any = None, *, name: str
 
 
 def ethosu_unary_elementwise(ifm: Any, lut: Any = None, *, name: str = UNARY, **given: Any) -> Any:
-    """ABS or CLZ of every element. Attributes: operator_type, ofm_channels, ofm_dtype and those of ethosu_identity, with clip limits."""
+    """ABS or CLZ of every element.
+
+    Attributes: operator_type, ofm_channels, ofm_dtype and the attributes of ethosu_identity, with clip limits.
+    """
     made = attributes(UNARY, given)
     own, source = _nhwc(made), _image(made, "ifm", ifm, made.ofm_channels, name)
     return _written(made, pointwise(own, elementwise_operation(own, operand(source), None), source, None, lut, name), name)

@@ -27,7 +27,7 @@ from npu_model.shapes import Shape3D
 
 
 def elementwise_operation(made: Attributes, ifm: RegisterOperand, ifm2: RegisterOperand | None) -> KernelOperation:
-    """A binary or unary elementwise operation; of two operands only the second may be broadcast."""
+    """A binary or unary elementwise operation. Only the second operand of a binary operation may be broadcast."""
     source, dtype = image(made.op, "ifm", ifm.shape), data_type(made.op, "ifm", ifm.dtype)
     ofm_type = data_type(made.op, "ofm_dtype", made.ofm_dtype or ifm.dtype)
     kind = ElementwiseKind[made.operator_type]
@@ -54,7 +54,7 @@ def elementwise_operation(made: Attributes, ifm: RegisterOperand, ifm2: Register
 
 
 def _second(made: Attributes, source: Shape3D, dtype: DataType, ifm2: RegisterOperand) -> tuple[FeatureMap | None, dict[str, Any]]:
-    """The second operand as a feature map, or as a scalar in a register, and how it is broadcast."""
+    """The second operand as a feature map, or as a scalar in a register, and its broadcast axes."""
     shape = image(made.op, "ifm2", ifm2.shape)
     require_type(made, "ifm2", data_type(made.op, "ifm2", ifm2.dtype), str(dtype))
     require_zero_point(made, "ifm2_zero_point", dtype)

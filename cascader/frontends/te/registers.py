@@ -1,4 +1,4 @@
-"""Registers that all operators have: types, zero points and clips, from attributes and shapes; addresses and blocks come later."""
+"""Registers that all operators have: types, zero points and clips, from attributes and shapes. Addresses and blocks are set later."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu_model.shapes import Shape3D
 ROUNDINGS = {"TFL": Rounding.DOUBLE, "TRUNCATE": Rounding.TRUNCATE, "NATURAL": Rounding.NATURAL}
 _TYPES = {str(one): one for one in (DataType(bits, signed=signed) for bits in (8, 16, 32) for signed in (True, False))}
 DUMMY_BLOCK, DUMMY_SHRAM = Shape3D(1, 1, 8), Shram(0, 0)
-"""Stand-ins for what is chosen when the whole network is known."""
+"""Stand-ins for values that are chosen once the whole network is known."""
 
 
 class RegisterOperand(Struct, frozen=True):
@@ -25,7 +25,7 @@ class RegisterOperand(Struct, frozen=True):
 
 
 def data_type(op: str, name: str, dtype: str) -> DataType:
-    """The type of this name; InputError if the NPU has no such numbers."""
+    """The type with this name; InputError if the NPU has no such type."""
     if dtype not in _TYPES:
         raise InputError(f"{op} has {name} of type {dtype}: {', '.join(_TYPES)} exist on the NPU; quantise it.")
     return _TYPES[dtype]
@@ -40,14 +40,14 @@ def image(op: str, name: str, shape: tuple[int, ...]) -> Shape3D:
 
 
 def dense_map(shape: Shape3D, dtype: DataType, zero_point: int) -> FeatureMap:
-    """A feature map as NHWC from the first byte of the arena on."""
+    """A feature map as NHWC that begins at the first byte of the arena."""
     size = dtype.bytes
     pixel = shape.depth * size
     return FeatureMap(ARENA, shape, dtype, Layout.NHWC, Tiles.single(shape, 0), Strides(shape.width * pixel, pixel, size), zero_point)
 
 
 def activation(made: Attributes, ofm: DataType) -> Activation:
-    """The clamp, or the table behind it, of an operator whose OFM has this type."""
+    """The clamp of an operator whose OFM has this type, or the table that follows it."""
     # The registers hold 16 bits, and a 32-bit OFM is not clipped.
     limits = DataType(min(ofm.bits, 16), signed=ofm.signed or ofm.bits == 32)
     low, high = max(made.clip_min, limits.minimum), min(made.clip_max, limits.maximum)
@@ -60,19 +60,19 @@ def activation(made: Attributes, ofm: DataType) -> Activation:
 
 
 def require_zero_point(made: Attributes, name: str, dtype: DataType) -> None:
-    """InputError if a zero point does not lie in the type."""
+    """Check a zero point; InputError if it lies outside the type."""
     if not dtype.minimum <= getattr(made, name) <= dtype.maximum:
         raise made.refuse(name, f"{dtype} holds {dtype.minimum} to {dtype.maximum}")
 
 
 def require_type(made: Attributes, name: str, dtype: DataType, *allowed: str) -> None:
-    """InputError if an operand has none of the types that are allowed."""
+    """Check an operand; InputError if its type is not one of the allowed types."""
     if str(dtype) not in allowed:
         raise InputError(f"{made.op} has {name} of type {dtype}: {', '.join(allowed)} are possible; convert it.")
 
 
 def scales_given(made: Attributes, *names: str) -> tuple[float, ...]:
-    """Scales that a result depends on: all or none are given, then 1."""
+    """Scales that a result depends on. Either all are given or none; without them the scales are 1."""
     values = [getattr(made, name) for name in names]
     missing = [name for name, value in zip(names, values, strict=True) if not value]
     if missing and len(missing) < len(names):
@@ -81,14 +81,14 @@ def scales_given(made: Attributes, *names: str) -> tuple[float, ...]:
 
 
 def agree(made: Attributes, name: str, value: int | tuple[int, ...]) -> None:
-    """InputError if an attribute that the shapes say, too, says something else."""
+    """Check an attribute that the shapes determine too; InputError if it contradicts them."""
     given = getattr(made, name)
     if given and given != value:
         raise made.refuse(name, f"the operands have {value}; leave it out, or make them equal")
 
 
 def require_zero_points(made: Attributes, ifm: DataType, ofm: DataType) -> None:
-    """InputError if the zero points of IFM and OFM do not lie in their types."""
+    """Check the zero points of IFM and OFM; InputError if one lies outside its type."""
     require_zero_point(made, "ifm_zero_point", ifm)
     require_zero_point(made, "ofm_zero_point", ofm)
     if ofm.bits == 32 and made.ofm_zero_point:

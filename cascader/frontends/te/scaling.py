@@ -1,4 +1,4 @@
-"""Fixed-point scales of operators from the scales of their tensors, as TensorFlow Lite and Vela 5.2.0 (``scaling.py``) have them."""
+"""Fixed-point scales of operators from the scales of their tensors, as TensorFlow Lite and Vela 5.2.0 (``scaling.py``) compute them."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from npu_model.weight_stream.weights import RECORD_BYTES, ChannelScale, encode_s
 
 _SHIFT_LIMIT = 64
 _ADVANCED_SHIFT = {8: 20, 16: 15}
-"""Bits by which operands of ADD and SUB are shifted left before one is rescaled, by IFM bits."""
+"""Bits by which ADD and SUB shift their operands left before one operand is rescaled, by IFM bits."""
 _SIMPLE_SHIFT = 16
 _EXACT_BITS = 0xFFF
-"""Low bits of an OFM scale that are 0 where one rounding is as good as two (Vela's register command stream generator)."""
+"""If this many low bits of an OFM scale are 0, one rounding is as good as two (Vela's register command stream generator)."""
 
 
 def quantised(scale: float) -> Scale:
-    """The 31-bit factor and the shift right that are nearest to ``scale``.
+    """The 31-bit factor and the right shift nearest to ``scale``.
 
     >>> [(one.scale, one.shift) for one in (quantised(0.5), quantised(0.0078125))]
     [(1073741824, 31), (1073741824, 37)]
@@ -35,7 +35,7 @@ def quantised(scale: float) -> Scale:
 
 
 def pooling_scale(elements: int, rescale: float = 1.0) -> Scale:
-    """The factor of a mean of so many elements, times ``rescale``.
+    """The factor of a mean of ``elements`` elements, times ``rescale``.
 
     >>> pooling_scale(4).scale, pooling_scale(4).shift
     (2147483649, 33)
@@ -54,7 +54,7 @@ def pooling_scale(elements: int, rescale: float = 1.0) -> Scale:
 
 
 class SumScales(Struct, frozen=True):
-    """Registers of ADD and SUB: the scales of both operands and of the result, and the operand that is rescaled."""
+    """Registers of ADD and SUB: the scales of both operands and of the result, and which operand is rescaled."""
 
     first: Scale
     second: Scale
@@ -63,7 +63,7 @@ class SumScales(Struct, frozen=True):
 
 
 def sum_scales(first: float, second: float, out: float, bits: int, *, swapped: bool) -> SumScales:
-    """The scales of a sum of operands of ``bits``; both operands' where they are equal and nothing is rounded twice."""
+    """The scales of a sum with operands of ``bits``: the scales of both operands if they are equal and nothing is rounded twice."""
     largest = max(first, second)
 
     def rescaled(shift: int) -> Scale:
@@ -83,12 +83,12 @@ def sum_scales(first: float, second: float, out: float, bits: int, *, swapped: b
 
 
 def product_scale(first: float, second: float, out: float) -> Scale:
-    """The scale of a product, in single precision as TensorFlow Lite has it."""
+    """The scale of a product, in single precision as in TensorFlow Lite."""
     return quantised(float(np.float32(first) * np.float32(second) / np.float32(out)))
 
 
 def _reduced(scale: Scale) -> Scale:
-    """The 15-bit factor that TensorFlow Lite uses beside a bias of 64 bits."""
+    """The 15-bit factor that TensorFlow Lite uses with a bias of 64 bits."""
     most = 32767
     return Scale((scale.scale + (1 << 15)) >> 16 if scale.scale < most << 16 else most, scale.shift - 16)
 
@@ -102,8 +102,9 @@ def scale_records(
 ) -> npt.NDArray[np.uint8]:
     """The constant ``scale_bias`` of a convolution: 10 bytes for each channel, shape (channels, 10).
 
-    ``bias`` are the channels' integers, ``weight_scales`` one for all channels or one for each. As in TensorFlow Lite the scales of a uint8
-    IFM are multiplied in single precision, and those of an int16 one are rounded to 15 bits. InputError if a number does not fit.
+    ``bias`` holds an integer for each channel, ``weight_scales`` one scale for all channels or one for each. As in TensorFlow Lite, the
+    scales for a uint8 IFM are multiplied in single precision, and scales for an int16 IFM are rounded to 15 bits. InputError if a number
+    does not fit.
 
     >>> scale_records([3, -1], 0.5, [0.25, 0.5], 1.0).tolist()
     [[3, 0, 0, 0, 0, 0, 0, 0, 64, 33], [255, 255, 255, 255, 255, 0, 0, 0, 64, 32]]

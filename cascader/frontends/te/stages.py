@@ -1,6 +1,6 @@
 """Stages of the operators: reads, upscaling and padding, one accumulation, and the output unit, as Tensor Expressions in 64 bits.
 
-The last stage carries the operator's name and attributes, the others what they do for it.
+The last stage carries the operator's name and attributes; the other stages prepare its values.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from npu_model.program import KernelOperation, Padding, PoolKind, Rounding, Upsc
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 PART = "ethosu_part"
-"""Attribute of the stages inside an operator: what they do for it."""
+"""Attribute of the inner stages of an operator: what each does for the operator."""
 
 _BIAS_BYTES, _SCALE_BYTES, _SHIFT_MASK = 5, 4, 63
 _TABLE = 256
@@ -33,7 +33,7 @@ def operand(tensor: Any) -> RegisterOperand:
 
 
 class _Unit(Expressions):
-    """Expressions of an operator: the output unit's, after the stage that makes its values."""
+    """The last expressions of an operator: the stage that makes its values, then the output unit."""
 
     def __init__(self, made: Attributes, operation: KernelOperation, lut: Any, name: str) -> None:
         super().__init__()
@@ -52,7 +52,7 @@ class _Unit(Expressions):
         return self.tvm.te.compute(shape, element, name=f"{self.name}_{what}", attrs={PART: what})
 
     def last(self, value: Callable[..., Any]) -> Any:
-        """The stage that makes the OFM, of values in 64 bits before zero point and clamp; it carries the attributes."""
+        """The stage that makes the OFM from values in 64 bits, by zero point and clamp. It carries the attributes."""
         table = None if self.lut is None else _Table(self.lut)
 
         def result(*at: Any) -> Any:
@@ -62,7 +62,7 @@ class _Unit(Expressions):
 
 
 class _Table:
-    """A table of results, read as 64-bit numbers as the output unit has them."""
+    """A table of results, as 64-bit numbers for the output unit."""
 
     def __init__(self, tensor: Any) -> None:
         self._tensor = tensor
@@ -72,7 +72,7 @@ class _Table:
 
 
 def _window(unit: _Unit, ifm: Any, outside: int) -> tuple[Any, WindowAxis, WindowAxis]:
-    """The IFM upscaled, and with ``outside`` around it, so that every tap lies inside, with the axes of the window."""
+    """The upscaled IFM with a border of ``outside``, so that every tap lies inside, and the axes of the window."""
     operation, tirx = unit.operation, unit.tvm.tirx
     row, column = axes(operation)
     dtype = str(operation.ifm.dtype)
@@ -123,7 +123,7 @@ def filtered(made: Attributes, operation: KernelOperation, operands: tuple[Any, 
 
 
 def _recorded(unit: _Unit, total: Any, records: Any, channel: Any) -> Any:
-    """A sum with the bias, scale and shift of its channel's record."""
+    """A sum after the bias, scale and shift of its channel's record."""
     number = [records[channel, byte].astype("int64") for byte in range(RECORD_BYTES)]
 
     def joined(first: int, count: int) -> Any:
@@ -171,13 +171,13 @@ def pooled(made: Attributes, operation: KernelOperation, ifm: Any, lut: Any, nam
 
 
 def _image(ifm: Any) -> Any:
-    """An operand of four axes; one of fewer is reshaped."""
+    """An operand with four axes; an operand with fewer is reshaped."""
     shape = shape_of(ifm)
     return ifm if len(shape) == 4 else reshape(ifm, (1,) * (4 - len(shape)) + shape, name=f"{ifm.op.name}_image")
 
 
 def pointwise(made: Attributes, operation: KernelOperation, ifm: Any, ifm2: Any, lut: Any, name: str) -> Any:
-    """An elementwise operator of one operand or two."""
+    """An elementwise operation on one operand or two."""
     unit = _Unit(made, operation, lut, name)
     shape = operation.ofm.shape
 
@@ -189,7 +189,7 @@ def pointwise(made: Attributes, operation: KernelOperation, ifm: Any, ifm2: Any,
     bound = magnitude(operation.ifm)
 
     def read(tensor: Any, what: str) -> Any:
-        """An operand in a stage of its own, as TVM's ``ethosu_read``: so it is known which of two it is."""
+        """An operand in a stage of its own, like TVM's ``ethosu_read``, so that the matcher can tell the two operands apart."""
         source = _image(tensor)
         return unit.inner(shape_of(source), source, what)
 

@@ -1,4 +1,4 @@
-"""Tensors of a network of Tensor Expressions: which of them has bytes of its own, what others see of it, and its layout."""
+"""Tensors of a network of Tensor Expressions: which of them have bytes of their own, what their users see of them, and their layouts."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from npu_model.shapes import Shape3D, ceil_div
 
 
 class TensorView(Struct, frozen=True):
-    """A part of a tensor as an operator sees it: the tensor as an array of ``extent``, and the elements of ``shape`` from ``first`` on.
+    """An operator's view of a tensor: the tensor as an array of ``extent``, and the elements of ``shape`` that begin at ``first``.
 
-    ``own`` says that the array is the tensor's own, not another shape of the same elements.
+    ``own`` says that the array has the tensor's own shape, not another shape with the same elements.
     """
 
     tensor: str
@@ -30,12 +30,12 @@ class TensorView(Struct, frozen=True):
 
     @property
     def is_whole(self) -> bool:
-        """Whether it is all of the tensor."""
+        """Whether the view covers the whole tensor."""
         return self.shape == self.extent
 
 
 class Views:
-    """The views of every tensor of a graph: of moves without a kernel they are views of what they are moved from."""
+    """The views of every tensor of a graph. A move without a kernel gives a view of its operand."""
 
     def __init__(self, shapes: Mapping[str, tuple[int, ...]], outputs: Iterable[str]) -> None:
         self._shapes = shapes
@@ -44,14 +44,14 @@ class Views:
         self._bricks: set[str] = set()
 
     def __getitem__(self, tensor: str) -> TensorView:
-        """The view that has the tensor's name."""
+        """The view for the tensor's name."""
         if tensor not in self._found:
             shape = image("The graph", tensor, self._shapes[tensor])
             self._found[tensor] = TensorView(tensor, shape, shape)
         return self._found[tensor]
 
     def move(self, name: str, operator: Operator) -> None:
-        """Take a reshape, a slice or another layout for a view of its operand."""
+        """Take a reshape, a slice or a change of layout for a view of its operand."""
         read = operator.pieces[0]
         if (read in self._bricks) != (operator.op == FROM_BRICKS):
             raise InputError(f"{operator.op} {name!r} reads {read!r} in another layout: write and read a tensor in one layout.")
@@ -97,7 +97,7 @@ class Stored(Struct, frozen=True):
         return Shape3D(*self.tensor.shape)
 
     def feature_map(self, view: TensorView, shape: Shape3D, zero_point: int) -> FeatureMap:
-        """The first ``shape`` elements of a view as a kernel addresses them."""
+        """The first ``shape`` elements of a view, in the form that a kernel addresses."""
         dense = dense_map(view.extent, self.dtype, zero_point)
         if self.layout is Layout.NHWC:
             return dense.at(dense.address(*view.first), shape)
@@ -108,9 +108,9 @@ class Stored(Struct, frozen=True):
 
 
 def stored(name: str, kind: TensorKind, extent: Shape3D, dtype: DataType, views: Iterable[TensorView]) -> Stored:
-    """A tensor in bricks, if only kernels use it, each in its own shape and from a whole brick on; else NHWC.
+    """The layout of a tensor: bricks if only kernels use it, each in the tensor's own shape and from a whole brick on; otherwise NHWC.
 
-    That is the layout that Vela gives it, and from which the search takes others.
+    Vela gives it the same layout. The search may take other layouts.
     """
     bricked = kind is TensorKind.INTERMEDIATE and all(view.own and view.first[2] % BRICK == 0 for view in views)
     layout = Layout.NHCWB16 if bricked else Layout.NHWC
@@ -120,7 +120,7 @@ def stored(name: str, kind: TensorKind, extent: Shape3D, dtype: DataType, views:
 
 
 def written_in_place(operators: Mapping[str, Operator], outputs: Iterable[str], inputs: Iterable[str]) -> dict[str, str]:
-    """Tensors that a kernel makes for one concatenation alone, which it writes there: by name, with the name of the concatenation."""
+    """The tensors that kernels write directly into a concatenation, each with the name of its only reader, the concatenation."""
     readers: dict[str, list[str]] = {}
     for name, operator in operators.items():
         read = operator.pieces or tuple(operator.tensors.values())

@@ -24,13 +24,13 @@ from npu_model.shapes import Shape3D
 
 _POOLS = {"AVG": PoolKind.AVERAGE, "MAX": PoolKind.MAX, "SUM": PoolKind.REDUCE_SUM}
 _LONGEST_SIDES = {CONV2D: 64, DEPTHWISE: 64, POOLING: 256, IDENTITY: 1}
-"""Rows and columns of a window at most (Vela 5.2.0's supported operators)."""
+"""The most rows and columns of a window (Vela 5.2.0's supported operators)."""
 _LONGEST_PADDED = 8
-"""Rows and columns of an average with padding at most (the same)."""
+"""The most rows and columns of an average with padding (Vela 5.2.0's supported operators)."""
 
 
 def _window(made: Attributes, kernel: Kernel, ifm: Shape3D, depth: int) -> tuple[Shape3D, Padding, Upscale]:
-    """The OFM of a window, its padding as the NPU is told it, and the upscaler; InputError if the NPU has no such window."""
+    """The OFM of a window, with its padding registers and upscaler; InputError if the NPU has no such window."""
     upscale = Upscale[made.upscale]
     factor = 1 if upscale is Upscale.NONE else 2
     top, left, bottom, right = made.padding
@@ -63,14 +63,14 @@ def _window(made: Attributes, kernel: Kernel, ifm: Shape3D, depth: int) -> tuple
 
 
 def _read(ifm: Shape3D, ofm: Shape3D, kernel: Kernel, padding: Padding, upscale: Upscale) -> Shape3D:
-    """The part of the IFM that the windows reach, which is what the NPU has for its extent."""
+    """The part of the IFM that the windows reach. The NPU takes it for the IFM's extent."""
     rows = ifm_extent(ofm.height, kernel.stride_y, kernel.dilated_height, padding.top, padding.bottom, upscale)
     columns = ifm_extent(ofm.width, kernel.stride_x, kernel.dilated_width, padding.left, padding.right, upscale)
     return Shape3D(min(rows, ifm.height), min(columns, ifm.width), ifm.depth)
 
 
 def filter_operation(made: Attributes, ifm: RegisterOperand, weight: RegisterOperand) -> KernelOperation:
-    """A convolution or depthwise convolution; ``weight`` is OHWI, of one input channel if it is depthwise."""
+    """A convolution or depthwise convolution. ``weight`` is OHWI; a depthwise one has one input channel."""
     source, dtype = image(made.op, "ifm", ifm.shape), data_type(made.op, "ifm", ifm.dtype)
     require_type(made, "ifm", dtype, "int8", "uint8", "int16")
     require_type(made, "weight", data_type(made.op, "weight", weight.dtype), "int8", "uint8")
@@ -104,7 +104,7 @@ def filter_operation(made: Attributes, ifm: RegisterOperand, weight: RegisterOpe
 
 
 def pool_operation(made: Attributes, ifm: RegisterOperand) -> KernelOperation:
-    """A pooling, or an identity, which is a pooling of one element."""
+    """A pooling, or an identity, which is a pooling over one element."""
     source, dtype = image(made.op, "ifm", ifm.shape), data_type(made.op, "ifm", ifm.dtype)
     ofm_type = data_type(made.op, "ofm_dtype", made.ofm_dtype or ifm.dtype)
     kind = PoolKind.AVERAGE if made.op == IDENTITY else _POOLS[made.pooling_type]

@@ -1,4 +1,4 @@
-"""Vela as compiler (the peer that we are compared with) and as legaliser (the front end of the cascader)."""
+"""Vela as compiler (the peer of our comparisons) and as legaliser (the front end of the cascader)."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Removal of transfers within the arena: kernels that read a copy read its source instead, and what must stay is made a kernel.
+"""Removes transfers within the arena: a kernel that reads a copy reads its source instead, and a copy that must stay becomes a kernel.
 
-Vela's C++ core copies a whole tensor where one operator reads the same bytes in two shapes (a product of two batched matrices), its
-Python core where an output is another tensor in another shape. No byte of a legalised compilation is written twice, so that the copy
-and what it was made of hold the same bytes until the end. A kernel, unlike a transfer, takes part in a cascade: an average over single
-elements writes them anew.
+Vela's C++ core copies a whole tensor where one operator reads the same bytes in two shapes (a product of two batched matrices). Its Python
+core copies a tensor where an output is another tensor in another shape. No byte of a legalised compilation is written twice, so the copy
+and its source hold the same bytes until the end. A kernel can take part in a cascade, a transfer cannot: an average over single elements
+copies them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, round_up
 
 _UNIT = Scale((1 << 31) + 1, 31)
-"""The factor 1 of an average pooling over one element, as Vela 5.2 has it in its own copies."""
+"""The factor 1 of an average pooling over one element, as in Vela 5.2's own copies."""
 
 _BYTE = DataType(8, signed=False)
 _WIDEST = 16
@@ -51,7 +51,7 @@ _WIDEST = 16
 
 
 def _flat(region: int, start: int, shape: Shape3D, dtype: DataType) -> FeatureMap:
-    """An array without gaps; elements too wide for a pooling are several bytes deep."""
+    """An array without gaps. An element that is too wide for a pooling becomes several channels of one byte."""
     if dtype.bits > _WIDEST or dtype.floating:
         shape, dtype = Shape3D(shape.height, shape.width, shape.depth * dtype.bytes), _BYTE
     column = shape.depth * dtype.bytes
@@ -60,9 +60,9 @@ def _flat(region: int, start: int, shape: Shape3D, dtype: DataType) -> FeatureMa
 
 
 def _is_whole(found: FeatureMap, copied: ByteRange) -> bool:
-    """Whether the map is the copied bytes as an array without gaps, but for what rounds their number up.
+    """Whether the map is the copied bytes as an array without gaps, apart from bytes that round up the length.
 
-    A transfer's length is a multiple of 16, so that the copy may be up to 15 bytes longer than the tensor.
+    The length of a transfer is a multiple of 16, so the copy may be up to 15 bytes longer than the tensor.
     """
     flat = _flat(found.region, copied.start, found.shape, found.dtype)
     size = found.shape.elements * found.dtype.bytes
@@ -75,9 +75,9 @@ def _of_binding(binding: Binding, start: int) -> FeatureMap:
 
 
 def copied_map(copied: ByteRange, written: Iterable[FeatureMap], bindings: Iterable[Binding]) -> FeatureMap:
-    """The copied bytes as a feature map: as who writes them has them, so that the copy can be made stripe by stripe, or bound to them.
+    """The copied bytes as a feature map in the shape of their writer, so that the copy can be made stripe by stripe, or bound to them.
 
-    ``written`` are the OFMs in the arena, ``bindings`` the tensors there or where the copy goes.
+    ``written`` holds the OFMs in the arena, ``bindings`` the tensors at the source or the destination.
     """
     for ofm in written:
         if ofm.dtype.bits <= _WIDEST and _is_whole(ofm, copied):
@@ -107,7 +107,7 @@ def copy_kernel(source: FeatureMap, destination: int, device: Accelerator) -> Ke
 
 
 def _with_block(operation: KernelOperation, device: Accelerator) -> KernelOperation:
-    """The operation with the largest block that fits of those halved until one does; the search looks at others."""
+    """The operation with the largest block that fits, halved until one does. The search tries other blocks."""
     ublock, limit, ofm = device.ofm_ublock, device.max_block, operation.ofm.shape
     query = BlockQuery.of(operation)
     height = min(limit.height, round_up(ofm.height, ublock.height))
@@ -122,10 +122,10 @@ def _with_block(operation: KernelOperation, device: Accelerator) -> KernelOperat
 
 
 _COPY = "copy"
-"""The layer's name of a kernel that copies, where Vela names none."""
+"""The layer's name for a copy kernel that Vela does not name."""
 
 _Place = tuple[int, int]
-"""An operation: the number of its step, and its own in that step's Program."""
+"""An operation, as the number of its step and its number in that step's Program."""
 
 
 class _Copy(Struct, frozen=True):
@@ -142,7 +142,7 @@ def is_arena_copy(operation: DmaOperation) -> bool:
 
 
 class _Accesses:
-    """Kernels and copies of a network, and the tensors that the application or a CPU operator holds at an address of its own."""
+    """Kernels and copies of a network, and the tensors that the application or a CPU operator binds to an address."""
 
     def __init__(self, network: CompiledNetwork) -> None:
         self.kernels: dict[_Place, KernelOperation] = {}
@@ -160,14 +160,14 @@ class _Accesses:
                     self.copies.append(_Copy((number, index), operation.source, written))
 
     def is_needed(self, copy: _Copy) -> bool:
-        """Whether something has to lie at the copy's address: a bound tensor, or a map that a kernel reads together with other bytes."""
+        """Whether something must lie at the copy's address: a bound tensor, or a map that a kernel reads together with other bytes."""
         copied = copy.destination
         maps = (m for kernel in self.kernels.values() for m in (kernel.ifm, kernel.ifm2) if m is not None and m.region == ARENA)
         read = [r for m in maps for r in m.byte_ranges() if r.overlaps(copied)]
         return any(b.byte_range.overlaps(copied) for b in self.bound) or any(r.start < copied.start or r.end > copied.end for r in read)
 
     def fault(self, copy: _Copy) -> str:
-        """The reason why the copy and its source may hold other bytes than one another, as a clause; "" if there is none."""
+        """The reason why the copy and its source may hold different bytes, as a clause; "" if there is none."""
         writes = [(at, r) for at, kernel in self.kernels.items() if kernel.ofm.region == ARENA for r in kernel.ofm.byte_ranges()]
         for at, written in [*writes, *((other.place, other.destination) for other in self.copies)]:
             if at != copy.place and written.overlaps(copy.destination):
@@ -177,14 +177,14 @@ class _Accesses:
         return ""
 
     def as_kernel(self, copy: _Copy, device: Accelerator) -> KernelOperation:
-        """The kernel that copies, of a map that its source is written or bound with."""
+        """The kernel that copies. Its map has the shape in which the source is written or bound."""
         written = (kernel.ofm for kernel in self.kernels.values() if kernel.ofm.region == ARENA)
         bound = (b for b in self.bound if b.region == ARENA and b.address in (copy.source.start, copy.destination.start))
         return copy_kernel(copied_map(copy.source, written, bound), copy.destination.start, device)
 
 
 def _redirected(feature_map: FeatureMap, copies: Sequence[_Copy]) -> FeatureMap:
-    """The map, of what was copied where it read a copy; a copy of a copy is followed back."""
+    """The map in the source, if it lay in a copy; a copy of a copy is followed back."""
     for copy in reversed(copies):
         ranges = feature_map.byte_ranges() if feature_map.region == ARENA else ()
         if any(r.overlaps(copy.destination) for r in ranges):
@@ -211,7 +211,7 @@ def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
     places = {copy.place for copy in left_out}
 
     def changed(number: int, program: Program) -> Program:
-        """The program without copies that are left out, with kernels in place of the others."""
+        """The program without its dropped copies, and with kernels for the other copies."""
         kept = [index for index in range(len(program.operations)) if (number, index) not in places]
         operations = (kernels.get((number, index), program.operations[index]) for index in kept)
         names = [program.names[index] or ("" if (number, index) not in kernels else _COPY) for index in kept] if program.names else []
@@ -227,6 +227,6 @@ def without_arena_copies(network: CompiledNetwork) -> CompiledNetwork:
 
 
 def _reading(operation: KernelOperation, copies: Sequence[_Copy]) -> KernelOperation:
-    """The kernel, which reads no copy any more."""
+    """The kernel with its maps moved from copies to their sources."""
     ifm2 = operation.ifm2
     return replace(operation, ifm=_redirected(operation.ifm, copies), ifm2=None if ifm2 is None else _redirected(ifm2, copies))

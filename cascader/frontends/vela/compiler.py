@@ -1,6 +1,6 @@
-"""Running Vela: the one place that starts the compiler, in a process of its own, and reads its results from the folder that it wrote.
+"""Runs Vela. Only this module starts the compiler, in a process of its own, and reads its results from the folder that it wrote.
 
-Vela's native core can crash or hang on a damaged model; here that ends as one InputError and takes nothing along.
+Vela's native core can crash or hang on a damaged model. Then this process raises one InputError and lives on.
 """
 
 from __future__ import annotations
@@ -44,26 +44,26 @@ else:
     tosa_files = later("npu_model.tflite.tosa")
 
 COMPILED = "out/network_vela.tflite"
-"""Where the compiled network is in the folder of a compilation."""
+"""Location of the compiled network in the folder of a compilation."""
 
 _KIB = 1024
 
 _OFFSETS = b"OfflineMemoryAllocation"
-"""Name of the metadata with arena offsets: seldom there before Vela has compiled the model."""
+"""Name of the metadata with arena offsets. A model seldom has it before Vela has compiled it."""
 
 _TRACEBACK = "Traceback (most recent call last)"
 _MISTAKE = re.compile(
     r"(Type|Attribute|Key|Index|Name|Value|ZeroDivision|Overflow|Recursion|NotImplemented|Assertion|UnboundLocal|Unicode\w*)Error|StopIteration"
 )
-"""Kinds of exceptions by which a mistake in a program shows, at the beginning of the last line that Python prints."""
+"""Kinds of exceptions that mean a mistake in a program, as the last line of Python's traceback begins with them."""
 
 
 class VelaFailedError(InputError):
-    """Vela itself ended with a status other than 0."""
+    """Vela ended with a status other than 0."""
 
 
 def failure(status: int, said: str) -> VelaFailedError:
-    """The error for a Vela that ended with a status other than 0, after it ``said`` something: its last error line, or the signal."""
+    """The error for a Vela run that ended with a status other than 0 after it printed ``said``: its last error line, or the signal."""
     lines = [line.strip() for line in said.splitlines() if line.strip()]
     errors = [line for line in lines if "error" in line.lower()]
     last = (errors or lines or [f"exit status {status}"])[-1]
@@ -91,9 +91,9 @@ def _summary(folder: Path) -> VelaSummary:
 def read_result(
     folder: Path, model: TfliteModel, version: str, core: str, said: str = "", cpu_operators: tuple[str, ...] = ()
 ) -> VelaResult:
-    """The result of a compilation of ``model`` in ``folder``, of which Vela ``said`` something.
+    """The result of a compilation of ``model`` in ``folder``, for which Vela printed ``said``.
 
-    InputError if there is none, or nothing runs on the NPU: it names the operators and Vela's reasons.
+    InputError if there is no result, or if nothing runs on the NPU: then it names the operators and Vela's reasons.
     """
     output = folder / COMPILED
     if not output.is_file():
@@ -108,7 +108,7 @@ def read_result(
 
 
 MEMORY_BYTES = 4 << 30
-"""Bound of the compiler's address space where the system can set one; those networks take less than 1 GiB."""
+"""Limit on the compiler's address space, where the system can set one. Those networks take less than 1 GiB."""
 
 _LAUNCH = f"""{GUARD}
 import os, runpy, sys
@@ -116,13 +116,13 @@ end_with_parent(os.getcwd())
 {LIMITS}
 runpy.run_module("ethosu.vela", run_name="__main__", alter_sys=True)
 """
-"""Program of the child that runs Vela's command line."""
+"""Program text of the child that runs Vela's command line."""
 
 _FLOATS = ("FLOAT16", "FLOAT32", "FLOAT64", "BFLOAT16")
 
 
 def vela_version() -> str:
-    """Version of the installed Vela; InputError if there is none."""
+    """Version of the installed Vela; InputError if Vela is not installed."""
     version = installed_version()
     if version is None:
         raise InputError("Vela is not installed: pip install 'ethos-u-vela>=5.2,<6'.")
@@ -130,7 +130,7 @@ def vela_version() -> str:
 
 
 def read_model(model: bytes) -> TfliteModel:
-    """The model, if it is one that Vela can be given."""
+    """The model, if Vela can take it; InputError otherwise."""
     parsed = tosa_files.model_of(model)
     if is_tosa(model):
         return parsed  # only Vela knows what is in it
@@ -149,12 +149,15 @@ def read_model(model: bytes) -> TfliteModel:
 
 
 def for_vela(model: bytes) -> bytes:
-    """The model without what Vela would take for its own."""
+    """The model without metadata that Vela would take for its own."""
     return model_changes.without_own_offsets(model) if _OFFSETS in model and not is_tosa(model) else model
 
 
 def require_known_shapes(model: TfliteModel, tensors: Sequence[int]) -> None:
-    """InputError if one of these tensors has an unknown extent on another axis than the first, the batch, which is 1 then."""
+    """InputError if one of these tensors has an unknown extent on another axis than the first.
+
+    An unknown first axis, the batch, becomes 1.
+    """
     for index in tensors:
         tensor = model.tensors[index]
         signature = tensor.shape_signature or tensor.shape
@@ -175,20 +178,23 @@ _GUESS = (1, 224)
 
 
 def _float_operand(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor | None:
-    """The first floating-point variable operand or result of an operator, which keeps it on the CPU; None if it has none."""
+    """The first floating-point operand or result of an operator that is not a constant.
+
+    Such a tensor keeps the operator on the CPU; None if there is none.
+    """
     tensors = (model.tensors[index] for index in operator.inputs + operator.outputs if index >= 0)
     return next((tensor for tensor in tensors if tensor.dtype in _FLOATS and not tensor.data), None)
 
 
 def unfinished(timeout: float) -> UnfinishedError:
-    """The error for a Vela that was ended after so many seconds."""
+    """The error for a Vela run that was ended after ``timeout`` seconds."""
     return UnfinishedError(f"Vela did not finish within {timeout:g} s: give it longer (--vela-timeout), or get a fresh copy.")
 
 
 def child(
     words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing, runs: int = 1
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of Vela's that compiles so many times; UnfinishedError if it does not start, or end in time."""
+    """Run a program of Vela's that compiles ``compilations`` times; UnfinishedError if it does not start or does not end in time."""
     try:
         return run_child(words, folder=folder, timeout=timeout * runs, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
@@ -198,7 +204,7 @@ def child(
 
 
 def limits_of(timeout: float) -> list[str]:
-    """The words of a child that say its most bytes and seconds."""
+    """The arguments of a child that limit its bytes and seconds."""
     return [str(MEMORY_BYTES), str(2 * ceil(timeout))]
 
 
@@ -211,9 +217,9 @@ def write_terms(folder: Path, call: DirectCall) -> None:
 def _run(
     arguments: Sequence[str], network: str, call: DirectCall | None, folder: Path, timeout: float, meanwhile: Callable[[], object]
 ) -> str:
-    """Compile the file ``network`` in ``folder`` by a direct call of Vela's core, or by its command line if there is none or it fails.
+    """Compile the file ``network`` in ``folder`` and return what Vela prints.
 
-    Returns what Vela says of it.
+    Vela's core is called directly, or by its command line if no direct call exists or it fails.
     """
     limits = limits_of(timeout)
     if call is not None:
@@ -239,11 +245,11 @@ def compile_network(
 ) -> VelaResult:
     """Compile a .tflite or TOSA ``model`` with Vela's command line, or with a direct call of its core.
 
-    ``timeout`` is in seconds, None for that of :data:`TIMEOUT_VARIABLE` or else :data:`TIMEOUT_SECONDS`. ``meanwhile`` is
-    called once Vela runs, and the model was found to be one that Vela can be given. What is ``known`` of this model is not compiled again.
+    ``timeout`` is in seconds; None takes the value of :data:`TIMEOUT_VARIABLE`, or else :data:`TIMEOUT_SECONDS`. ``meanwhile`` is called
+    once Vela runs and the model was found fit for Vela. Compilations in ``known`` are not repeated.
 
-    Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails,
-    crashes, hangs or places no operator on the NPU.
+    Raises InputError if the model is damaged, floating-point or compiled already, a name is unknown, or Vela fails, crashes, hangs or
+    places no operator on the NPU.
     """
     found = known.get(options)
     if found is not None:
@@ -272,9 +278,9 @@ def compile_network(
 
 
 def reasons_text(model: bytes, options: CompilerOptions = DEFAULT_OPTIONS) -> str:
-    """Text of all that Vela says of a .tflite ``model`` while it compiles it, be it that nothing is left for the NPU.
+    """All that Vela prints while it compiles a .tflite ``model``, even if nothing is left for the NPU.
 
-    InputError if it fails.
+    InputError if Vela fails.
     """
     with own_folder() as folder:
         (folder / "network.tflite").write_bytes(model)

@@ -1,4 +1,4 @@
-"""CompilerOptions: what Vela is asked for, by the names of its own options."""
+"""CompilerOptions: the options for one run of Vela, by Vela's own names."""
 
 from __future__ import annotations
 
@@ -19,10 +19,11 @@ TENSOR_ALIGNMENT = 16
 """Vela's default of ``--cpu-tensor-alignment``, in bytes."""
 
 _LEGALISE = ("--disable-cascading", "--disable-buffering", "--disable-chaining", "--disable-fwd", "--disable-ifm-reuse")
-"""With LinearAlloc these make Vela emit one kernel per operator and every tensor at an address of its own."""
+"""With these options and LinearAlloc Vela emits one kernel per operator, and every tensor has an address of its own."""
 
 _LEGALISE_PYTHON = "Sram_Only"
-"""The memory mode that makes the Python core do the same: it knows none of the other options, and copies weights out of slower memories."""
+"""The memory mode that makes the Python core do the same. It knows none of the other options, and it copies weights out of slower memories.
+"""
 
 
 class CompilerOptions(Struct, frozen=True):
@@ -72,7 +73,7 @@ class CompilerOptions(Struct, frozen=True):
         return words + self._switches()
 
     def _switches(self) -> list[str]:
-        """The words that are there only where something else than Vela's default is asked for."""
+        """The words for options that differ from Vela's defaults."""
         words = []
         if self.legacy:
             words.append("--debug-force-legacy-core")
@@ -91,12 +92,12 @@ DEFAULT_OPTIONS = CompilerOptions()
 
 
 def legalising(accelerator_name: str, cpu_operators: tuple[str, ...] = ()) -> CompilerOptions:
-    """The options that make Vela's C++ core a legaliser; it leaves these operators on the CPU."""
+    """The options that make Vela's C++ core a legaliser and leave these operators on the CPU."""
     return CompilerOptions(accelerator_name, legalise=True, cpu_operators=cpu_operators)
 
 
 def require_family(name: str, system_config: str) -> None:
-    """InputError if the system config is another NPU's."""
+    """InputError if the system config belongs to another NPU family."""
     family = f"Ethos_{accelerator(name).family.upper()}"
     # A vendor's own name is as good as any: Vela then counts 16 bytes a cycle in its estimates, and so it plans for whoever uses that file.
     if system_config.startswith("Ethos_U") and not system_config.startswith(family):

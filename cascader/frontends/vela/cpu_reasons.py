@@ -1,7 +1,7 @@
-"""Reasons why Vela leaves operators to the CPU, read from what it says while it compiles, and put to the operators.
+"""Reasons why Vela leaves operators to the CPU. They are read from Vela's output and attached to the operators.
 
-Each of its cores says for every such operator the value that it found and, where there is one, the bound that it asks for. The C++
-core names an operator by its type and its first output, the Python core by its type and a name that is the same.
+For every such operator Vela prints the value that it found and, where there is one, the bound. The C++ core names an operator by its type
+and its first output. The Python core names it by its type and a name, which is the same.
 """
 
 from __future__ import annotations
@@ -17,10 +17,10 @@ from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.printable import printable
 
 SUPPORTED = "`npu-testbed compile --supported-ops-report` lists the operators that the NPU runs"
-"""Bound of an operator that the NPU does not have."""
+"""Bound for an operator that the NPU does not have."""
 
 _LONGEST = 1000
-"""Characters of a reason that are kept, names of tensors included."""
+"""The most characters of a reason, names of tensors included."""
 
 _CPP = re.compile(
     r"^Warning \(supported operators\) operator: (?P<code>\w+), ofm: '(?P<output>.*?)'\n"
@@ -37,11 +37,11 @@ _PYTHON_UNKNOWN = re.compile(r"^Info: (?P<code>\w+) '(?P<output>.*?)' is a CPU o
 _NO_SUCH = ("Unsupported opType", "Unsupported operator type")
 _CUSTOM = "CUSTOM"
 _INNER = "_act"
-"""Ending that the C++ core gives to the output of an activation that it parts from its operator."""
+"""Suffix of the output's name where the C++ core splits an activation off its operator."""
 
 
 class Said(Struct, frozen=True):
-    """Words of Vela on one operator: its type, the name of its first output, and the reason."""
+    """Vela's remark on one operator: its type, the name of its first output, and the reason."""
 
     code: str
     output: str
@@ -49,7 +49,7 @@ class Said(Struct, frozen=True):
 
 
 def _line(text: str | None) -> str:
-    r"""A text of several lines as one: its lists become clauses.
+    r"""A text of several lines as one line: lists become clauses.
 
     >>> _line("Kernel constraints:\n  - IF padding=VALID:\n    - at most 256")
     'Kernel constraints: IF padding=VALID: at most 256'
@@ -68,7 +68,7 @@ def _no_such(code: str) -> CpuReason:
 
 
 def said_reasons(text: str) -> tuple[Said, ...]:
-    r"""All that Vela says of operators that it leaves to the CPU, in order, whichever core it is.
+    r"""All remarks of Vela on operators that it leaves to the CPU, in order. Both cores' formats are read.
 
     >>> said_reasons("Warning (supported operators) operator: GATHER, ofm: 'x'\nReason: Unsupported opType\n")[0].reason.value
     'the NPU has no operator GATHER'
@@ -87,15 +87,15 @@ def said_reasons(text: str) -> tuple[Said, ...]:
 
 
 def asked_for(codes: Sequence[str]) -> dict[str, CpuReason]:
-    """Reason of operators that the user leaves to the CPU, by their types."""
+    """Reason for operators that the user leaves to the CPU, by their types."""
     return {code: CpuReason("left to the CPU by --ignore-ops") for code in codes}
 
 
 def reason_of(code: str, outputs: Sequence[str], said: Sequence[Said], asked: Sequence[str] = ()) -> CpuReason | None:
-    """Reason why the operator of this type and with these outputs is on the CPU; None if Vela says nothing of it.
+    """Reason why the operator with this type and these outputs is on the CPU; None if Vela gives none.
 
     A remark on another type with the same output, such as a fused activation, counts if Vela has no remark on this type. An operator
-    without outputs is known by its type.
+    without outputs is found by its type.
     """
     if code in asked:
         return asked_for(asked)[code]
@@ -111,7 +111,7 @@ def reason_of(code: str, outputs: Sequence[str], said: Sequence[Said], asked: Se
 
 
 def with_reasons(network: CompiledNetwork, said: Sequence[Said], asked: Sequence[str] = ()) -> CompiledNetwork:
-    """The network whose operators on the CPU say why, where Vela has said so; ``asked`` are types that the user leaves to it."""
+    """The network with a reason for each operator on the CPU, where Vela gives one. ``asked`` are types that the user leaves to the CPU."""
 
     def known(step: CpuOperator) -> CpuOperator:
         reason = reason_of(step.code, [binding.name for binding in step.outputs], said, asked)

@@ -1,8 +1,8 @@
-"""Vela's debug database: which layer every operation of a command stream belongs to, and Programs with the names of their layers.
+"""Vela's debug database: the layer of every operation of a command stream, and Programs with the names of their layers.
 
-The file holds CSV tables in CDATA sections. ``queue`` maps the byte offset of a kernel command in its stream to
-``optimised_id``; ``optimised`` maps that to ``source_id``; ``source`` has the operator's index in the .tflite file
-(``ext_key``). ``perf`` holds Vela's own name for a scheduled operation, for those that have no source.
+The file holds CSV tables in CDATA sections. ``queue`` maps the byte offset of a kernel command in its stream to ``optimised_id``;
+``optimised`` maps that to ``source_id``; ``source`` has the operator's index in the .tflite file (``ext_key``). ``perf`` holds Vela's own
+name for a scheduled operation, for operations without a source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,10 @@ from npu_model.tflite.model import TfliteModel, TfliteOperator
 
 
 class Row(Mapping[str, str]):
-    """A row of a table, as column to text. Rows share their columns, and those of one table equal texts: a table may have 66,000."""
+    """A row of a table, from column to text.
+
+    Rows share their columns, and rows of one table share equal texts: a table may have 66,000 rows.
+    """
 
     __slots__ = ("_places", "_values")
 
@@ -45,10 +48,10 @@ class Row(Mapping[str, str]):
 
 
 class DatabaseTable(Sequence[Row]):
-    """A table of the database, as CSV that begins with the names of its columns; what a row lacks of these is "".
+    """A table of the database, as CSV text whose first line names the columns. A row's missing columns are "".
 
-    It is read when it is asked for: one may have 33 MB, of which two columns are asked for. One that is no CSV has no rows, as names
-    are annotations.
+    The table is parsed on demand: one may have 33 MB, and two of its columns are used. Text that is not CSV has no rows, because names are
+    only annotations.
     """
 
     __slots__ = ("_body", "_rows")
@@ -59,7 +62,7 @@ class DatabaseTable(Sequence[Row]):
 
     @property
     def rows(self) -> tuple[Row, ...]:
-        """The rows, which are kept."""
+        """The rows; they are parsed once."""
         if self._rows is None:
             try:
                 self._rows = tuple(_rows(self._body))
@@ -87,7 +90,7 @@ class DatabaseTable(Sequence[Row]):
     __hash__ = None  # type: ignore[assignment]  # rows are mappings, which have none
 
     def columns(self, *names: str) -> list[tuple[str, ...]]:
-        r"""The texts of some columns, row by row; "" of a column that there is none of.
+        r"""The texts of some columns, row by row; "" for a column that the table does not have.
 
         >>> DatabaseTable("id,name\n1,a\n2").columns("name", "id", "time")
         [('a', '1', ''), ('', '2', '')]
@@ -98,7 +101,7 @@ class DatabaseTable(Sequence[Row]):
             return []
 
     def column_by(self, key: str, column: str) -> dict[str, str]:
-        """The texts of a column by those of another one, of which the last row with that text counts."""
+        """The texts of one column by the texts of another. If several rows have the same text, the last one counts."""
         return {row[0]: row[1] for row in self.columns(key, column)}
 
 
@@ -106,7 +109,7 @@ _NO_TABLE = DatabaseTable("")
 
 
 def _picked(body: str, names: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Some columns of each line, of which most have all."""
+    """Some columns of each line; most lines have all of them."""
     lines = csv.reader(io.StringIO(body))
     columns = next(lines, [])
     places = [columns.index(name) if name in columns else -1 for name in names]
@@ -127,7 +130,7 @@ _END = "]]>"
 def read_tables(text: str) -> Tables:
     """The tables of a debug database by name.
 
-    The last ones are kept: each check of a compilation looks into them. Nobody changes them.
+    The last results are kept, because each check of a compilation reads them. No caller changes them.
     """
     tables, position = {}, 0
     while found := _TABLE.search(text, position):
@@ -140,7 +143,7 @@ def read_tables(text: str) -> Tables:
 
 
 def table(tables: Tables, name: str) -> DatabaseTable:
-    """The table of that name; one without rows if there is none."""
+    """The table of that name; an empty table if the database has none."""
     return tables.get(name, _NO_TABLE)
 
 
@@ -170,9 +173,9 @@ def by_command(tables: Tables, column: str) -> tuple[dict[int, str], ...]:
 
 
 def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
-    """For every command stream in order: byte offset of a kernel command to the name of its layer.
+    """For every command stream in order: the name of each kernel command's layer, by byte offset.
 
-    A layer is called by its (first) output tensor in the original ``model``; kernels without a source operator by Vela's name.
+    A layer is called by its (first) output tensor in the original ``model``; a kernel without a source operator has Vela's name.
     """
     tables = read_tables(text)
     sources = {key: model.tensors[one.outputs[0]].name for key, one in source_operators(tables, model).items() if one.outputs}
@@ -188,7 +191,7 @@ def layer_names(text: str, model: TfliteModel) -> tuple[dict[int, str], ...]:
 def name_operations(program: Program, layers: dict[int, str]) -> Program:
     """``program`` with the names of its layers, which ``layers`` gives by the byte offset of the kernel command.
 
-    A DMA transfer or a wait belongs to the kernel that it prepares, the next one; STOP to none.
+    A DMA transfer or a wait belongs to the next kernel, which it prepares. STOP belongs to no kernel.
     """
     names = [""] * len(program.operations)
     upcoming, offsets = "", program.kernel_offsets
@@ -199,7 +202,10 @@ def name_operations(program: Program, layers: dict[int, str]) -> Program:
 
 
 def named_network(result: VelaResult) -> CompiledNetwork:
-    """Decode a compilation; every Program gets ``names`` if the debug database was asked for, operators on the CPU their reasons."""
+    """Decode a compilation.
+
+    Every Program gets ``names`` if the debug database was asked for, and operators on the CPU get their reasons.
+    """
     network = with_reasons(read_compiled(result.compiled), said_reasons(result.said), result.cpu_operators)
     if not result.layers:
         return network

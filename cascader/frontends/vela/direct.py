@@ -1,7 +1,7 @@
-"""Vela's C++ core called without Vela's command line, whose start takes longer than it compiles a small network.
+"""Direct calls of Vela's C++ core, because Vela's command line takes longer to start than the core takes to compile a small network.
 
-The call is the one that the command line of Vela 5.2 makes, and what is written are the same files. It is not documented, so that
-whoever calls it falls back on the command line where it fails; that also says why.
+Vela 5.2's command line makes the same call and writes the same files. The call is not documented. So where it fails, the caller uses the
+command line, which also says why.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _VERSION = "5.2"
 _CORE = "ethosu.regor"
 
 ARENA_LIMIT = 4 << 30
-"""Bytes of arena that Vela allows where nothing says how many: all that an Ethos-U55 can address."""
+"""Bytes of arena that Vela permits where no size is given: all that an Ethos-U55 can address."""
 
 _FEATURES = ("Grouping", "FWD", "Cascading", "WeightBuffering", "ReuseIFM")
-"""The core's names of the features that are off where it legalises, in the order in which the command line hands them on."""
+"""The core's names for the features that are off when it legalises, in the command line's order."""
 
 NEEDED: dict[str, tuple[str, ...]] = {
     "perf_debug": ("id", "time_index"),
@@ -33,10 +33,10 @@ NEEDED: dict[str, tuple[str, ...]] = {
     "perf_debug_conn": (),
     "perf_debug_wd": (),
 }
-"""The columns that are read of a network that was legalised, of tables that may have 33 MB; of others all are."""
+"""The columns that are read after legalising, from tables that may have 33 MB. After other compilations all columns are read."""
 
 NEXT = b"\x1e"
-"""Separator of the words of two calls."""
+"""Separator between the words of two calls."""
 
 _LAUNCH = f"""{GUARD}
 import os, sys
@@ -109,14 +109,15 @@ for one in others:
         with open(f"{{one[0]}}/said.txt", "rb") as file:
             os.write(1, file.read())
 """
-"""Program of the child, which finds the model in its folder, and the terms of each call in the folder of that call.
+"""Program text of the child. It finds the model in its folder and the terms of each call in the folder of that call.
 
-On Linux, calls run at the same time, each in a copy of the child that has imported the core.
-The compiled network of a call is there last, or not at all."""
+On Linux the calls run at the same time, each in a forked copy of the child that has imported the core. The compiled network of a call is
+written last, in one step.
+"""
 
 
 class DirectCall(Struct, frozen=True):
-    """A call of the core: where that lies, the columns of the database that it writes, the device, and the files that it reads."""
+    """A call of the core: its location, the database columns that it writes, the device, and the files that it reads."""
 
     core: str
     shown: str
@@ -125,7 +126,7 @@ class DirectCall(Struct, frozen=True):
 
 
 def command(calls: Mapping[str, DirectCall], limits: Sequence[str]) -> list[str]:
-    """The command of a process that makes the calls, each in its folder; all are of one core."""
+    """The command for a process that makes the calls, each in its folder. All calls use the same core."""
     (core,) = {call.core for call in calls.values()}
     words = [word for folder, call in calls.items() for word in (folder, call.shown, call.device)]
     return [sys.executable, "-I", "-S", "-c", _LAUNCH, *limits, core, *words]
@@ -144,7 +145,7 @@ def _options(options: CompilerOptions) -> str:
 def direct_call(options: CompilerOptions) -> DirectCall | None:
     """The call that compiles a .tflite file with these options; None where the command line is needed.
 
-    It is needed for other memories or regions than the default ones, and for a Vela whose call is not known.
+    The command line is needed for memories or regions other than the defaults, and for a Vela version whose call is not known.
     """
     device, names = accelerator(options.accelerator), (options.system_config, options.memory_mode)
     if (

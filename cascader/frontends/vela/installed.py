@@ -1,4 +1,4 @@
-"""The version of the installed Vela, read where its distribution says it."""
+"""The version of the installed Vela, read from its distribution's folder."""
 
 from __future__ import annotations
 
@@ -18,16 +18,19 @@ _PACKAGE = "ethosu"
 
 
 def beside(folders: list[str]) -> str | None:
-    """The version in the name of the one ``ethos_u_vela-VERSION.dist-info`` beside a package's folders; None if not one is there."""
+    """The version in the name of the one ``ethos_u_vela-VERSION.dist-info`` next to the package's folder.
+
+    None unless exactly one is there.
+    """
     stem = f"{_DISTRIBUTION.replace('-', '_')}-"
     found = {path.name[len(stem) : -len(".dist-info")] for folder in folders for path in Path(folder).parent.glob(f"{stem}*.dist-info")}
     return found.pop() if len(found) == 1 else None
 
 
 def installed_version() -> str | None:
-    """The version, None if Vela is not installed.
+    """The version of Vela; None if it is not installed.
 
-    Python's own look-up of metadata is asked where no folder says it, or several do: its import takes a fortieth of a second.
+    Python's own metadata look-up is used only if no folder, or several, give the version: its import takes a fortieth of a second.
     """
     spec = find_spec(_PACKAGE)
     version = None if spec is None else beside(list(spec.submodule_search_locations or ()))

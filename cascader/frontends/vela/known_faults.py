@@ -1,4 +1,4 @@
-"""Known faults of Vela's cores that no check of a stream can see: what it computes is another network."""
+"""Known faults of Vela's cores that no check of a stream can see: the stream computes another network."""
 
 from __future__ import annotations
 
@@ -10,21 +10,21 @@ from npu_model.tflite.record_reader import RecordReader
 from npu_model.tflite.schema import tflite
 
 _VERSION = "5.2"
-"""The version of Vela whose faults these are, seen beside LiteRT in networks of the portfolio.
+"""The version of Vela that has these faults, as comparisons with LiteRT on networks of the portfolio showed.
 
-These are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`; for the Python core `mean_at_ends` and a part of several
-images (`drawn_7215`).
+The networks are `strided_rows_at_ends`, `uint8_transpose_hw` and `half_pixel_padded`; for the Python core `mean_at_ends` and a part of
+several images (`drawn_7215`).
 """
 
 _CONVOLUTIONS = {"CONV_2D", "DEPTHWISE_CONV_2D"}
 _PARTS = {"SLICE", "STRIDED_SLICE", "SPLIT", "SPLIT_V"}
 _IMAGE_RANK = 4
 _STRIDES, _PADDINGS, _WEIGHTS = 3, 1, 1
-"""The operands of STRIDED_SLICE and PAD that hold strides and paddings, and that of a convolution with its weights."""
+"""The operand numbers of strides (STRIDED_SLICE), paddings (PAD) and weights (convolution)."""
 
 
 def _integers(model: TfliteModel, operator: TfliteOperator, operand: int) -> tuple[int, ...]:
-    """An operand's constant of 32-bit integers; none where it is no such."""
+    """An operand's constant of 32-bit integers; empty if the operand is something else."""
     return integers(model.tensors[operator.inputs[operand]]) if len(operator.inputs) > operand else ()
 
 
@@ -33,7 +33,10 @@ def _first_output(model: TfliteModel, operator: TfliteOperator) -> TfliteTensor:
 
 
 def _strided_slice_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A STRIDED_SLICE with a step: behind or before a convolution the C++ core takes other elements. Backwards it takes the right ones."""
+    """A STRIDED_SLICE with a step: next to a convolution, the C++ core takes other elements.
+
+    With a backward step it takes the right ones.
+    """
     model = records.model
     if operator.code != "STRIDED_SLICE" or all(stride <= 1 for stride in _integers(model, operator, _STRIDES)):
         return ""
@@ -41,14 +44,14 @@ def _strided_slice_fault(records: RecordReader, operator: TfliteOperator) -> str
 
 
 def _unsigned_transpose_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A TRANSPOSE of uint8: the C++ core takes its bytes for signed ones, and cuts them off at 0."""
+    """A TRANSPOSE of uint8: the C++ core takes its bytes for signed ones and clamps them at 0."""
     output = _first_output(records.model, operator)
     is_unsigned = operator.code == "TRANSPOSE" and output.dtype == "UINT8"
     return f"TRANSPOSE {output.name!r} of uint8 cuts half of the values off" if is_unsigned else ""
 
 
 def _grouped_batch_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A grouped convolution of several images, as `drawn_4087` has it: nearly all that the C++ core makes of it is wrong."""
+    """A grouped convolution of several images, as in `drawn_4087`: nearly all outputs of the C++ core are wrong."""
     model = records.model
     if operator.code != "CONV_2D":
         return ""
@@ -62,9 +65,9 @@ def _readers(model: TfliteModel, operator: TfliteOperator) -> list[int]:
 
 
 def _part_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A window on a part of a tensor, as `drawn_7128` has it: the C++ core slides it over what the part was cut from.
+    """A window on a part of a tensor, as in `drawn_7128`: the C++ core slides it over the whole tensor.
 
-    So it does with transposed convolutions right behind the part, and with other convolutions of several images.
+    It does the same with a transposed convolution directly after the part, and with other convolutions of several images.
     """
     model = records.model
     for part in operator.outputs if operator.code in _PARTS else ():
@@ -75,7 +78,10 @@ def _part_fault(records: RecordReader, operator: TfliteOperator) -> str:
 
 
 def _is_part_of(records: RecordReader, pad: TfliteOperator, number: int) -> bool:
-    """Whether a PAD becomes the padding of the convolution ``number``, which then has none of its own and a window beyond it."""
+    """Whether a PAD becomes the padding of convolution ``number``.
+
+    That convolution then has no padding of its own, and its window reaches beyond the PAD's rows and columns.
+    """
     model = records.model
     convolution = model.operators[number]
     if convolution.code not in _CONVOLUTIONS or dict(records.operator(number).fields).get("Padding") != tflite.Padding.VALID:
@@ -86,7 +92,7 @@ def _is_part_of(records: RecordReader, pad: TfliteOperator, number: int) -> bool
 
 
 def _padded_resize_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A bilinear resize with half-pixel centres behind which a PAD adds rows or columns before it: the C++ core leaves it where it was."""
+    """A bilinear resize with half-pixel centres, then a PAD that adds rows or columns before it: the C++ core does not move the result."""
     model = records.model
     readers = [model.operators[reader] for reader in _readers(model, operator)] if operator.code == "RESIZE_BILINEAR" else []
     if [reader.code for reader in readers] != ["PAD"]:
@@ -100,14 +106,14 @@ def _padded_resize_fault(records: RecordReader, operator: TfliteOperator) -> str
 
 
 def _dropped_mean_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A MEAN of single elements that gives them another scale or zero point: the Python core drops it with what it should rescale."""
+    """A MEAN of single elements that changes scale or zero point: the Python core drops it, so nothing is rescaled."""
     if not is_of_single_elements(records.model, operator) or keeps_values(records.model, operator):
         return ""
     return f"MEAN {_first_output(records.model, operator).name!r} of single elements does not rescale them"
 
 
 def _first_image_fault(records: RecordReader, operator: TfliteOperator) -> str:
-    """A part of several images: the Python core copies that of the first image alone, as `drawn_7215` shows."""
+    """A part of several images: the Python core copies the part of the first image only, as `drawn_7215` shows."""
     model = records.model
     if operator.code not in _PARTS | {"UNPACK"}:
         return ""
@@ -123,13 +129,13 @@ _RULES = {
     CORES[0]: (_MENDABLE, _strided_slice_fault, _grouped_batch_fault, _part_fault, _padded_resize_fault),
     CORES[1]: (_dropped_mean_fault, _first_image_fault),
 }
-"""The rules of each core: each says what is wrong with an operator, as a clause."""
+"""The rules for each core. A rule says what is wrong with an operator, as a clause."""
 
 
 def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool = True) -> str:
-    """The fault that the core of Vela is known to have with a .tflite ``model``; "" if none is, as of TOSA networks.
+    """The known fault of the given core with a .tflite ``model``, as a clause; "" if none is known, as for TOSA networks.
 
-    Without ``unsigned_copies`` the one that can be mended is left out: a TRANSPOSE of uint8.
+    ``unsigned_copies`` includes the fault that can be mended, a TRANSPOSE of uint8.
     """
     if not version.startswith(_VERSION) or is_tosa(model):
         return ""

@@ -1,7 +1,7 @@
-"""Networks changed before Vela gets them: shapes as LiteRT reads them, and values that no inference changes as constants.
+"""Changes to networks before Vela gets them: shapes as LiteRT reads them, and constants for values that no inference changes.
 
 If a tensor's signature has an unknown extent, Vela 5.2 takes the shape from the signature. LiteRT takes the plain shape, which differs in a
-file that some tool has cut. Operators that make values of shapes and constants alone stay on the CPU with Vela.
+file that some tool has cut. Vela leaves operators on the CPU if they compute values only from shapes and constants.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from npu_model.tflite.writer import write_tflite
 
 
 def _is_other(tensor: TfliteTensor) -> bool:
-    """Whether the signature has another extent than the shape where it has one at all."""
+    """Whether the signature and the shape differ in an extent that the signature knows."""
     signature = tensor.shape_signature
     if not signature or -1 not in signature:
         return False
@@ -34,7 +34,7 @@ def _is_other(tensor: TfliteTensor) -> bool:
 
 
 def with_own_shapes(model: bytes) -> bytes:
-    """The .tflite ``model`` without signatures that name other extents than its shapes; itself if it has none, or no records hold it."""
+    """The .tflite ``model`` without signatures that contradict its shapes. It is unchanged if it has none, or if no records can hold it."""
     other = {number for number, tensor in enumerate(model_of(model).tensors) if _is_other(tensor)}
     if not other:
         return model
@@ -46,7 +46,10 @@ def with_own_shapes(model: bytes) -> bytes:
 
 
 def without_known_operators(model: bytes) -> bytes:
-    """The .tflite ``model`` without operators whose results are known, which are constants then; itself if it has none, or no others."""
+    """The .tflite ``model`` with constants for operators whose results are known.
+
+    It is unchanged if it has none, or if it has no other operators.
+    """
     parsed = model_of(model)
     if not parsed.operators:
         return model
@@ -63,7 +66,7 @@ def without_known_operators(model: bytes) -> bytes:
 
 
 def _reshaped(made: TfliteTensor, shape: bytes, elements: int) -> tuple[int, ...] | None:
-    """The shape that the operand of a RESHAPE, 32-bit integers, gives to so many ``elements``; None if they do not fit it.
+    """The shape that a RESHAPE's operand of 32-bit integers gives to ``elements`` elements; None if they do not fit.
 
     >>> blank = TfliteTensor("y", (1, 1), "INT8", (), (), 0, False, b"", (-1, -1))
     >>> _reshaped(blank, struct.pack("<2i", 1, -1), 128), _reshaped(blank, struct.pack("<2i", 3, 5), 128)
@@ -78,9 +81,10 @@ def _reshaped(made: TfliteTensor, shape: bytes, elements: int) -> tuple[int, ...
 
 
 def with_known_reshapes(model: bytes) -> bytes:
-    """The .tflite ``model`` with the shapes that its RESHAPEs have by their operands, where the model holds a stand-in for an unknown one.
+    """The .tflite ``model`` with the shapes of its RESHAPE operands, where the model holds a stand-in for an unknown shape.
 
-    Converters write extents of 1 where they traced a network with a batch of any size. Itself if it has none, or no records hold it.
+    A converter writes extents of 1 where it traced a network for any batch size. The model is unchanged if it has no such shape, or if no
+    records can hold it.
     """
     parsed = model_of(model)
     shapes = {number: one.shape for number, one in enumerate(parsed.tensors)}
@@ -102,5 +106,5 @@ def with_known_reshapes(model: bytes) -> bytes:
 
 
 def prepared(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
-    """The .tflite ``model`` as Vela is best given it, and the outputs that it has lost: those that are constants. Itself if it is so."""
+    """The .tflite ``model`` in the form that suits Vela best, and the outputs that it lost because they are constants."""
     return without_constant_outputs(with_known_reshapes(without_known_operators(with_states_read_first(with_own_shapes(model)))))

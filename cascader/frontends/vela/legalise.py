@@ -1,4 +1,4 @@
-"""Vela as legaliser, checked: the core whose stream keeps to the network's tensors, the C++ core first."""
+"""Vela as a checked legaliser: the first core whose stream keeps to the network's tensors. The C++ core comes first."""
 
 from __future__ import annotations
 
@@ -57,13 +57,13 @@ else:
     tosa = later("npu_model.tflite.tosa")
 
 MANY_SPARED = 500
-"""Kernels spared by merged loops above which a network is searched with these alone: each part of it takes its time in every form."""
+"""If merged loops spare more kernels than this, only the merged network is searched: every Part costs search time in every form."""
 
 
 class Legalised(Brief, frozen=True):
     """A legalised compilation whose stream was found right, as Vela emits it and mended, and the layer graph of each.
 
-    ``note`` says why it is not of the C++ core ("" if it is): which layer's access of that core's stream is wrong.
+    ``note`` says why the C++ core did not make it: which layer's access of that core's stream is wrong. It is "" if the C++ core did.
     """
 
     unshown = ("result", "stream", "mended")
@@ -75,19 +75,19 @@ class Legalised(Brief, frozen=True):
 
     @property
     def core(self) -> str:
-        """The core of Vela that it is of."""
+        """The core of Vela that made the compilation."""
         return self.result.core
 
     @property
     def spared(self) -> int:
-        """Kernels that there are fewer with loops merged."""
+        """The number of kernels that merged loops spare."""
         return moves.spared_kernels(self.stream)
 
     def network(self, *, mend: bool = True, merge: bool | None = None) -> Network:
-        """The layer graph; ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
+        """The layer graph. ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do.
 
-        ``merge`` merges loops of kernels (None: where that spares so many that a search would take long,
-        :data:`MANY_SPARED`).
+        ``merge`` merges loops of kernels. None merges them only if they spare more than :data:`MANY_SPARED` kernels, because a search of
+        both would take long.
         """
         merged = self.spared > MANY_SPARED if merge is None else merge
         return (
@@ -98,9 +98,9 @@ class Legalised(Brief, frozen=True):
 
 
 def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) -> Legalised:
-    """The compilation; InputError, a clause that says what is wrong with its stream.
+    """The compilation by one core; InputError, as a clause, if its stream is wrong.
 
-    Without ``unsigned_copies``, which the C++ core makes of a model without signed bytes as if it had some, these are mended.
+    In a model without signed bytes, the C++ core copies bytes as signed ones. These copies are mended unless ``unsigned_copies`` is set.
     """
     stream = debug_database.named_network(result)
     if not unsigned_copies:
@@ -113,17 +113,17 @@ def _checked(model: bytes, result: VelaResult, *, unsigned_copies: bool = True) 
 
 
 Progress = Callable[[str], object]
-"""Told what is being done now."""
+"""A callback that is told of each step of the work."""
 
 
 def _silent(_doing: str) -> None:
-    """Progress that nobody watches."""
+    """A progress callback that does nothing."""
 
 
 def _by_python_core(model: bytes, options: CompilerOptions, progress: Progress = _silent) -> Legalised:
-    """The Python core's compilation; InputError if it cannot be taken: a wrong stream, or one that is no layer graph.
+    """The Python core's compilation; InputError if its stream is wrong or gives no layer graph.
 
-    It takes an extent that is not known for the one that stands in its place.
+    This core takes an unknown extent for the stand-in in its place.
     """
     parsed = tosa.model_of(model)
     require_known_shapes(parsed, sorted({index for one in parsed.operators for index in one.outputs if index >= 0}))
@@ -134,7 +134,10 @@ def _by_python_core(model: bytes, options: CompilerOptions, progress: Progress =
 
 
 def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised | None:
-    """The first core's compilation of the network with operators of one image each; None if it has none to part, or no core can."""
+    """The first core's compilation of the network with operators of several images split by image.
+
+    None if there are no such operators, or if no core can compile the network.
+    """
     made = None if is_tosa(model) else model_changes.with_simpler_operators(model)
     if made is None:
         return None
@@ -151,9 +154,9 @@ def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised |
 
 
 def _stand_in(model: bytes, options: CompilerOptions, progress: Progress) -> Legalised:
-    """The compilation that replaces a wrong one of the C++ core, with what was done as its note; InputError of the Python core if none can.
+    """The compilation that replaces a wrong one of the C++ core, with its note; the Python core's InputError if there is none.
 
-    It is the Python core's, unless operators of several images are left to the CPU there that run on the NPU for one image each.
+    It is the Python core's, unless that core leaves operators of several images to the CPU which the NPU can run image by image.
     """
     try:
         found = _by_python_core(model, options, progress)
@@ -169,7 +172,7 @@ def _stand_in(model: bytes, options: CompilerOptions, progress: Progress) -> Leg
 
 
 def _with(found: Legalised, constants: tuple[ConstantOutput, ...]) -> Legalised:
-    """A compilation that has constant outputs in addition to the outputs of its model."""
+    """A compilation whose constant outputs are added to the outputs of its model."""
     if not constants:
         return found
     stream, mended = (replace(one, constant_outputs=constants) for one in (found.stream, found.mended.network))
@@ -190,12 +193,11 @@ def legalised(
 ) -> Legalised:
     """Compile a quantised .tflite or TOSA ``model`` into one kernel per operator, by the first core of Vela whose stream is right.
 
-    Where neither core does, operators of several images are run for one image each (:func:`with_simpler_operators`). Operators that
-    change nothing are left out, and those of shapes and constants alone worked out. Outputs that are constants are kept from Vela, and
-    are the network's again.
-    InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if no stream can be
-    taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs. What is ``known`` of the
-    model is not compiled again.
+    If no core's stream is right, operators of several images are split by image (:func:`with_simpler_operators`). Operators that change
+    nothing are left out, and values of shapes and constants are computed in advance. Vela does not see constant outputs; they are added to
+    the network afterwards. InputError as :func:`compile_network` raises it for the C++ core where nothing else can compile it either, or if
+    no stream can be taken, nor mended: it names both cores, the layers and the accesses. ``meanwhile`` is called once Vela runs.
+    Compilations in ``known`` are not repeated.
     """
 
     def meanwhile_look() -> None:
@@ -210,9 +212,9 @@ def legalised(
 
 
 class _OtherModelError(Exception):
-    """A model is not as Vela is best given it: what Vela makes of it is of no use, that of the other ``model`` is.
+    """The model must be changed before Vela gets it: Vela's result for it is of no use. The other ``model`` replaces it.
 
-    ``constants`` are the outputs that this one does not have.
+    ``constants`` are the outputs that the other model does not have.
     """
 
     def __init__(self, model: bytes, constants: tuple[ConstantOutput, ...]) -> None:
@@ -221,7 +223,7 @@ class _OtherModelError(Exception):
 
 
 def _require_prepared(model: bytes) -> None:
-    """Raise what ends Vela's work on a model that is to be changed first; of a model that cannot be read Vela says so."""
+    """Raise an error that stops Vela's work on a model that must be changed first. Vela itself reports a model that cannot be read."""
     with suppress(InputError):
         other, constants = known_tensors.prepared(model)
         if other is not model:
@@ -231,7 +233,7 @@ def _require_prepared(model: bytes) -> None:
 def _compiled(
     model: bytes, options: CompilerOptions, meanwhile: Callable[[], object], progress: Progress, known: Known = NOTHING_KNOWN
 ) -> Legalised:
-    """As :func:`legalised`, of a model without outputs that are constants, or until ``meanwhile`` finds that it has some."""
+    """Like :func:`legalised`, for a model without constant outputs, or until ``meanwhile`` finds some."""
     try:
         result = compile_network(model, options, meanwhile=meanwhile, known=known)
 
@@ -268,7 +270,7 @@ def _compiled(
 
 
 def alternative(model: bytes, first: Legalised, accelerator_name: str = DEFAULT_ACCELERATOR, *, flat: bool = False) -> Legalised | None:
-    """The Python core's compilation beside ``first``, of the C++ core, of a network that is ``flat`` or not.
+    """The Python core's compilation in addition to ``first``, the C++ core's, of a network that may be ``flat``.
 
     None if it cannot be better, is wrong, or leaves more operators on the CPU.
     """
@@ -293,7 +295,7 @@ def import_network(
 ) -> Network:
     """The Network of a quantised .tflite ``model`` with Vela's blocks and weight streams for this accelerator.
 
-    ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do; without it they round twice, as
-    Vela's. ``mended`` of the Network names the layers. InputError as :func:`legalised` raises it.
+    ``mend`` rounds 8-bit fully connected layers once, as LiteRT's reference kernels do; without it they round twice, as Vela's do.
+    ``mended`` of the Network names those layers. It raises the InputErrors of :func:`legalised`.
     """
     return legalised(model, accelerator_name, cpu_operators).network(mend=mend)

@@ -22,7 +22,7 @@ from npu_model.program import ActivationKind, DmaOperation, FeatureMap, KernelOp
 
 
 class _Kernel(Struct, frozen=True):
-    """A kernel operation with its layer's name and the table that its LUT slot holds."""
+    """A kernel operation with the name of its layer and the table that its LUT slot holds."""
 
     operation: KernelOperation
     layer: str
@@ -30,12 +30,12 @@ class _Kernel(Struct, frozen=True):
 
     @property
     def maps(self) -> tuple[FeatureMap, ...]:
-        """IFM, IFM2 if there is one, and OFM."""
+        """The feature maps: IFM, IFM2 if there is one, and OFM."""
         return tuple(m for m in (self.operation.ifm, self.operation.ifm2, self.operation.ofm) if m is not None)
 
     @property
     def label(self) -> str:
-        """The layer's name; without a debug database the operation's."""
+        """The layer's name; without a debug database the operation's name."""
         return self.layer or self.operation.mnemonic
 
 
@@ -49,10 +49,10 @@ def _table(operation: KernelOperation, tables: dict[int, LutLoad], device: Accel
 
 
 def _kernels(program: Program) -> Iterator[_Kernel]:
-    """The kernel operations, those that write backwards as several that write forwards.
+    """The kernel operations. One that writes backwards becomes several that write forwards.
 
-    InputError if the program transfers anything but look-up tables, uses other regions than constants and arena, or steps backwards in
-    more than a copy.
+    InputError if the program transfers anything but look-up tables, uses regions other than constants and arena, or steps backwards in
+    anything but a copy.
     """
     device = accelerator(program.accelerator)
     tables: dict[int, LutLoad] = {}
@@ -69,9 +69,9 @@ def _kernels(program: Program) -> Iterator[_Kernel]:
 
 
 def _operators(step: Program | CpuOperator, *, merge: bool) -> list[_Kernel | CpuOperator]:
-    """A step's kernels, with ``merge`` with their loops merged, or the operator on the CPU.
+    """The kernels of a step, or its operator on the CPU. ``merge`` merges loops of kernels.
 
-    The layer of a loop is that of its last kernel, the only one that the database names.
+    A merged loop has the layer of its last kernel, because the database names only that kernel.
     """
     if isinstance(step, CpuOperator):
         return [step]
@@ -111,7 +111,7 @@ def _cpu_part(name: str, operator: CpuOperator, table: TensorTable) -> Part:
 
 
 def _kinds(parts: Sequence[Part], inputs: Iterable[Port], outputs: Iterable[Port]) -> dict[str, TensorKind]:
-    """Kinds of the arena's tensors. What is read before it is written, and no input, keeps its bytes between inferences.
+    """Kinds of the arena's tensors. A tensor that is read before it is written, and is not an input, keeps its bytes between inferences.
 
     So does a tensor that holds an input and an output of the network: it is needed before the first part and after the last.
     """
@@ -128,7 +128,7 @@ def _kinds(parts: Sequence[Part], inputs: Iterable[Port], outputs: Iterable[Port
 
 
 def _shapes(parts: Sequence[Part], ports: Iterable[Port]) -> dict[str, tuple[tuple[int, ...], int]]:
-    """Shape and element size per tensor: of the feature map or port with the most elements, the first of equals."""
+    """Shape and element size per tensor, from the feature map or port with the most elements; the first one wins a tie."""
     seen: dict[str, tuple[tuple[int, ...], int]] = {}
 
     def see(name: str, shape: tuple[int, ...], element_size: int) -> None:
@@ -148,7 +148,7 @@ def _shapes(parts: Sequence[Part], ports: Iterable[Port]) -> dict[str, tuple[tup
 
 
 def _tensors(table: TensorTable, parts: Sequence[Part], inputs: tuple[Port, ...], outputs: tuple[Port, ...]) -> tuple[Tensor, ...]:
-    """All tensors: the arena's in order of first use, then the constants'."""
+    """All tensors: those of the arena in order of first use, then those of the constants."""
     cpu_ports = [port for part in parts if isinstance(part.payload, CpuPart) for port in part.payload.inputs + part.payload.outputs]
     shapes = _shapes(parts, (*inputs, *outputs, *cpu_ports))
     kinds = _kinds(parts, inputs, outputs)
@@ -163,9 +163,9 @@ def lift(network: CompiledNetwork, *, merge: bool = False) -> Network:
     """The layer graph of a network that was compiled with ``legalise``: one Part per kernel or CPU operator.
 
     A kernel that writes backwards is one Part per row or column (:func:`forwards`), and a copy within the arena is none
-    (:func:`without_arena_copies`). With ``merge`` a run of alike moves is few kernels (:func:`merged`). InputError if a kernel or a copy
-    cannot be so, or if the compilation buffers weights or uses other regions than constants and arena. A compilation that reuses arena
-    addresses cannot be told from one that does not: its tensors would come out merged.
+    (:func:`without_arena_copies`). With ``merge`` a run of similar moves becomes a few kernels (:func:`merged`). InputError if a kernel or
+    a copy cannot be changed like this, if the compilation buffers weights, or if it uses regions other than constants and arena. A
+    compilation that reuses arena addresses cannot be told from one that does not: its tensors would be merged.
     """
     constants = _shared_constants(network)
     network = without_arena_copies(network)

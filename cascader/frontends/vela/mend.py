@@ -1,13 +1,12 @@
-"""Kernels mended: fully connected layers rounded once, and copies of unsigned bytes that keep all their bits.
+"""Mended kernels: fully connected layers that round once, and copies that keep all bits of unsigned bytes.
 
-LiteRT's reference kernels scale the sums of an 8-bit (int8 or uint8) FULLY_CONNECTED with one rounding, those of a
-convolution with two. Vela 5.2.0 lowers both to the same kernel and gives it the rounding of the convolution, so that single
-output bytes differ by 1. The NPU has both roundings (field of OFM_PRECISION); changing that one field changes no address, no
-weight and no cycle. A 16-bit one cannot be mended: LiteRT multiplies its sums by 32 bits, the NPU's 40-bit sums only by 16. Those
-layers are named.
+LiteRT's reference kernels scale the sums of an 8-bit (int8 or uint8) FULLY_CONNECTED with one rounding, and the sums of a convolution with
+two. Vela 5.2.0 lowers both to the same kernel and gives it the rounding of the convolution, so that single output bytes differ by 1. The
+NPU has both roundings (field of OFM_PRECISION); changing that one field changes no address, no weight and no cycle. A 16-bit layer cannot
+be mended: LiteRT multiplies its sums by 32 bits, the NPU's 40-bit sums only by 16. Those layers are named.
 
-Vela 5.2.0 lowers a TRANSPOSE to average poolings of single elements. Of uint8 tensors their maps are int8, and what comes out is cut off
-below 0. The range of the activation is one field. With the full range, and zero points of 0, such a kernel moves bytes unchanged.
+Vela 5.2.0 lowers a TRANSPOSE to average poolings of single elements. For uint8 tensors it makes the maps int8, so results are clamped at 0.
+The range of the activation is one field. With the full range, and zero points of 0, such a kernel moves bytes unchanged.
 """
 
 from __future__ import annotations
@@ -25,9 +24,9 @@ from npu_model.tflite.tosa import model_of
 
 FULLY_CONNECTED = "FULLY_CONNECTED"
 _SCHEDULED_AS = ("FullyConnected", "Conv2DBias")
-"""Vela's names of a FULLY_CONNECTED that it runs, in the ``perf`` table of its debug database (the Python core: ``optimised``).
+"""Vela's names for a FULLY_CONNECTED that it runs, in the ``perf`` table of its debug database (Python core: ``optimised``).
 
-The second one is the Python core's for an operator that keeps its input's dimensions, as Keras' Dense of a sequence is.
+The second name is the Python core's for an operator that keeps its input's dimensions, such as Keras' Dense of a sequence.
 """
 
 _MENDED_BITS = 8
@@ -36,7 +35,7 @@ _MENDED_BITS = 8
 class Mended(Struct, frozen=True):
     """A compiled network after mending.
 
-    ``layers`` have a mended kernel, ``unmended`` are 16-bit fully connected layers, both in order of execution.
+    ``layers`` names the layers with a mended kernel, ``unmended`` the 16-bit fully connected layers, both in order of execution.
     """
 
     network: CompiledNetwork
@@ -47,9 +46,9 @@ class Mended(Struct, frozen=True):
 def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozenset[int], ...]:
     """For every command stream in order: byte offsets of the kernel commands that run a FULLY_CONNECTED of ``model``.
 
-    ``database`` is the text of Vela's debug database. Two of its tables must agree: the operator that Vela scheduled is a
-    fully connected one, and so is its source in the .tflite file. An LSTM's gates or a batched product fail the second
-    condition, what Vela adds around a fully connected operator (copies, tables) the first.
+    ``database`` is the text of Vela's debug database. Two of its tables must agree: the operator that Vela scheduled is a fully connected
+    one, and so is its source in the .tflite file. An LSTM's gates or a batched product fail the second condition. Kernels that Vela adds
+    around a fully connected operator (copies, tables) fail the first.
     """
     tables = read_tables(database)
     sources = {key for key, operator in source_operators(tables, model).items() if operator.code == FULLY_CONNECTED}
@@ -60,14 +59,17 @@ def fully_connected_offsets(database: str, model: TfliteModel) -> tuple[frozense
 
 
 def _rounded_once(operation: KernelOperation) -> KernelOperation:
-    """The kernel of a fully connected operator with LiteRT's rounding; one of 16 bits has no other than natural rounding."""
+    """The kernel of a fully connected operator with LiteRT's rounding. A 16-bit kernel has natural rounding only."""
     if operation.kind is OperationKind.CONV_2D and operation.ifm.dtype.bits == _MENDED_BITS and operation.rounding is Rounding.DOUBLE:
         return replace(operation, rounding=Rounding.NATURAL)
     return operation
 
 
 def _mend(program: Program, offsets: frozenset[int], layers: dict[bool, dict[str, None]]) -> Program:
-    """``program`` with the kernels at these byte offsets rounded once; adds their layers to ``layers``: mended (True), or left."""
+    """``program`` with the kernels at these byte offsets rounded once.
+
+    Their layers are added to ``layers``: True if mended, False if left.
+    """
     operations = list(program.operations)
     for (index, offset), operation in zip(program.kernel_offsets.items(), program.kernels, strict=True):
         if offset in offsets:
@@ -79,7 +81,7 @@ def _mend(program: Program, offsets: frozenset[int], layers: dict[bool, dict[str
 def mended_network(result: VelaResult, model: bytes, decoded: CompiledNetwork | None = None) -> Mended:
     """Decode a compilation of ``model``, unless it is ``decoded``, and round its 8-bit fully connected layers once.
 
-    A compilation without a debug database is left as it is. InputError as :func:`named_network` raises it.
+    A compilation without a debug database is left unchanged. It raises the InputErrors of :func:`named_network`.
     """
     network = named_network(result) if decoded is None else decoded
     streams = iter(fully_connected_offsets(result.database, model_of(model)))
@@ -111,7 +113,7 @@ def _whole(operation: Operation) -> Operation:
 def with_whole_bytes(network: CompiledNetwork, model: bytes) -> CompiledNetwork:
     """The ``network`` whose copies of single bytes keep all their bits.
 
-    InputError if a tensor of the ``model`` has signed bytes: which of them a kernel moves cannot be told then.
+    InputError if a tensor of the ``model`` has signed bytes: then nothing tells which bytes a kernel moves.
     """
     signed = next((tensor for tensor in model_of(model).tensors if tensor.dtype == "INT8"), None)
     if signed is not None:

@@ -1,10 +1,12 @@
-"""Networks changed before Vela 5.2 gets them: what a core of Vela compiles wrongly or needlessly, in operators that it compiles well.
+"""Changes to networks before Vela 5.2 gets them: operators become ones that each core compiles well.
 
-Outputs that are constants are kept from both cores: the Python core drops them, the C++ core drops their values. Operators that change
-nothing become reshapes, as the C++ core runs kernels for them and the Python core has not all of them. Operators that neither core compiles
-correctly become simpler operators. The C++ core cannot compile a resize or an ARG_MAX of several images. It mixes images in grouped
-convolutions and in convolutions of a part of a tensor, and takes wrong elements for a STRIDED_SLICE with steps. The Python core leaves
-convolutions of several images to the CPU, and copies only the part of one image.
+Constant outputs are hidden from both cores: the Python core drops them, the C++ core drops their values. Operators that change nothing
+become reshapes, because the C++ core runs kernels for them and the Python core does not have all of them. Operators that neither core
+compiles correctly become simpler operators.
+
+The C++ core cannot compile a resize or an ARG_MAX of several images. It mixes images in grouped convolutions and in convolutions of a part
+of a tensor. It takes wrong elements for a STRIDED_SLICE with steps. The Python core leaves convolutions of several images to the CPU, and
+copies only the part of one image.
 """
 
 from __future__ import annotations
@@ -32,16 +34,16 @@ _CODES = tflite.BuiltinOperator
 _IMAGE_RANK = 4
 _CHANNELS = 3
 _AXIS, _WEIGHTS = 1, 1
-"""The operands of ARG_MAX and of a convolution that hold the axis and the weights."""
+"""The operand numbers of ARG_MAX's axis and of a convolution's weights."""
 
 _MASKS = ("EllipsisMask", "NewAxisMask", "ShrinkAxisMask")
-"""Fields of STRIDED_SLICE by which its numbers are no longer those of the input's axes."""
+"""Fields of STRIDED_SLICE that change which axes of the input its numbers mean."""
 
 _ENDS = ("BeginMask", "EndMask")
-"""Fields of STRIDED_SLICE with a bit for each axis whose begin or end does not count."""
+"""Fields of STRIDED_SLICE with a bit for each axis whose begin or end is ignored."""
 
 _SINGLE = (("Padding", tflite.Padding.VALID), ("FilterHeight", 1), ("FilterWidth", 1), ("FusedActivationFunction", 0))
-"""Fields of a pool of single elements."""
+"""Fields of a pool over single elements."""
 
 
 def integers(tensor: TensorRecord | TfliteTensor) -> tuple[int, ...]:
@@ -50,9 +52,10 @@ def integers(tensor: TensorRecord | TfliteTensor) -> tuple[int, ...]:
 
 
 def without_constant_outputs(model: bytes) -> tuple[bytes, tuple[ConstantOutput, ...]]:
-    """The .tflite ``model`` without those outputs that are constants, and these; itself if it has none, or no others.
+    """The .tflite ``model`` without its constant outputs, and these outputs. The model is unchanged if it has none, or no others.
 
-    Operators may read the constants all the same. A TOSA network has none, as it is not read. InputError if a .tflite cannot be read.
+    Operators may still read the constants. A TOSA network is not read, so it counts as one without constant outputs. InputError if a
+    .tflite cannot be read.
     """
     parsed = model_of(model)
     found = constant_outputs(parsed)
@@ -73,9 +76,11 @@ def without_constant_outputs(model: bytes) -> tuple[bytes, tuple[ConstantOutput,
 
 
 def without_own_offsets(model: bytes) -> bytes:
-    """The .tflite ``model`` without arena offsets of its own, which some converters write (all -1): Vela 5.2 keeps these and adds none.
+    """The .tflite ``model`` without arena offsets of its own.
 
-    Itself if it has none, is compiled already, or no records hold it.
+    Some converters write such offsets (all -1); Vela 5.2 keeps them and adds none.
+
+    The model is unchanged if it has none, is compiled already, or no records can hold it.
     """
     with suppress(InputError):
         records = read_records(model)
@@ -86,7 +91,7 @@ def without_own_offsets(model: bytes) -> bytes:
 
 
 def is_of_single_elements(model: TfliteModel, operator: TfliteOperator) -> bool:
-    """Whether it is a MEAN along axes of one element, which at most gives the elements another scale or zero point."""
+    """Whether an operator is a MEAN along axes of extent 1. Such a MEAN at most changes the scale or the zero point."""
     if operator.code != "MEAN":
         return False
     return prod(model.tensors[operator.inputs[0]].shape) == prod(model.tensors[operator.outputs[0]].shape)
@@ -99,7 +104,10 @@ def keeps_values(model: TfliteModel, operator: TfliteOperator) -> bool:
 
 
 def pads_nothing(model: TfliteModel, operator: TfliteOperator) -> bool:
-    """Whether it is a PAD of nothing, as tools write it where they cut a network; Vela's Python core has none before a CONCATENATION."""
+    """Whether an operator is a PAD of nothing, as tools write it where they cut a network.
+
+    Vela's Python core has none before a CONCATENATION.
+    """
     if operator.code not in ("PAD", "PADV2", "MIRROR_PAD"):
         return False
     amounts = model.tensors[operator.inputs[1]].data
@@ -107,11 +115,9 @@ def pads_nothing(model: TfliteModel, operator: TfliteOperator) -> bool:
 
 
 def without_identities(model: bytes) -> bytes:
-    """The .tflite ``model`` with a RESHAPE for each MEAN of single elements, or PAD of nothing, that keeps the values.
+    """The .tflite ``model`` with a RESHAPE for each operator that keeps the values: a MEAN of single elements or a PAD of nothing.
 
-    Itself if it has none.
-
-    A TOSA network has none, as it is not read. InputError if a .tflite cannot be read.
+    It is unchanged if it has none. A TOSA network is not read, so it is never changed. InputError if a .tflite cannot be read.
     """
     known = model_of(model)
     kinds = (is_of_single_elements, pads_nothing)
@@ -130,53 +136,53 @@ def without_identities(model: bytes) -> bytes:
 
 
 def with_simpler_operators(model: bytes) -> bytes | None:
-    """The .tflite ``model`` with operators of several images run for one image each, and with pools for steps; None if it has none.
+    """The .tflite ``model`` with operators of several images split by image, and with pools for steps; None if it has none.
 
-    InputError if it holds what no records can.
+    InputError if no records can hold part of it.
     """
     return rewritten(model, (_cut, _one_by_one, _numbered, _strided))
 
 
 class Rewriter(Struct):
-    """A model under change: its tensors, to which others are added, and its operators in their new order."""
+    """A model under change: its tensors, to which new ones are added, and its operators in their new order."""
 
     tensors: list[TensorRecord]
     operators: list[OperatorRecord] = []
 
     def constant(self, name: str, values: tuple[int, ...], *, is_scalar: bool = False) -> int:
-        """A new constant of 32-bit integers, along one axis or without axes; its number."""
+        """Add a constant of 32-bit integers, along one axis or without axes, and return its number."""
         data = struct.pack(f"<{len(values)}i", *values)
         return self._added(TensorRecord(name, () if is_scalar else (len(values),), tflite.TensorType.INT32, data=data))
 
     def like(self, tensor: int, name: str, shape: tuple[int, ...]) -> int:
-        """A new tensor of another name and shape, quantised as ``tensor``; its number."""
+        """Add a tensor with another name and shape, quantised as ``tensor``, and return its number."""
         return self._added(replace(self.tensors[tensor], name=name, shape=shape, shape_signature=()))
 
     def images(self, tensor: int, what: str) -> list[int]:
-        """A new tensor for each image of ``tensor``; their numbers."""
+        """Add a tensor for each image of ``tensor``, and return their numbers."""
         found = self.tensors[tensor]
         return [self.like(tensor, f"{found.name}/{what}_{number}", (1, *found.shape[1:])) for number in range(found.shape[0])]
 
     def add(self, kind: str, inputs: Sequence[int], outputs: Sequence[int], options: str, *fields: tuple[str, FieldValue]) -> None:
-        """A new operator."""
+        """Add an operator."""
         self.operators.append(OperatorRecord(getattr(_CODES, kind), 1, tuple(inputs), tuple(outputs), options, fields))
 
     def join(self, images: list[int], output: int) -> None:
-        """The CONCATENATION of ``images`` that writes ``output``."""
+        """Add the CONCATENATION of ``images`` that writes ``output``."""
         self.add("CONCATENATION", images, [output], "ConcatenationOptions", ("Axis", 0), ("FusedActivationFunction", 0))
 
     def slice(self, source: int, begin: tuple[int, ...], size: int, output: int) -> None:
-        """The SLICE of ``source`` that writes ``output``: from ``begin`` on, as many elements as the constant ``size`` says."""
+        """Add the SLICE of ``source`` that writes ``output``. It begins at ``begin``, and the constant ``size`` gives its extents."""
         at = self.constant(f"{self.tensors[output].name}/begin", begin)
         self.add("SLICE", [source, at, size], [output], "SliceOptions")
 
     def reshape(self, tensor: int, output: int) -> None:
-        """The RESHAPE of a tensor that writes ``output``."""
+        """Add the RESHAPE of a tensor that writes ``output``."""
         shape = self.constant(f"{self.tensors[output].name}/shape", self.tensors[output].shape)
         self.add("RESHAPE", [tensor, shape], [output], "ReshapeOptions")
 
     def is_of_images(self, operator: OperatorRecord) -> bool:
-        """Whether some operand that is no constant is several images, which all have elements."""
+        """Whether some operand that is not a constant is several images, all with elements."""
         shapes = [self.tensors[number].shape for number in operator.inputs if number >= 0 and not self.tensors[number].data]
         return any(len(shape) == _IMAGE_RANK and shape[0] > 1 and prod(shape) > 0 for shape in shapes)
 
@@ -186,13 +192,13 @@ class Rewriter(Struct):
 
 
 _Rule = Callable[[Rewriter, OperatorRecord], bool]
-"""A rule puts others in the place of an operator; False if it has nothing to say of it."""
+"""A rule that replaces an operator; it returns False if it does not apply."""
 
 
 def rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
-    """The .tflite ``model`` after the first rule that changes it, operator by operator; None if none does.
+    """The .tflite ``model`` after the first rule that changes it, operator by operator; None if no rule does.
 
-    InputError if it holds what no records can.
+    InputError if no records can hold part of it.
     """
     records = read_records(model)
     made = Rewriter(list(records.tensors))
@@ -206,7 +212,7 @@ def rewritten(model: bytes, rules: Sequence[_Rule]) -> bytes | None:
 
 
 def _applied(rule: _Rule, made: Rewriter, operator: OperatorRecord) -> bool:
-    """Whether a rule changed an operator; one whose tensors are not those of its kind, as in a damaged file, is left for Vela to refuse."""
+    """Whether a rule changed an operator. In a damaged file an operator may have the wrong tensors; it is left for Vela to refuse."""
     tensors, operators = len(made.tensors), len(made.operators)
     try:
         return rule(made, operator)
@@ -216,7 +222,7 @@ def _applied(rule: _Rule, made: Rewriter, operator: OperatorRecord) -> bool:
 
 
 def _begins(made: Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[int, ...]]] | None:
-    """The tensor that an operator cuts, and where each of its outputs begins; None if it is no SLICE and no SPLIT."""
+    """The tensor that an operator cuts, and where each output begins; None unless it is a SLICE or a SPLIT."""
     if operator.code == _CODES.SLICE:
         return operator.inputs[0], [integers(made.tensors[operator.inputs[1]])]
     if operator.code in (_CODES.SPLIT, _CODES.SPLIT_V):
@@ -229,7 +235,7 @@ def _begins(made: Rewriter, operator: OperatorRecord) -> tuple[int, list[tuple[i
 
 
 def _cut(made: Rewriter, operator: OperatorRecord) -> bool:
-    """A part of several images: cut out of each of them."""
+    """A part of several images: it is cut out of each image."""
     found = _begins(made, operator) if made.is_of_images(operator) else None
     if found is None:
         return False
@@ -249,7 +255,7 @@ def _cut(made: Rewriter, operator: OperatorRecord) -> bool:
 
 
 def _one_by_one(made: Rewriter, operator: OperatorRecord) -> bool:
-    """A resize or a grouped convolution of several images: run for one after the other, as none knows of another."""
+    """A resize or a grouped convolution of several images: it runs image by image, because the images are independent."""
     if not made.is_of_images(operator):
         return False
     if operator.code == _CODES.CONV_2D:
@@ -274,7 +280,7 @@ def _one_by_one(made: Rewriter, operator: OperatorRecord) -> bool:
 
 
 def _numbered(made: Rewriter, operator: OperatorRecord) -> bool:
-    """The largest channel of each position of several images: of one image with the rows of all."""
+    """ARG_MAX over channels for several images: it runs on one image that has the rows of all of them."""
     if operator.code != _CODES.ARG_MAX or not made.is_of_images(operator):
         return False
     if integers(made.tensors[operator.inputs[_AXIS]])[:1] not in ((_CHANNELS,), (-1,)):
@@ -290,7 +296,7 @@ def _numbered(made: Rewriter, operator: OperatorRecord) -> bool:
 
 
 def _strided(made: Rewriter, operator: OperatorRecord) -> bool:
-    """Every so many rows and columns of whole images: the part of each image that has them, and a pool of single elements."""
+    """A STRIDED_SLICE of every n-th row and column of whole images: a part of each image, then a pool over single elements."""
     if operator.code != _CODES.STRIDED_SLICE or any(dict(operator.fields).get(mask) for mask in _MASKS):
         return False
     source, output = operator.inputs[0], operator.outputs[0]

@@ -1,11 +1,11 @@
-"""Kernels that move elements, in the form in which the cascader can cut them: backward steps taken forwards, loops merged.
+"""Kernels that move elements, in a form that the cascader can cut: backward steps become forward steps, and loops are merged.
 
-Vela lowers what MIRROR_PAD reflects to a copy whose OFM has a negative stride. The cascader's stripes count rows and columns upwards;
-a kernel of one row has no direction. A reflection is a few rows or columns wide, so that few kernels take its place.
+Vela lowers the reflected part of a MIRROR_PAD to a copy whose OFM has a negative stride. The cascader's stripes count rows and columns
+upwards; a kernel of one row has no direction. A reflection is a few rows or columns wide, so a few kernels replace it.
 
-Loops are runs of alike kernels, each a fixed step behind the one before; few kernels that take the steps themselves do the same. Vela
-transposes a tensor by one kernel a pixel or a row: the shuffle of channels of an image of 28 x 28 is 784 kernels of 2 x 24 elements. A
-kernel of 784 x 24 elements for each of the 2 does the same: the start of a kernel takes more cycles than so few elements.
+A loop is a run of similar kernels, each a fixed step after the previous one. A few kernels that take the steps themselves do the same. Vela
+transposes a tensor by one kernel for each pixel or row: the channel shuffle of a 28 x 28 image takes 784 kernels of 2 x 24 elements. Two
+kernels of 784 x 24 elements do the same. The start of a kernel takes more cycles than so few elements.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ from npu_model.shapes import Shape3D
 
 
 def _piece(feature_map: FeatureMap, y: int, x: int, shape: Shape3D) -> FeatureMap:
-    """The map's elements from (y, x) on, a single one along each axis that steps backwards."""
+    """The map's elements from (y, x) on, with extent 1 along each axis that steps backwards."""
     strides = Strides(abs(feature_map.strides.y), abs(feature_map.strides.x), feature_map.strides.c)
     return replace(feature_map.at(feature_map.address(y, x, 0), shape), strides=strides)
 
 
 def moves_elements(operation: KernelOperation) -> bool:
-    """Whether each element of the OFM is made of the same element of the IFM alone."""
+    """Whether each OFM element depends on the same element of the IFM only."""
     kernel, padding = operation.kernel, operation.padding
     return (
         operation.ifm2 is None
@@ -42,9 +42,9 @@ def moves_elements(operation: KernelOperation) -> bool:
 
 
 def forwards(operation: KernelOperation) -> Iterator[KernelOperation]:
-    """The kernels that do what ``operation`` does without a backward step; ``operation`` itself if it has none.
+    """The kernels that do the work of ``operation`` without a backward step; ``operation`` itself if it has none.
 
-    InputError if it does more than move elements, as no kernel of Vela 5.2 with a backward step does.
+    InputError if it does more than move elements: no kernel of Vela 5.2 with a backward step does.
     """
     strides, shape = operation.ofm.strides, operation.ofm.shape
     backward_y, backward_x = strides.y < 0 and shape.height > 1, strides.x < 0 and shape.width > 1
@@ -63,13 +63,13 @@ def forwards(operation: KernelOperation) -> Iterator[KernelOperation]:
 
 
 _MOST_ROWS = 1 << 16
-"""Rows that a feature map may have (16-bit HEIGHT registers)."""
+"""The most rows of a feature map (16-bit HEIGHT registers)."""
 
 
 def _moves(operation: KernelOperation) -> bool:
-    """Whether the operation moves elements that a base and three strides address, without weights or a table.
+    """Whether the operation only moves elements with a base and three strides, without weights or a table.
 
-    A table's slot of SHRAM may be filled anew between two kernels.
+    Between two kernels a table's slot of SHRAM may get another table.
     """
     alone = operation.scalar is None and not operation.weights and not operation.scales and operation.upscale is Upscale.NONE
     by_strides = operation.ifm.layout is operation.ofm.layout is Layout.NHWC
@@ -77,17 +77,17 @@ def _moves(operation: KernelOperation) -> bool:
 
 
 def _without_place(operation: KernelOperation) -> KernelOperation:
-    """The operation as all kernels of a loop have it in common."""
+    """The features of an operation that all kernels of a loop share."""
     return replace(operation, ifm=operation.ifm.at(0), ofm=operation.ofm.at(0), blockdep=0)
 
 
 def _step(first: KernelOperation, second: KernelOperation) -> tuple[int, int]:
-    """Bytes from the base of one kernel's IFM and OFM to that of the next one's."""
+    """Bytes from one kernel's IFM and OFM base to the next kernel's."""
     return second.ifm.base - first.ifm.base, second.ofm.base - first.ofm.base
 
 
 def _runs(operations: Sequence[KernelOperation]) -> Iterator[range]:
-    """The positions cut into the longest runs of a constant step, from the first on."""
+    """The positions, cut from the first on into the longest runs with a constant step."""
     start = 0
     while start < len(operations):
         end, step = start + 1, None
@@ -102,7 +102,7 @@ def _runs(operations: Sequence[KernelOperation]) -> Iterator[range]:
 
 
 def _is_apart(run: Sequence[KernelOperation]) -> bool:
-    """Whether no kernel of the run writes a byte that another one writes or any reads, so that their order does not matter."""
+    """Whether the kernels of a run may run in any order: none writes a byte that another one writes or any one reads."""
     written = [byte_numbers(operation.ofm) for operation in run]
     every = np.unique(np.concatenate(written))
     if every.size != sum(one.size for one in written):
@@ -112,7 +112,7 @@ def _is_apart(run: Sequence[KernelOperation]) -> bool:
 
 
 def _looped(feature_map: FeatureMap, rows: int, step: int, inner: int, *, along_x: bool) -> FeatureMap:
-    """The map of the ``inner``-th row (``along_x``: column) of every kernel of a run, a row each."""
+    """The map of row ``inner`` (``along_x``: column) of every kernel of a run, one row for each kernel."""
     shape, strides = feature_map.shape, feature_map.strides
     width, stride = (shape.height, strides.y) if along_x else (shape.width, strides.x)
     base = feature_map.base + inner * (strides.x if along_x else strides.y)
@@ -120,7 +120,7 @@ def _looped(feature_map: FeatureMap, rows: int, step: int, inner: int, *, along_
 
 
 def _merged(run: Sequence[KernelOperation]) -> Sequence[KernelOperation]:
-    """The run as kernels of a row per kernel of it: one for each of its rows, or of its columns, whichever are fewer."""
+    """The run with one row for each of its kernels: one new kernel for each row, or for each column, where there are fewer."""
     first, shape = run[0], run[0].ofm.shape
     along_x = shape.width < shape.height
     count = min(shape.width, shape.height)
@@ -140,15 +140,15 @@ def _merged(run: Sequence[KernelOperation]) -> Sequence[KernelOperation]:
 
 
 def merged(operations: Sequence[KernelOperation]) -> Iterator[tuple[range, Sequence[KernelOperation]]]:
-    """Each run of alike moves with the fewer kernels that take its place where their order does not matter, else with its own.
+    """For each run of similar moves, its replacement if that has fewer kernels and their order does not matter; otherwise its own kernels.
 
-    A run is a range of positions in ``operations``; an operation that is in none is a run of its own.
+    A run is a range of positions in ``operations``. An operation in no range is a run of its own.
     """
     for run in _runs(operations):
         yield run, _merged(operations[run.start : run.stop])
 
 
 def spared_kernels(network: CompiledNetwork) -> int:
-    """Kernels that there are fewer with all loops of the network's programs merged."""
+    """The number of kernels that merged loops spare in all programs of the network."""
     programs = ([op for op in program.operations if isinstance(op, KernelOperation)] for program in network.programs)
     return sum(len(run) - len(operations) for kernels in programs for run, operations in merged(kernels))

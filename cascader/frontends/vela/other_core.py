@@ -1,9 +1,9 @@
-"""Whether Vela's Python core can make better kernels of a network than its C++ core: it is asked for no other network.
+"""Whether Vela's Python core can make better kernels of a network than its C++ core. It is asked only for such networks.
 
-Both cores legalised the 351 networks of the portfolio and of ``shared/data`` with Vela 5.2. Of the 267 that both compile and whose
-search is short, the Python core's kernels were quicker or smaller in 61. Those have operators that are not in :data:`SAME_KERNELS`, or
-copies that the C++ core adds, but for nine: their convolutions step over columns of few channels, which
-:mod:`cascader.ethosu.forms.fold` makes as quick.
+Both cores legalised the 351 networks of the portfolio and of ``shared/data`` with Vela 5.2. Of the 267 networks that both compile and whose
+search is short, 61 were quicker or smaller with the Python core's kernels. All but nine of them have operators outside
+:data:`SAME_KERNELS`, or copies that the C++ core adds. The convolutions of these nine step over columns of few channels;
+:mod:`cascader.ethosu.forms.fold` makes them as quick.
 """
 
 from __future__ import annotations
@@ -22,30 +22,31 @@ _COPYING = {
     "CONCATENATION", "MIRROR_PAD", "PACK", "PAD", "QUANTIZE", "RESIZE_NEAREST_NEIGHBOR", "REVERSE_V2", "SLICE", "SPLIT", "SPLIT_V",
     "STRIDED_SLICE", "SVDF", "TRANSPOSE", "TRANSPOSE_CONV", "UNPACK",
 }  # fmt: skip
-"""Operators of which both cores make copies, in as many cycles."""
+"""Operators for which both cores make copies that take the same cycles."""
 
 SAME_KERNELS = frozenset(_ALONE | _COPYING)
 """Operators for which the Python core's kernels are not quicker."""
 
 _FUSED = {"LEAKY_RELU"}
-"""Operators that become a table of the kernel before them. Behind a kernel of :data:`_WEIGHTED` the Python core's are no quicker.
+"""Operators that become a table of the kernel before them. After a kernel of :data:`_WEIGHTED` the Python core's tables are no quicker.
 
-On three networks, on 128 and 256 MACs, the Python core's kernels took 0.4 % fewer cycles to 24 % more. At an input they may be quicker.
+On three networks, on 128 and 256 MACs, the Python core's kernels took between 0.4 % fewer cycles and 24 % more. At an input they may be
+quicker.
 """
 
 _WEIGHTED = {"CONV_2D", "DEPTHWISE_CONV_2D", "FULLY_CONNECTED"}
 
 
 def _own_kernels(model: TfliteModel) -> set[str]:
-    """The names of a model's operators that are no table of the kernel before them."""
+    """The types of a model's operators that do not become a table of the kernel before them."""
     weighted = {index for one in model.operators if one.name in _WEIGHTED for index in one.outputs}
     return {one.name for one in model.operators if one.name not in _FUSED or one.inputs[0] not in weighted}
 
 
 def may_be_better(model: TfliteModel, stream: CompiledNetwork, *, flat: bool) -> bool:
-    """Whether the Python core may make better kernels of a model than those of the C++ core's ``stream``.
+    """Whether the Python core may make better kernels of a model than the C++ core made in ``stream``.
 
-    The network is ``flat`` if it has hardly a row that a cascade could let go of: then the places of copies decide on its bytes.
+    In a ``flat`` network hardly a row dies early enough for a cascade, so the addresses of copies decide its bytes.
     """
     names = _own_kernels(model)
     if names - SAME_KERNELS or (flat and names & _COPYING):

@@ -1,7 +1,7 @@
-"""Remedies: what to change in a network so that an operator which Vela leaves to the CPU runs on the NPU, where one is known.
+"""Remedies: changes to a network that let an operator run on the NPU which Vela leaves to the CPU.
 
-Each is a rule: the operators and the words of a reason that it is for, and what to do. The first that fits is taken. Those that name
-another operator were tried with Vela 5.2: ``tests/cascader/frontends/test_cpu_reasons.py`` builds the networks.
+A remedy is a rule: the operators and the words of a reason for which it holds, and what to do. The first matching rule is taken. Rules that
+name another operator were tried with Vela 5.2: ``tests/cascader/frontends/test_cpu_reasons.py`` builds the networks.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from npu_model.tflite.model import TfliteModel
 
 
 class Rule(Struct, frozen=True):
-    """A remedy: for operators whose type matches ``codes`` and whose reason, value and bound, has ``words``; both are patterns."""
+    """A remedy for operators whose type matches ``codes`` and whose reason (value and bound) contains ``words``. Both are patterns."""
 
     codes: str
     words: str
@@ -72,16 +72,16 @@ RULES = (
 """Remedies in the order in which they are tried."""
 
 _NAMED = 6
-"""Operators with one reason that a sentence names."""
+"""The most operators with one reason that a sentence names."""
 
 _REASONS = 4
-"""Reasons that the sentence names where nothing is left for the NPU."""
+"""The most reasons that the sentence names if nothing is left for the NPU."""
 
 _GENERAL = "use quantised operators that the NPU supports"
 
 
 def remedy(code: str, reason: CpuReason) -> str:
-    """Change by which an operator of type ``code`` runs on the NPU, as a clause; "" where nothing is known.
+    """The change that lets an operator of type ``code`` run on the NPU, as a clause; "" if none is known.
 
     >>> remedy("GATHER", CpuReason("the NPU has no operator GATHER"))
     'use SLICE or STRIDED_SLICE where the indices are in even steps'
@@ -98,7 +98,7 @@ def explained(code: str, reason: CpuReason) -> str:
 
 
 def grouped(operators: Sequence[tuple[str, str, CpuReason | None]]) -> list[tuple[str, list[str], CpuReason | None]]:
-    """Operators (type, name, reason) of one type and reason together, in the order of the first of each."""
+    """Operators (type, name, reason) grouped by type and reason, in the order of each group's first operator."""
     found: dict[tuple[str, CpuReason | None], list[str]] = {}
     for code, name, reason in operators:
         found.setdefault((code, reason), []).append(name)
@@ -106,7 +106,7 @@ def grouped(operators: Sequence[tuple[str, str, CpuReason | None]]) -> list[tupl
 
 
 def named(names: Sequence[str]) -> str:
-    """Names in quotes, with the number of those that are too many to list.
+    """Names in quotes, with the number of names left out.
 
     >>> named(["a", "b"])
     "'a', 'b'"
@@ -124,7 +124,10 @@ def _of_model(model: TfliteModel, said: Sequence[Said], asked: Sequence[str]) ->
 
 
 def nothing_left(model: TfliteModel, text: str, asked: Sequence[str] = ()) -> str:
-    """The sentence for a network that Vela, which said ``text``, leaves to the CPU: the operators, the values, bounds and remedies."""
+    """The sentence for a network that Vela leaves to the CPU.
+
+    It names the operators, and the values, bounds and remedies from Vela's output ``text``.
+    """
     known = [one for one in grouped(_of_model(model, said_reasons(text), asked)) if one[2] is not None]
     count = len(model.operators)
     begin = f"Vela left {'the only operator' if count == 1 else f'all {count} operators'} on the CPU"

@@ -1,4 +1,4 @@
-"""A compilation by Vela: the compiled file, and what Vela says of it."""
+"""A compilation by Vela: the compiled file, and Vela's output."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from npu_model.brief import Noted
 from npu_model.errors import UnfinishedError
 
 CORES = ("C++", "Python")
-"""Vela's cores: Regor, the default, and the older one that ``--debug-force-legacy-core`` asks for."""
+"""Vela's cores: Regor, the default, and the older one of ``--debug-force-legacy-core``."""
 
 
 class VelaSummary(Struct, frozen=True):
-    """Vela's own estimate: the arena's peak in bytes, and cycles in all."""
+    """Vela's own estimate: the arena's peak in bytes, and all cycles."""
 
     sram_memory_used: int
     cycles_total: int
@@ -24,9 +24,9 @@ class VelaSummary(Struct, frozen=True):
 class VelaResult(Noted, frozen=True):
     """A compilation: the compiled .tflite file and what Vela says of it.
 
-    ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name; it is
-    empty if the compilation was asked for no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`. ``said`` is
-    what Vela printed, and ``cpu_operators`` are the types of operators that it was asked to leave on the CPU.
+    ``layers`` has one table per command stream, from the byte offset of a kernel command to its layer's name. It is empty if the
+    compilation has no debug database, whose text is ``database``. ``core`` is one of :data:`CORES`. ``said`` is Vela's printed output.
+    ``cpu_operators`` are the operator types that the user left on the CPU.
     """
 
     unshown = ("compiled", "layers", "database", "said")
@@ -43,6 +43,6 @@ class VelaResult(Noted, frozen=True):
 
 
 Known = Mapping[CompilerOptions, VelaResult | UnfinishedError]
-"""Compilations of a model that were made before: the result of each, or that it did not end in time."""
+"""Earlier compilations of a model: the result of each, or that it did not end in time."""
 
 NOTHING_KNOWN: Known = {}

@@ -1,7 +1,7 @@
-"""The order in which a network reads and assigns its resource variables: as Vela can keep it, and whether it has.
+"""The order in which a network reads and assigns its resource variables: an order that Vela can keep, and a check that Vela kept it.
 
-Nothing but the handle of a variable ties its READ_VARIABLE to its ASSIGN_VARIABLE. Vela runs what reads first and what assigns last.
-So a network is given to it in which no variable is read behind its assignment: such a read copies what was assigned.
+Only the handle of a variable connects its READ_VARIABLE to its ASSIGN_VARIABLE. Vela runs reads first and assignments last. So Vela gets a
+network in which no variable is read after its assignment: such a read copies the assigned value.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _READ, _ASSIGN = tflite.BuiltinOperator.READ_VARIABLE, tflite.BuiltinOperator.AS
 
 
 def with_states_read_first(model: bytes) -> bytes:
-    """The .tflite ``model`` in which each resource variable is read before it is assigned, and assigned once; itself if it is so."""
+    """The .tflite ``model`` in which each resource variable is read before it is assigned, and assigned once. It may be unchanged."""
     parsed = model_of(model)
     if not uses_resources(operator.code for operator in parsed.operators):
         return model
@@ -49,7 +49,7 @@ def with_states_read_first(model: bytes) -> bytes:
 
 
 def state_fault(network: CompiledNetwork) -> str:
-    """The first resource variable that is read after its assignment, as a clause; "" without one."""
+    """The first resource variable that is read after its assignment, as a clause; "" if there is none."""
     assigned: set[str] = set()
     for step in network.steps:
         if isinstance(step, CpuOperator) and step.code == READ and step.resource in assigned:

@@ -1,10 +1,10 @@
-"""Checks whether what Vela emits keeps to the network's tensors: bounds of every access, and bytes that nobody wrote.
+"""Checks that Vela's stream keeps to the network's tensors: bounds of every access, and bytes that no kernel wrote.
 
-Both of Vela's cores emit wrong streams for some networks. Such a stream reads another tensor's bytes or garbage, so that its
-outputs, and any schedule made of it, are wrong. Bytes that are wrong within a tensor's bounds only a run beside LiteRT shows.
+Both of Vela's cores emit wrong streams for some networks. Such a stream reads another tensor's bytes or garbage, so its outputs, and any
+schedule made of it, are wrong. Only a comparison with LiteRT shows wrong bytes within a tensor's bounds.
 
-The C++ core's debug database says where in the arena each tensor lies and from when to when, and when each kernel runs. A kernel may
-touch one tensor that is alive: what reaches further reads, or overwrites, another tensor's bytes. The Python core says nothing of it.
+The C++ core's debug database says where each tensor lies in the arena, from when to when, and when each kernel runs. A kernel may touch one
+live tensor: an access beyond it reads or overwrites another tensor's bytes. The Python core says nothing of this.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from npu_model.weight_stream.work import stream_work
 
 
 class Allocation(Struct, frozen=True):
-    """Bytes ``start`` to ``end`` of the arena that are a tensor's from time ``first`` to ``last`` (both included, in Vela's steps)."""
+    """A tensor's bytes ``start`` to ``end`` of the arena from time ``first`` to ``last`` (both included, in Vela's steps)."""
 
     tensor: str
     start: int
@@ -38,7 +38,7 @@ class Allocation(Struct, frozen=True):
     last: int
 
     def holds(self, span: ByteRange, time: int) -> bool:
-        """Whether all of ``span`` is the tensor's at ``time``."""
+        """Whether all of ``span`` belongs to the tensor at ``time``."""
         return self.start <= span.start and span.end <= round_up(self.end, ALIGNMENT) and self.first <= time <= self.last
 
 
@@ -58,7 +58,7 @@ def allocations(tables: Tables) -> tuple[Allocation, ...]:
 
 
 class _Alive:
-    """The tensors that are alive at a time. A stream may have 66,000 times, between which few tensors come or go."""
+    """The live tensors at a time. A stream may have 66,000 times, and few tensors change from one to the next."""
 
     def __init__(self, placed: Sequence[Allocation]) -> None:
         self._changes = sorted({time for tensor in placed for time in (tensor.first, tensor.last + 1)})
@@ -79,9 +79,9 @@ def _operands(op: KernelOperation) -> Iterator[tuple[str, ByteRange]]:
 
 
 def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[str]:
-    """The accesses to the arena that lie in no tensor which is alive, in order, as clauses.
+    """The accesses to the arena that lie in no live tensor, in order, as clauses.
 
-    A tensor is named in which the access begins. Kernels of which Vela gives no time are passed over.
+    Each clause names the tensor in which the access begins. Kernels without a time from Vela are passed over.
     """
     alive = _Alive(allocations(tables))
     times = table(tables, "perf_debug").column_by("id", "time_index")
@@ -101,7 +101,7 @@ def stray_accesses(network: CompiledNetwork, tables: Tables) -> Iterator[str]:
 
 
 def _lost_rows(network: CompiledNetwork) -> str:
-    """A sum over channels that is not one element for each position: Vela 5.2's C++ core drops rows where the axis is dropped."""
+    """A sum over channels that is not one element for each position: Vela 5.2's C++ core drops rows if the axis is dropped."""
     for program in network.programs:
         for number, operation in enumerate(program.operations):
             if isinstance(operation, KernelOperation) and operation.pool is PoolKind.REDUCE_SUM:
@@ -113,9 +113,9 @@ def _lost_rows(network: CompiledNetwork) -> str:
 
 
 def _other_weights(network: CompiledNetwork) -> str:
-    """A stream that holds other weights than its kernel needs.
+    """A stream with other weights than its kernel needs.
 
-    So Vela 5.2's Python core makes an average over 4 columns of a row that steps over 4 of them.
+    Vela 5.2's Python core makes such a stream for an average over 4 columns that steps over 4 columns.
     """
     try:
         for program in network.programs:
@@ -127,12 +127,10 @@ def _other_weights(network: CompiledNetwork) -> str:
 
 
 def stream_fault(network: CompiledNetwork, database: str = "") -> str:
-    """The first wrong access of a compilation, a sum over channels of the wrong shape, or other weights than needed, as a clause.
+    """The first fault of a compilation, as a clause: a wrong access, a sum over channels of the wrong shape, or wrong weights.
 
-    It names the layer, or the stream of weights; it is "" if nothing is wrong.
-
-    ``database`` is the text of Vela's debug database; without its table of tensors (the Python core has none) only reads of unwritten
-    bytes are found.
+    The clause names the layer or the weight stream; it is "" if nothing is wrong. ``database`` is the text of Vela's debug database.
+    Without its table of tensors (the Python core has none) only reads of unwritten bytes are found.
     """
     stray = next(stray_accesses(network, read_tables(database)), None)
     if stray is not None:
@@ -142,7 +140,7 @@ def stream_fault(network: CompiledNetwork, database: str = "") -> str:
 
 
 def checked_network(result: VelaResult, model: bytes) -> CompiledNetwork:
-    """The decoded compilation of ``model``; InputError that names Vela's core, the layer and the access if its stream is wrong."""
+    """The decoded compilation of ``model``; if its stream is wrong, InputError names Vela's core, the layer and the access."""
     network = named_network(result)
     fault = known_fault(model, result.core, result.version) or stream_fault(network, result.database)
     if fault:

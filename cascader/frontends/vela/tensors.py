@@ -1,6 +1,6 @@
-"""Tensors of a legalised compilation: extents of addresses, read back from every range that it touches, and their names.
+"""Tensors of a legalised compilation: their address extents, from every range that a kernel touches, and their names.
 
-In a legalised compilation no two tensors share an address, so overlapping ranges belong to one tensor. That is the whole rule. A
+In a legalised compilation no two tensors share an address, so overlapping ranges belong to one tensor. No other rule is needed. A
 concatenation is written in parts that only its reader joins. A slice reads a part of another operator's output, and a strided kernel reads
 less than its tensor.
 """
@@ -22,14 +22,14 @@ from npu_model.program.alignment import ALIGNMENT
 
 
 class AddressMap(Struct, frozen=True):
-    """Disjoint extents (start, end) in address order, with the ``names`` of their tensors; starts are multiples of 16."""
+    """Disjoint extents (start, end) in address order, with the ``names`` of their tensors. Starts are multiples of 16."""
 
     extents: tuple[tuple[int, int], ...]
     names: tuple[str, ...] = ()
 
     @classmethod
     def of(cls, ranges: Iterable[tuple[int, int]]) -> AddressMap:
-        """Unite overlapping ranges; ranges that only touch stay apart. None has a name yet."""
+        """Unite overlapping ranges; ranges that only touch stay apart. No extent has a name yet."""
         extents: list[tuple[int, int]] = []
         for start, end in sorted((start // ALIGNMENT * ALIGNMENT, end) for start, end in ranges):
             if extents and start < extents[-1][1]:
@@ -51,13 +51,13 @@ class AddressMap(Struct, frozen=True):
         return index
 
     def place(self, address: int) -> tuple[str, int]:
-        """The tensor that holds ``address``, and the bytes of it before."""
+        """The tensor that holds ``address``, and the offset of the address in it."""
         index = self.find(address)
         return self.names[index], address - self.extents[index][0]
 
 
 def unique(labels: Sequence[str]) -> tuple[str, ...]:
-    """Names from labels: a label that appears several times is numbered, as is one that a numbered name has taken.
+    """Unique names from labels: a label gets a number if it appears several times, or if a numbered name equals it.
 
     >>> unique(["conv", "softmax", "softmax"])
     ('conv', 'softmax#1', 'softmax#2')
@@ -91,7 +91,7 @@ class TensorTable(Struct, frozen=True):
     def of(
         cls, arena: AddressMap, constants: AddressMap, bindings: Iterable[Binding], writes: Iterable[tuple[str, FeatureMap]]
     ) -> TensorTable:
-        """Name the extents: by the first binding in them, else by the part that writes them first ("+n": and n more)."""
+        """Name the extents: each by its first binding, else by the part that writes it first ("+n": and n more)."""
         labels: dict[int, str] = {}
         for binding in bindings:
             labels.setdefault(arena.find(binding.address), binding.name)
@@ -110,12 +110,12 @@ class TensorTable(Struct, frozen=True):
         return extents.place(base_address(feature_map))[0]
 
     def relative(self, feature_map: FeatureMap) -> FeatureMap:
-        """The map with addresses that count from its tensor's start; constant maps keep theirs."""
+        """The map with addresses that count from its tensor's start; constant maps keep their addresses."""
         if feature_map.region == CONSTANTS:
             return feature_map
         base = base_address(feature_map)
         return rebase(feature_map, self.arena.place(base)[1] - base)
 
     def port(self, binding: Binding) -> Port:
-        """The binding as a place in its tensor."""
+        """The binding as a location in its tensor."""
         return Port(binding.name, *self.arena.place(binding.address), binding.shape, binding.dtype, binding.quantisation)

@@ -1,4 +1,4 @@
-"""Several compilations of one model by Vela's C++ core in one process, which runs while the caller does something else."""
+"""Several compilations of one model by Vela's C++ core, in one process that runs while the caller does something else."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ from npu_model.tflite.identifiers import is_tosa
 
 
 def compile_together(model: bytes, options: Sequence[CompilerOptions], meanwhile: Callable[[], object] = nothing) -> Known:
-    """Compile a .tflite ``model`` with each of the options, in one process; ``meanwhile`` is called once that runs.
+    """Compile a .tflite ``model`` with each of the options, in one process. ``meanwhile`` is called once the process runs.
 
-    Left out is what the process cannot compile: :func:`cascader.frontends.vela.compile_network` compiles it by Vela's command line, or
-    says why not.
+    Compilations that the process cannot make are left out: :func:`cascader.frontends.vela.compile_network` makes them by Vela's command
+    line, or says why it cannot.
     """
     calls = {} if is_tosa(model) else {one: call for one in options if (call := direct_call(one)) is not None}
     if not calls:

@@ -1,4 +1,4 @@
-"""Vela's name and version, as a schedule says which tools took part."""
+"""Vela's name and version, in the form in which a schedule records its tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ REMARK = "ethos-u-vela remark"
 
 
 def vela_tools(version: str, core: str, note: str) -> tuple[tuple[str, str], ...]:
-    """Vela as the legaliser of a schedule, and, where ``note`` says why it is not Vela's default core, that too.
+    """Vela as the legaliser in a schedule's list of tools; ``note`` adds why it was not Vela's default core.
 
     >>> vela_tools("5.2.0", "C++", "")
     (('ethos-u-vela', '5.2.0'),)
