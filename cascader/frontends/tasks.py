@@ -68,7 +68,7 @@ def _others(source: ModelSource, request: Request, first: Legalised, network: Ne
 
 
 def legalised_task(request: Request, source: ModelSource, found: Legalised, cycles: Cycles) -> Task:
-    """The task of scheduling a model that Vela legalised: ``legalised`` is the result of :func:`cascader.frontends.vela.legalised`.
+    """The task of scheduling a model that Vela legalised: ``found`` is the result of :func:`cascader.frontends.vela.legalised`.
 
     Vela's other core is not asked for better kernels if the effort is quick or if operators are to stay on the CPU. InputError if a home is
     wrong.

@@ -1,1 +1,1 @@
-"""Tensor expressions in, TensorIR out: the one package of the project that uses TVM, which it imports only when it is called."""
+"""Tensor Expressions in, TensorIR out. Only this package and the TE front end use TVM, and they import it on the first call."""

@@ -1,8 +1,8 @@
-"""Striped groups as TensorIR: at each stripe every part makes its planned box, in a buffer of exactly the planned bytes.
+"""Striped groups as TensorIR: at each stripe every part computes its planned box, in a buffer of exactly the planned bytes.
 
-The boxes are those of the plan's own trace. Numbers that differ from stripe to stripe are in a table, a constant of the
-function. In a buffer that is shorter than all that it ever holds an element lies at its index modulo the length. Copies into double buffers
-run a stripe before the parts, and copies out run a stripe after them.
+The boxes come from the plan's own trace. A number that differs from stripe to stripe lies in a table, which is a constant of the function.
+If a buffer is shorter than all its elements, an element lies at its index modulo the length. Copies into double buffers run a stripe before
+the parts, and copies out run a stripe after them.
 """
 
 from __future__ import annotations
@@ -32,13 +32,13 @@ Array = npt.NDArray[Any]
 
 
 class Applied(Struct, frozen=True, eq=False):
-    """A function in TensorIR, and what the plan says of it.
+    """A function in TensorIR, and the plan's claims on it.
 
-    ``claims`` are the bytes of the buffer of each tensor in the cascade memory, ``work`` the multiply-accumulates (or whatever
-    the part counts) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in this order. If
-    it ``counts``, an array of int64 with the executed work of each part follows. ``tables`` are the values of constants that are not the
-    graph's: the numbers of stripes. ``external`` are tensors that do not lie in the cascade memory; their stripes have buffers of their
-    own, such as ``X_in0`` in the group that begins with part 0.
+    ``claims`` holds the bytes of each tensor's buffer in the cascade memory, and ``work`` the multiply-accumulates (or the part's other
+    unit) of each part, both by name. The function's parameters are the inputs, the constants and the outputs, in this order. If it
+    ``counts``, an array of int64 with the executed work of each part follows. ``tables`` holds the values of constants outside the graph:
+    the numbers of stripes. ``external`` names tensors outside the cascade memory. Their stripes have buffers of their own, such as
+    ``X_in0`` in the group that begins with part 0.
     """
 
     module: Any
@@ -53,15 +53,14 @@ class Applied(Struct, frozen=True, eq=False):
 
 
 def uncascaded(graph: TeGraph) -> tuple[StripedGroup, ...]:
-    """Every part by itself, in one stripe: the schedule that cascades nothing."""
+    """Every part in a group of its own, in one stripe: the schedule without a cascade."""
     return tuple(StripedGroup(index, index, StripeConfig.even(part.shape, part.shape), {}) for index, part in enumerate(graph.affine.parts))
 
 
 def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False) -> Applied:
     """The schedule of groups that cover the graph, in order of execution.
 
-    With ``count`` every part counts the work that it does. InputError if the groups do not cover the graph, or one cannot be
-    expressed.
+    With ``count`` every part counts its work. InputError if the groups do not cover the graph, or if TensorIR cannot express a group.
     """
     parts = graph.affine.parts
     covered = [index for group in groups for index in range(group.first, group.last + 1)]
@@ -102,7 +101,7 @@ def apply(graph: TeGraph, groups: Sequence[StripedGroup], *, count: bool = False
 
 
 class _Function:
-    """The function in the making: its whole tensors, by name, and the counters of work, if there are any."""
+    """A function under construction: its whole tensors by name, and its counters of work, if any."""
 
     def __init__(self, graph: TeGraph) -> None:
         self.writer = Writer()
@@ -116,11 +115,11 @@ class _Function:
         return str(self._made[tensor].dtype)
 
     def parameter(self, tensor: str) -> None:
-        """A whole tensor that the caller gives."""
+        """A whole tensor that the caller passes in."""
         self.places[tensor] = ElementPlace.whole(self.writer.tensor(tensor, self.dtype(tensor), self._shape(tensor)))
 
     def allocated(self, tensor: str, scope: str) -> None:
-        """A whole tensor of the function's own."""
+        """A whole tensor that the function allocates."""
         self.places[tensor] = ElementPlace.whole(self.writer.allocate(tensor, self.dtype(tensor), self._shape(tensor), scope))
 
     def _shape(self, tensor: str) -> tuple[int, ...]:
@@ -128,29 +127,32 @@ class _Function:
 
 
 _Number = Callable[[Any], Any]
-"""A number of a stripe, of the stripe's place in the order of execution."""
+"""A number of a stripe, as a function of the stripe's turn in the order of execution."""
 
 
 class _Numbers:
-    """Numbers of stripes; those that are not the same for all stripes of a group are gathered in a table."""
+    """Numbers of stripes. A table gathers the numbers that differ between the stripes of a group."""
 
     def __init__(self) -> None:
         self.table: list[int] = []
         self.buffer: Any = None
 
     def of(self, values: Sequence[int]) -> _Number:
-        """The number that ``values`` have stripe by stripe."""
+        """The number that takes ``values`` stripe by stripe."""
         return (lambda _: values[0]) if len(set(values)) == 1 else self.hidden(values)
 
     def hidden(self, values: Sequence[int]) -> _Number:
-        """The number, from the table in any case: TVM shrinks a buffer of which it sees that a half is never used."""
+        """The number, always read from the table: TVM shrinks a buffer if it can see that a half is never used."""
         line = len(self.table)
         self.table += values
         return lambda step: self.buffer[step + line]
 
 
 class _Boxes:
-    """Boxes of a tensor, one for each stripe, as loops; ``lanes`` is how many elements the last axis has in each, 1 if that differs."""
+    """Boxes of a tensor, one for each stripe, as loops.
+
+    ``lanes`` is the number of elements on the last axis, 1 if that differs between stripes.
+    """
 
     def __init__(self, boxes: Sequence[Box], numbers: _Numbers) -> None:
         some = next((box for box in boxes if elements(box)), boxes[0])
@@ -162,7 +164,7 @@ class _Boxes:
         self.lanes = last[1] - last[0] if set(axes[-1]) == {last} else 1
 
     def bounds(self, step: Any, lanes: int) -> list[tuple[str, Any, Any]]:
-        """The loops of a stripe: name, first element, number; with ``lanes`` the one along the last axis runs once."""
+        """The loops of a stripe: name, first element, number. With ``lanes`` the loop along the last axis runs once."""
         loops = [(f"i{axis}", low(step), length(step)) for axis, (low, length) in enumerate(self._axes)]
         return [*loops[:-1], (*loops[-1][:2], 1)] if lanes > 1 else loops
 
@@ -189,7 +191,7 @@ class _Cascade:
         return f"{tensor}_staged" if tensor == self._output else f"{tensor}_in{self._group.first}"
 
     def _fills(self, buffer: StripeBuffer) -> list[int]:
-        """The half of a double buffer that holds each stripe: one after the other, but for stripes that need nothing new."""
+        """The half of a double buffer that holds each stripe. The halves take turns, except for stripes that need no new elements."""
         filled = np.cumsum([elements(box) > 0 for box in self._filled[buffer.tensor]])
         return [int(number) % buffer.copies for number in filled]
 
@@ -207,7 +209,7 @@ class _Cascade:
         with function.writer.loop("stripe", turns) if turns > 1 else nullcontext(0) as turn:
 
             def do(write: Callable[[Any, Mapping[str, ElementPlace]], None], *, after: int) -> None:
-                """Write what is done for each stripe, the first of which has its turn ``after`` so many."""
+                """Write the statements for each stripe; the first stripe's turn comes ``after`` turns later."""
                 step = turn - after if after else turn
                 conditions = [*([step >= 0] if after else []), *([step < self._steps] if after < ahead + behind else [])]
                 with function.writer.when(conditions):
@@ -224,7 +226,7 @@ class _Cascade:
         return function.writer.allocate(self.names[buffer.tensor], function.dtype(buffer.tensor), shape, SRAM)
 
     def _place(self, buffer: StripeBuffer, made: Any, step: Any) -> ElementPlace:
-        """Where the buffer has its elements at a stripe."""
+        """Where the buffer holds its elements at a stripe."""
         ever = reduce(hull, self._filled[buffer.tensor])
         wraps = [length if high - low > length else 0 for (low, high), length in zip(ever, buffer.shape, strict=True)]
         origin = [0 if length else low for (low, _), length in zip(ever, wraps, strict=True)]

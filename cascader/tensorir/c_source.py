@@ -1,7 +1,7 @@
 """Functions in TensorIR as C99 for any processor: TVM's code, the constants, and a function that works in an arena.
 
-RFC 0037 names Cortex-M as an outlook: cascading needs no NPU. The C needs nothing of TVM's runtime, no heap, and of the
-stack only accumulators: those of one element, or of one block of channels. The function refuses an arena that is too small.
+RFC 0037 names Cortex-M as an outlook: cascading needs no NPU. The C code needs no TVM runtime and no heap. Its stack holds only
+accumulators, for one element or for one block of channels. The function refuses an arena that is too small.
 """
 
 from __future__ import annotations
@@ -34,20 +34,20 @@ _C_TYPES = {f"{sign}int{bits}": f"{sign}int{bits}_t" for sign in ("", "u") for b
     "float64": "double",
 }
 _QUIET = '#ifdef __GNUC__\n#pragma GCC diagnostic ignored "-Wunused-variable"\n#endif\n'
-"""Text to put before TVM's C: it names values that its later passes have no use for."""
+"""Text before TVM's C code: it marks values that TVM's later passes do not use."""
 
 _EXTERN_C = '#ifdef __cplusplus\nextern "C"\n#endif\n'
 _PER_LINE = 40
 
 
 def _compiled(module: Any) -> list[str]:
-    """TVM's C of a module: its declarations and functions, each static, without the macros and includes before the first one."""
+    """TVM's C code of a module: its static declarations and functions, without the macros and includes before the first one."""
     source = load().tvm.compile(module, target="c").mod.inspect_source()
     return [f"static {text}" for text in source.replace(_EXTERN_C, "").split("TVM_DLL ")[1:]]
 
 
 def _lines(literals: Sequence[str]) -> str:
-    """The elements of an array, some in a line."""
+    """The elements of an array, several in a line."""
     return ",\n".join(",".join(literals[start : start + _PER_LINE]) for start in range(0, len(literals), _PER_LINE))
 
 
@@ -63,10 +63,10 @@ def _header(name: str, about: str, alignment: int, sizes: Mapping[str, int], sig
 
 
 def schedule_c(schedule: Schedule, name: str) -> dict[str, bytes]:
-    """A network's C file and its header, by file name; ``name``, a C identifier, is what all public names begin with.
+    """A network's C file and its header, by file name. All public names begin with ``name``, a C identifier.
 
-    Tensors that live outside the arena lie behind it, in the same bytes. Weights are read where they are: a schedule's copies of them are
-    left out, and so are the bytes that they took. InputError if TVM is not installed or a kernel cannot be expressed in TensorIR.
+    Tensors outside the arena get bytes after the arena, in the same block. Weights are read in place: the schedule's copies of weights, and
+    their bytes, are left out. InputError if TVM is not installed or if TensorIR cannot express a kernel.
     """
     plan = in_one_arena(replace(schedule, copies=(), arena_size=arena_extent(schedule.buffers)))
     made = schedule_module(plan, as_c=True)
@@ -95,10 +95,10 @@ def _ports(ports: tuple[Port, ...]) -> str:
 
 
 class CSource(Struct, frozen=True):
-    """C99 in two files, by name, and the ``arena`` in bytes; ``live`` is the most bytes of it that are alive at once.
+    """C99 in two files, by name, and the ``arena`` in bytes. ``live`` is the most bytes of it that are alive at once.
 
-    The function ``NAME_run(inputs..., outputs..., arena, arena_size)`` returns 0, or -1 if the arena is smaller, and then
-    has written nothing. The arena begins at a multiple of ``alignment``.
+    The function ``NAME_run(inputs..., outputs..., arena, arena_size)`` returns 0. If the arena is too small it returns -1 and writes
+    nothing. The arena begins at a multiple of ``alignment``.
     """
 
     files: Mapping[str, str]
@@ -108,7 +108,7 @@ class CSource(Struct, frozen=True):
 
 
 def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSource:
-    """Cascaded Tensor Expressions and their constants; ``name``, a C identifier, is what all public names begin with.
+    """Cascaded Tensor Expressions and their constants as C99. All public names begin with ``name``, a C identifier.
 
     InputError for another name, a missing constant, or a type that C does not have.
     """
@@ -142,7 +142,7 @@ def c_source(applied: Applied, constants: Mapping[str, Array], name: str) -> CSo
 
 
 class _Placed(Struct, frozen=True, eq=False):
-    """Byte offsets: of buffers in the arena, of accumulators on the stack; ``live`` bytes of the arena are alive at once."""
+    """Byte offsets of buffers in the arena and of accumulators on the stack. ``live`` bytes of the arena are alive at once."""
 
     offsets: Mapping[Any, int]
     arena: int
@@ -152,7 +152,7 @@ class _Placed(Struct, frozen=True, eq=False):
 
 
 def _place(body: Any) -> _Placed:
-    """Room for every buffer that the function allocates, by its live range: the scheduler's own allocator."""
+    """Give every buffer of the function an address by its live range, with the scheduler's own allocator."""
     ranges, staged = live_ranges(body), in_sram(body)
     offsets: dict[Any, int] = {}
     sizes = []
@@ -167,7 +167,7 @@ def _place(body: Any) -> _Placed:
 
 
 def _in_arena(function: Any, placed: _Placed, name: str) -> Any:
-    """The function of this name with pointers for parameters and buffers at their offsets from two more of them."""
+    """The function of this name with pointers as parameters. Two more pointers hold its buffers, at their offsets."""
     compat = load()
     tirx, ir = compat.tirx, compat.tvm.ir
 

@@ -1,4 +1,4 @@
-"""Every difference between the versions of TVM that are supported (0.26 and 0.27), behind one lazy import.
+"""All differences between the supported versions of TVM (0.26 and 0.27), with one lazy import.
 
 The other modules of this package call :func:`load` and use its result. No module imports ``tvm`` at the top, so that the cascader imports
 without TVM. TVM ships no type information: its objects are ``Any``.
@@ -19,14 +19,14 @@ from npu_model.errors import InputError
 from npu_model.printable import shown
 
 SRAM = "global.sram"
-"""Scope of what lies in the cascade memory: any tag behind ``global`` makes TVM plan it as one arena."""
+"""Scope of buffers in the cascade memory. Any tag after ``global`` makes TVM plan them as one arena."""
 
 SUPPORTED = ((0, 26), (0, 27))
-"""Minor versions whose names this module knows and with which the tests are run."""
+"""Minor versions of TVM whose names this module knows; the tests run with them."""
 
 
 class Tvm(Struct, frozen=True):
-    """The modules and classes of the TVM that is installed, under one name each."""
+    """The modules and classes of the installed TVM, each under one name."""
 
     version: str
     tvm: Any
@@ -47,7 +47,7 @@ class Tvm(Struct, frozen=True):
 
 @functools.cache
 def load() -> Tvm:
-    """The installed TVM; InputError if there is none or if its version is not supported."""
+    """The installed TVM; InputError if TVM is missing or its version is not supported."""
     try:
         tvm = importlib.import_module("tvm")
     except ImportError as error:
@@ -76,7 +76,7 @@ def load() -> Tvm:
 
 
 def _either(name: str, *modules: Any) -> Any:
-    """The class of this name from the first of the modules that has it."""
+    """The class of this name from the first module that has it."""
     return next(getattr(module, name) for module in modules if hasattr(module, name))
 
 
@@ -110,7 +110,7 @@ def bytes_of(buffer: Any) -> int:
 
 
 def check_form(name: str, array: np.ndarray[Any, Any], tensor: Any) -> None:
-    """InputError if an array has another type or shape than the buffer or tensor that it is for."""
+    """Check an array; InputError if its type or shape differs from its buffer's or tensor's."""
     if array.shape != shape_of(tensor) or str(array.dtype) != str(tensor.dtype):
         raise InputError(
             f"Tensor {name!r} is {array.dtype} of {array.shape} where the graph has {tensor.dtype} of {shape_of(tensor)}: convert it."
@@ -120,7 +120,7 @@ def check_form(name: str, array: np.ndarray[Any, Any], tensor: Any) -> None:
 def walk(root: Any, kind: Any) -> Iterator[Any]:
     """Every node of a class (or a tuple of classes) under a statement or expression, parents before children.
 
-    A node that is used twice comes twice.
+    A node that is used twice appears twice.
     """
     found: list[Any] = []
     load().ffi.structural_walk(root, (kind, found.append), order="pre")
@@ -128,5 +128,5 @@ def walk(root: Any, kind: Any) -> Iterator[Any]:
 
 
 def rewrite(root: Any, rules: Mapping[Any, Callable[[Any], Any]]) -> Any:
-    """``root`` with every node of the classes in ``rules`` replaced by what its rule returns, children first."""
+    """``root`` with every node of the classes in ``rules`` replaced by the result of its rule, children first."""
     return load().ffi.structural_map(root, list(rules.items()))

@@ -1,10 +1,10 @@
-"""Propagators derived from Tensor Expressions: the matrix of an operand is read off the expressions by which it is indexed.
+"""Propagators derived from Tensor Expressions: the index expressions of an operand give its matrix.
 
-RFC 0037 writes a matrix by hand for every operator and hopes to derive them one day. TVM's own lowering gives every read
-with its index expressions. Each of them becomes a :class:`Span`, which is a row of the matrix. The rules are those of
-intervals. For integers they are exact for sums with different variables, products with constants and floor divisions by
-constants. Some indices are not affine: those of a gather, or of a reshape that does not split along an axis. The row then
-says that all of the axis is needed, or the part of it that TVM's bounds of the index allow.
+RFC 0037 writes a matrix by hand for every operator and hopes to derive them one day. TVM's own lowering gives every read with its index
+expressions. Each expression becomes a :class:`Span`, which is a row of the matrix. The rules are interval arithmetic. For integers they are
+exact for sums with different variables, products with constants and floor divisions by constants. Some indices are not affine, such as the
+indices of a gather, or of a reshape that does not split along an axis. The row then says that all of the axis is needed, or the part that
+TVM's bounds of the index permit.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ class IndexSpan(Struct, frozen=True):
 
     @property
     def constant(self) -> int | None:
-        """The value, if there is one only."""
+        """The value, if the span has only one."""
         return int(self.low) if not any(self.row) and self.is_whole and self.high == self.low + 1 else None
 
     def __add__(self, other: IndexSpan) -> IndexSpan:
-        """Sums of a value of each; the last values add up, and each end is one behind its last value."""
+        """The span of a sum: the last values add up, and each end is one more than its last value."""
         return IndexSpan(tuple(a + b for a, b in zip(self.row, other.row, strict=True)), self.low + other.low, self.high + other.high - 1)
 
     def times(self, factor: int) -> IndexSpan:
@@ -58,7 +58,7 @@ class IndexSpan(Struct, frozen=True):
 
 
 class _Indices:
-    """The spans of index expressions over a box of ``output``, with the ``loops`` that run for every element, by their extents."""
+    """The spans of index expressions over a box of ``output``. ``loops`` gives the extents of the loops that run for every element."""
 
     def __init__(self, output: Stage, loops: Mapping[Any, int]) -> None:
         compat = load()
@@ -72,7 +72,7 @@ class _Indices:
         return IndexSpan((0,) * len(self._axes), low, high)
 
     def span(self, index: Any, extent: int) -> IndexSpan:
-        """The span of an index of an axis of ``extent``: all that may be needed of it where the rules cannot say it exactly."""
+        """The span of an index on an axis of ``extent``: the whole permitted range where the rules cannot give it exactly."""
         # As written first: an axis of one element simplifies to 0, though it is the axis.
         exact = self._exact(index) or self._exact(self._analyser.simplify(index))
         if exact is not None:
@@ -115,7 +115,8 @@ def _combined(expression: Any, a: IndexSpan, b: IndexSpan) -> IndexSpan | None:
 def derive(graph: StageGraph, stages: Sequence[Stage]) -> dict[str, Propagator]:
     """The Propagator of every tensor that a chain of stages reads from outside, by name, in the order of the first read.
 
-    The last stage is the one whose output is cut. Several reads of one tensor become the smallest map that covers them.
+    The output of the last stage is the one that is cut. If a tensor is read several times, its Propagator is the smallest map that covers
+    all reads.
     """
     output = stages[-1]
     inner = {stage.name: stage for stage in stages[:-1]}
@@ -136,7 +137,7 @@ def derive(graph: StageGraph, stages: Sequence[Stage]) -> dict[str, Propagator]:
 
 
 def _outer_reads(graph: StageGraph, inner: Mapping[str, Stage], stage: Stage, indices: Sequence[Any]) -> list[Any]:
-    """Loads of tensors outside the chain, with inner stages put in the place of the loads of their outputs."""
+    """Loads of tensors outside the chain. Loads of inner stages' outputs are replaced by the stages."""
     reads = []
     for node in replace(stage, value=stage.at(indices)).loads():
         name = graph.name(buffer_of(node))
@@ -145,6 +146,6 @@ def _outer_reads(graph: StageGraph, inner: Mapping[str, Stage], stage: Stage, in
 
 
 def _cover(spans: Sequence[IndexSpan]) -> IndexSpan | None:
-    """The smallest span that covers all; None if they do not grow alike."""
+    """The smallest span that covers all spans; None if they do not grow alike."""
     rows = {own.row for own in spans}
     return IndexSpan(rows.pop(), min(own.low for own in spans), max(own.high for own in spans)) if len(rows) == 1 else None

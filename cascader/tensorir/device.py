@@ -1,4 +1,4 @@
-"""A device of a user's own, that is no NPU: its work and bytes per cycle, its memories, and what its operators cost.
+"""A user's own device, not an NPU: its work and bytes per cycle, its memories, and the cost of its operators.
 
 It is read from a TOML text::
 
@@ -43,9 +43,9 @@ _SEARCH = tuple(field.name for field in fields(StripeOptions) if field.name not 
 
 
 class OwnDevice(Struct, frozen=True):
-    """A device: its rates, the bytes of its memory, the tensors at home elsewhere (kinds or names), and the work of its operators.
+    """A device: its rates, the bytes of its memory, the tensors with another home (kinds or names), and the work of its operators.
 
-    ``options`` are those of the search, without the tensors that are at home elsewhere.
+    ``options`` are the search's options, without the tensors that have another home.
     """
 
     name: str
@@ -57,11 +57,11 @@ class OwnDevice(Struct, frozen=True):
 
     @property
     def matchers(self) -> tuple[Matcher, ...]:
-        """Rules that make each stage with a work of its own a Part."""
+        """Rules that make each stage with a work entry a Part."""
         return tuple(StageSequence(op, (op,), work) for op, work in self.work)
 
     def external(self, graph: TeGraph) -> frozenset[str]:
-        """Names of the graph's tensors that are at home elsewhere; InputError for one that is not there."""
+        """Names of the graph's tensors with another home; InputError if the graph lacks one."""
         tensors = {tensor.name: tensor for tensor in graph.affine.tensors}
         found: set[str] = set()
         for one in self.elsewhere:
@@ -75,13 +75,13 @@ class OwnDevice(Struct, frozen=True):
         return frozenset(found)
 
     def proposals(self, graph: TeGraph) -> tuple[Proposal[StripedGroup], ...]:
-        """Plans of stripes along any axes that cover the graph, by ascending bytes: none is beaten in bytes and cycles."""
+        """Plans of stripes along any axes that cover the graph, by ascending bytes. No plan has more bytes and more cycles than another."""
         options = replace(self.options, external=self.external(graph))
         return frontier(all_plans(graph.affine, options, self.rates))
 
 
 def own_device(text: str, name: str) -> OwnDevice:
-    """The device that a TOML text describes; InputError, with the key, if one is missing, unknown, or out of its bounds."""
+    """The device that a TOML text describes; InputError names a key that is missing, unknown, or out of its bounds."""
     what = f"Device {shown(name)}"
     table = parse_toml(text, what, _REMEDY)
     _require_keys(table, what, "", ("name", "work_per_cycle", "memory", "home", "work", "search"))
@@ -139,7 +139,7 @@ def _switch(table: Mapping[str, Any], what: str, key: str, prefix: str) -> bool:
 
 
 def _search(table: Mapping[str, Any], what: str) -> dict[str, Any]:
-    """The search's options; those that count are integers, the others switches."""
+    """The search's options; a counting option is an integer, every other one a switch."""
     defaults = StripeOptions()
     found: dict[str, Any] = {}
     for key in table:
@@ -149,9 +149,9 @@ def _search(table: Mapping[str, Any], what: str) -> dict[str, Any]:
 
 
 def chosen(device: OwnDevice, graph: TeGraph, budget: int | None, *, smallest: bool) -> Proposal[StripedGroup]:
-    """The fastest proposal within the device's memory and a budget (None: the memory alone), or the smallest one.
+    """The fastest proposal within the device's memory and a budget (None: the memory alone), or the smallest proposal.
 
-    InputError, with the fewest bytes that are reachable, if none fits.
+    If none fits, InputError says the fewest bytes that can be reached.
     """
     limit = device.memory if budget is None else min(device.memory, budget)
     found = device.proposals(graph)

@@ -1,4 +1,4 @@
-"""A writer of expressions alone, for Tensor Expressions: what a function would bind by a statement is let in where it is used."""
+"""A writer of expressions alone, for Tensor Expressions: a name that a function would bind by a statement becomes a let-expression."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from cascader.tensorir.writer import Writer
 
 
 class Expressions(Writer):
-    """Writes expressions: values that get a name are let in around the expression that uses them."""
+    """Writes expressions. A named value becomes a let-expression around the expression that uses it."""
 
     def __init__(self) -> None:
         super().__init__()
         self._bound: list[tuple[Any, Any]] = []
 
     def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
-        """A variable, to be used in the expression that :meth:`closed` ends; what TVM looks for bounds of stays an expression.
+        """A variable for the expression that :meth:`closed` ends. Indices and shifts are not bound, but stay expressions.
 
-        That are indices and shifts; TVM 0.27 stops where it finds two bounds for one shift that is let in.
+        TVM looks for their bounds, and TVM 0.27 stops if it finds two bounds for one bound shift.
         """
         if dtype == "int32" or name in {"index", "shift"}:
             return value

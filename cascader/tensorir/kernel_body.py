@@ -1,4 +1,4 @@
-"""The body of a kernel in TensorIR: its operands, where their elements lie, and the loops and stores of kernels of every kind.
+"""The body of a kernel in TensorIR: its operands, the addresses of their elements, and the loops and stores that all kernels share.
 
 An element of a feature map lies in rolling rows, in a layout, in bricks: its index is an expression of its position.
 """
@@ -19,17 +19,17 @@ from npu_model.program import BRICK, FeatureMap, KernelOperation, Layout
 
 
 class StoredBuffer(Struct, frozen=True):
-    """Where a tensor lies: ``size`` bytes; with ``rows`` they are a rolling buffer, and byte b is at b mod ``size``."""
+    """The storage of a tensor: ``size`` bytes. With ``rows`` it is a rolling buffer, and byte b is at b mod ``size``."""
 
     size: int
     rows: int | None = None
 
 
 class Elements(Struct, frozen=True):
-    """A feature map as a kernel's parameter: ``buffer`` lies ``offset`` bytes behind the begin of the storage.
+    """A feature map as a kernel's parameter: ``buffer`` begins ``offset`` bytes after the storage's begin.
 
-    Its element 0 is ``start`` rows before the map's first element. If it has ``rows`` it rolls along ``axis``: its row y is at slot
-    (``start`` + y) mod ``rows``.
+    Its element 0 is ``start`` rows before the map's first element. With ``rows`` it rolls along ``axis``: its row y is at slot (``start`` +
+    y) mod ``rows``.
     """
 
     writer: Writer
@@ -41,7 +41,7 @@ class Elements(Struct, frozen=True):
     start: int
 
     def index(self, y: Any, x: Any, channel: Any) -> Any:
-        """Index of an element; along an axis of one element the index does not matter, as an IFM2 is repeated there."""
+        """Index of an element. Along an axis of one element every position has the same index, because an IFM2 is repeated there."""
         fm, size = self.feature_map, self.feature_map.dtype.bytes
         slot, column = (0 if fm.shape.height == 1 else y), (0 if fm.shape.width == 1 else x)
         channel = 0 if fm.shape.depth == 1 else channel
@@ -52,25 +52,25 @@ class Elements(Struct, frozen=True):
         return row + channel // BRICK * (fm.strides.c // size) + column * BRICK + channel % BRICK
 
     def _slot(self, row: Any) -> Any:
-        """Where a row lies (a column, where the part is cut along them)."""
+        """The address of a row, or of a column if the part is cut along columns."""
         slot = row + self.start if self.start else row
         if self.rows is None or self.start + self.axis.extent(self.feature_map.shape) <= self.rows:
             return slot
         return self.writer.tvm.tirx.truncmod(slot, self.writer.constant(self.rows, "int32"))
 
     def load(self, y: Any, x: Any, channel: Any, dtype: str = "int64") -> Any:
-        """The element without its zero point, as ``dtype``."""
+        """The element minus its zero point, as ``dtype``."""
         value = self.writer.cast(dtype, self.buffer[self.index(y, x, channel)])
         zero = self.feature_map.zero_point
         return value - self.writer.constant(zero, dtype) if zero else value
 
     def value(self, y: Any, x: Any, channel: Any) -> LaneValue:
-        """The element without its zero point, with its bound."""
+        """The element minus its zero point, with its bound."""
         return LaneValue(self.load(y, x, channel), magnitude(self.feature_map))
 
 
 def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: StoredBuffer, axis: Axis, what: str) -> Elements:
-    """The parameter ``name`` for a feature map in ``storage``; it begins with the map, or with the first place of a row that may wrap.
+    """The parameter ``name`` for a feature map in ``storage``. It begins with the map, or with the first slot if rows may wrap.
 
     InputError if the map's shape in memory cannot be expressed.
     """
@@ -95,15 +95,15 @@ def elements(writer: Writer, name: str, feature_map: FeatureMap, storage: Stored
 
 
 def channel_blocks(operation: KernelOperation, block: int) -> list[tuple[int, int, int]]:
-    """(first channel, blocks, channels of each): the whole blocks of output channels, and the one that holds the rest."""
+    """The whole blocks of output channels, then the block with the rest, each as (first channel, blocks, channels of a block)."""
     whole, rest = divmod(operation.ofm.shape.depth, block)
     return [(first, blocks, lanes) for first, blocks, lanes in ((0, whole, block), (whole * block, 1, rest)) if blocks and lanes]
 
 
 class KernelBody(Struct, frozen=True):
-    """Operands of a kernel, and its statements as they are written: a call makes ``count`` rows or columns of the OFM from ``first`` on.
+    """Operands of a kernel, and its statements as they are written. A call makes ``count`` rows or columns of the OFM from ``first`` on.
 
-    ``ifm2`` is None for a scalar and for an operation of one operand, ``lut`` without a look-up table.
+    ``ifm2`` is None for a scalar or an operation with one operand, ``lut`` without a look-up table.
     """
 
     unit: OutputUnit
@@ -116,9 +116,9 @@ class KernelBody(Struct, frozen=True):
     count: Any
 
     def groups(self, block: int) -> Iterator[tuple[Any, Any, Any, int]]:
-        """(row, column, first channel, channels) of every position of the stripe, ``block`` channels at a time, and then the rest.
+        """Groups (row, column, first channel, channels) for every position of the stripe, in blocks of ``block`` channels and a rest.
 
-        The loops are open while a group is used.
+        The loops stay open while a group is used.
         """
         shape, own = self.unit.operation.ofm.shape, (self.count, self.first)
         rows, columns = (own, (shape.width, 0)) if self.axis is Axis.ROWS else ((shape.height, 0), own)

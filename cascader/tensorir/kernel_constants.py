@@ -1,4 +1,4 @@
-"""Constants that kernels read in addition to the network's, in one block of bytes: decoded weights, channel tables, look-up tables."""
+"""Constants that kernels read in addition to the network's: decoded weights, channel tables and look-up tables, in one block of bytes."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from npu_model.program import ActivationKind, ByteRange, DataType
 from npu_model.shapes import round_up
 
 _ALIGNMENT = 16
-"""Bytes that every array begins at a multiple of: the widest vector that compilers load by default."""
+"""Alignment of every array in bytes: the widest vector that compilers load by default."""
 
 
 class ConstantPool:
-    """Arrays in one block of bytes, each kept once."""
+    """Arrays in one block of bytes; equal arrays are kept once."""
 
     def __init__(self) -> None:
         self._content = bytearray()
@@ -35,12 +35,12 @@ class ConstantPool:
         return self._offsets[content]
 
     def content(self) -> NDArray[np.uint8]:
-        """The block; one byte if nothing was added, as no tensor of the runtime is empty."""
+        """The block; one byte if it is empty, because no tensor of the runtime may be empty."""
         return np.array(np.frombuffer(bytes(self._content) or b"\0", np.uint8))
 
 
 def take(constants: bytes, span: ByteRange, what: str) -> bytes:
-    """The bytes of a range of the network's constants; InputError if it is elsewhere."""
+    """The bytes of a range of the network's constants; InputError if the range lies elsewhere."""
     if span.region != CONSTANTS or span.end > len(constants):
         raise InputError(
             f"{what} reads bytes {span.start} to {span.end} of region {span.region}, which are not constants: make the schedule anew."
@@ -49,7 +49,7 @@ def take(constants: bytes, span: ByteRange, what: str) -> bytes:
 
 
 def lut_values(part: EthosuPart, constants: bytes, accelerator: Accelerator, what: str) -> NDArray[np.int64] | None:
-    """The part's look-up table, None if it has none; of a 16-bit one all bases, then all slopes."""
+    """The part's look-up table; None if it has none. A 16-bit table has all bases first, then all slopes."""
     operation, load = part.operation, part.lut
     if operation.activation.kind is not ActivationKind.LUT:
         return None

@@ -1,6 +1,6 @@
 """The ten elementwise kernels in TensorIR, on 8, 16 and 32 bits.
 
-Scaling modes are those of :mod:`sim.functional.elementwise`, written anew.
+Scaling modes are the same as in :mod:`sim.functional.elementwise`, written independently.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from npu_model.errors import InputError
 from npu_model.program import BRICK, ElementwiseKind, KernelOperation, Rounding, Scale, ScaledOperand
 
 _OPERAND_SHIFT = {8: 20, 16: 15}
-"""Left shift of both operands before one of them is rescaled, by IFM bits (Vela 5.2.0's advanced elementwise scaling)."""
+"""Left shift of both operands before one operand is rescaled, by IFM bits (Vela 5.2.0's advanced elementwise scaling)."""
 
 _INT32 = 1 << 31
 _MOST_SHIFT = 31
@@ -24,7 +24,7 @@ _NOT_32 = (ElementwiseKind.LRELU, ElementwiseKind.ABS, ElementwiseKind.MIN, Elem
 
 
 def check(operation: KernelOperation, what: str) -> None:
-    """InputError if nothing public says what the NPU makes of the operation, or its shapes do not go together."""
+    """Check an operation; InputError if no public source says what the NPU does with it, or if its shapes do not match."""
     bits = operation.ifm.dtype.bits
     if operation.ifm.shape != operation.ofm.shape:
         raise InputError(f"{what} has an IFM of {operation.ifm.shape} and an OFM of {operation.ofm.shape}: only IFM2 may be broadcast.")
@@ -80,7 +80,7 @@ def _shifted_right(unit: OutputUnit, a: LaneValue, b: LaneValue) -> LaneValue:
 
 
 def leading_zeros(writer: Writer, value: Any) -> Any:
-    """Leading zeros of a 32-bit number in an int64: one for every power of two from 1 to 2**31 that is above it, unsigned."""
+    """Leading zeros of a 32-bit number in an int64: one for every power of two from 1 to 2**31 that is larger than it, unsigned."""
     low = writer.bind("low", writer.select(value < 0, value + writer.constant(2 * _INT32), value))
     total = writer.constant(0)
     for power in range(32):
@@ -118,7 +118,10 @@ def _binary(unit: OutputUnit, a: LaneValue, b: LaneValue) -> LaneValue:
 
 
 def combined(unit: OutputUnit, a: LaneValue, b: LaneValue | None) -> LaneValue:
-    """The result, before zero point and clamp, of the elements of IFM and IFM2, zero points off; ``b`` is None if there is no IFM2."""
+    """The result of the elements of IFM and IFM2, without zero points, before the OFM's zero point and clamp.
+
+    ``b`` is None if there is no IFM2.
+    """
     operation = unit.operation
     if not operation.is_binary:
         return _unary(unit, a)
@@ -129,7 +132,7 @@ def combined(unit: OutputUnit, a: LaneValue, b: LaneValue | None) -> LaneValue:
 
 
 def elementwise(body: KernelBody) -> None:
-    """A stripe of an ELEMENTWISE operation; InputError if it cannot be expressed."""
+    """Write a stripe of an ELEMENTWISE operation; InputError if it cannot be expressed."""
     check(body.unit.operation, body.unit.what)
     for y, x, first, lanes in body.groups(BRICK):
         with body.unit.writer.loop("c", lanes) as c:

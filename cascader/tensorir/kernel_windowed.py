@@ -1,9 +1,9 @@
 """Kernels with a window in TensorIR: convolutions, depthwise operations and poolings.
 
-The taps that lie inside the IFM, the accumulation over them, and the loops over positions, blocks of output channels and
-taps. Loops are made of the accumulation, and so are the Tensor Expressions that tests write. Weights are laid out by blocks of output
-channels, the block's channels last. The innermost loop then runs over consecutive weights and accumulators, which compilers vectorise. The
-rules of poolings are those that :mod:`sim.functional.pooling` has found to be the NPU's, written anew.
+This module holds the taps inside the IFM, the accumulation over them, and the loops over positions, blocks of output channels and taps. The
+loops, and the Tensor Expressions of tests, use the same accumulation. Weights are laid out by blocks of output channels, with the block's
+channels last. So the innermost loop runs over consecutive weights and accumulators, and compilers vectorise it. Poolings follow the NPU's
+rules that :mod:`sim.functional.pooling` found, written independently.
 """
 
 from __future__ import annotations
@@ -39,13 +39,13 @@ from npu_model.weight_stream.streams import has_streams, records_of
 from npu_model.weight_stream.weights import decode_scales
 
 BLOCK = 32
-"""Output channels that are summed up together, of all IFM channels: eight vectors of four, measured fastest of 16, 32 and 64."""
+"""Output channels that are accumulated together, over all IFM channels. Eight vectors of four were the fastest of 16, 32 and 64."""
 
 
 class WindowAxis(Struct, frozen=True):
-    """One axis of a window: OFM extent, taps, stride, dilation, elements of padding before it, and where the IFM ends.
+    """One axis of a window: OFM extent, taps, stride, dilation, elements of padding before it, and the end of the IFM.
 
-    Positions count from the first IFM element, or from the first one of the upscaled IFM.
+    Positions count from the first element of the IFM, or of the upscaled IFM.
     """
 
     outputs: int
@@ -57,7 +57,7 @@ class WindowAxis(Struct, frozen=True):
     upscale: Upscale
 
     def conditions(self, position: Any) -> list[Any]:
-        """Conditions for ``position`` to be an IFM element, without those that always hold."""
+        """The conditions under which ``position`` is an IFM element, without conditions that always hold."""
         last = (self.outputs - 1) * self.stride + (self.taps - 1) * self.dilation - self.before
         found = []
         if self.before > 0:
@@ -67,14 +67,14 @@ class WindowAxis(Struct, frozen=True):
         return found
 
     def source(self, position: Any) -> Any:
-        """The IFM index behind a position."""
+        """The IFM index of a position."""
         return position if self.upscale is Upscale.NONE else position // 2
 
 
 def axes(operation: KernelOperation) -> tuple[WindowAxis, WindowAxis]:
     """The rows and the columns of an operation's window.
 
-    An upscaled map of an odd extent has one element more than the windows need: the limit leaves it out.
+    An upscaled map of an odd extent has one element more than the windows need. The limit leaves it out.
     """
     kernel, padding, ifm, ofm = operation.kernel, operation.padding, operation.ifm.shape, operation.ofm.shape
     factor = 1 if operation.upscale is Upscale.NONE else 2
@@ -91,9 +91,9 @@ def axes(operation: KernelOperation) -> tuple[WindowAxis, WindowAxis]:
 
 @contextmanager
 def inside(writer: Writer, name: str, axis: WindowAxis, output: Any) -> Iterator[tuple[Any, Any]]:
-    """A loop over the taps of ``axis`` that lie inside the IFM for one ``output`` index; gives (tap, IFM index).
+    """A loop over the taps of ``axis`` inside the IFM for one ``output`` index; it yields (tap, IFM index).
 
-    Between the elements of a map that is upscaled with zeros there is nothing to add, and such taps are skipped.
+    Taps on the inserted elements of a map that is upscaled with zeros add nothing and are skipped.
     """
     with writer.loop(name, axis.taps) as tap:
         position = writer.bind("position", output * axis.stride + tap * axis.dilation - axis.before, "int32")
@@ -105,7 +105,7 @@ def inside(writer: Writer, name: str, axis: WindowAxis, output: Any) -> Iterator
 
 
 def inside_count(writer: Writer, axis: WindowAxis, output: Any) -> Any:
-    """Number of taps of an undilated ``axis`` that lie inside the IFM for one ``output`` index, an int32 expression."""
+    """The number of taps of an undilated ``axis`` inside the IFM for one ``output`` index, as an int32 expression."""
     tirx = writer.tvm.tirx
     first = writer.bind("first_tap", output * axis.stride - axis.before, "int32")
     low = tirx.max(first, writer.constant(0, "int32"))
@@ -115,8 +115,8 @@ def inside_count(writer: Writer, axis: WindowAxis, output: Any) -> Any:
 class WindowSum(Struct, frozen=True, eq=False):
     """The accumulation of a kernel with a window, in a type that holds every total.
 
-    A convolution or depthwise operation has ``weights`` (OHWI, zero point off) and the flat ``table`` that :func:`channel_table` describes,
-    a pooling has neither.
+    A convolution or depthwise operation has ``weights`` (OHWI, zero point off) and the flat ``table`` that :func:`channel_table` describes.
+    A pooling has neither.
     """
 
     unit: OutputUnit
@@ -126,7 +126,7 @@ class WindowSum(Struct, frozen=True, eq=False):
 
     @property
     def deep(self) -> bool:
-        """Whether all channels of the IFM are summed up, not the element's own one alone."""
+        """Whether all channels of the IFM are summed up, not only the element's own channel."""
         return self.unit.operation.kind is OperationKind.CONV_2D or self.unit.operation.pool is PoolKind.REDUCE_SUM
 
     @property
@@ -136,16 +136,19 @@ class WindowSum(Struct, frozen=True, eq=False):
 
     @property
     def start(self) -> int:
-        """The accumulator before the first tap: below every element for a maximum, so that padding never wins, as in the executor."""
+        """The accumulator before the first tap.
+
+        For a maximum it is smaller than every element, so padding never wins, as in the executor.
+        """
         dtype = self.unit.operation.ifm.dtype
         return dtype.minimum - (1 << dtype.bits) if self.is_maximum else 0
 
     def term(self, value: Any, weight: Any) -> Any:
-        """The term that one element of the IFM, of the accumulator's type, adds; ``weight`` is None for a pooling."""
+        """The term that one element of the IFM, in the accumulator's type, adds; ``weight`` is None for a pooling."""
         return value if weight is None else value * self.unit.writer.cast(self.accumulator, weight)
 
     def result(self, total: Any, at: tuple[Any, Any], table: Any, channel: Any) -> Any:
-        """The result, before zero point and clamp, of a ``total`` at row and column ``at``; ``table`` has a convolution's channels."""
+        """The result of a ``total`` at row and column ``at``, before zero point and clamp; ``table`` has a convolution's channels."""
         operation = self.unit.operation
         if self.table is not None:
             return self.unit.rescaled_by_table(total, table, channel)
@@ -160,7 +163,7 @@ class WindowSum(Struct, frozen=True, eq=False):
 
 
 def window_sum(unit: OutputUnit, constants: bytes, accelerator: Accelerator) -> WindowSum:
-    """The accumulation of an operation that is not elementwise; InputError if it cannot be expressed, or 64 bits do not hold it."""
+    """The accumulation of an operation that is not elementwise; InputError if it cannot be expressed or does not fit 64 bits."""
     operation, what = unit.operation, unit.what
     if operation.kind is OperationKind.POOL:
         _check_pooling(operation, what)
@@ -188,7 +191,7 @@ def _check_filter(operation: KernelOperation, what: str) -> None:
 
 
 def _check_pooling(operation: KernelOperation, what: str) -> None:
-    """Refuse what no source says the meaning of, as the functional executor does."""
+    """Refuse an operation whose meaning no source gives, as the functional executor does."""
     padded = operation.padding != Padding()
     if operation.pool is PoolKind.REDUCE_SUM:
         if operation.ifm.dtype.bits == 8 or operation.kernel != Kernel() or padded or operation.ofm.shape.depth != 1:
@@ -209,7 +212,7 @@ def _check_pooling(operation: KernelOperation, what: str) -> None:
 
 
 def _mean(writer: Writer, operation: KernelOperation, total: Any, at: tuple[Any, Any]) -> Any:
-    """The mean of the elements inside the IFM, halves away from zero: TFLite's rule, which the NPU follows."""
+    """The mean of the elements inside the IFM, with halves rounded away from zero: TFLite's rule, which the NPU follows."""
     taps = [inside_count(writer, axis, output) for axis, output in zip(axes(operation), at, strict=True)]
     number = writer.bind("number", writer.cast("int64", taps[0] * taps[1]))
     value = writer.bind("total", total)
@@ -224,9 +227,9 @@ def _block(sums: WindowSum) -> int:
 
 
 def blocked_weights(sums: WindowSum, weights: NDArray[np.int16]) -> NDArray[np.integer[Any]]:
-    """OHWI weights in the order in which the kernel reads them: block, tap row, tap column, IFM channel, channel of the block.
+    """OHWI weights in the kernel's order of reading: block, tap row, tap column, IFM channel, channel of the block.
 
-    int8 where all fit, int16 where unsigned weights without their zero point do not.
+    The type is int8 if all weights fit, and int16 if unsigned weights without their zero point do not.
     """
     taps = weights.transpose(1, 2, 3, 0)
     pieces = []
@@ -238,10 +241,10 @@ def blocked_weights(sums: WindowSum, weights: NDArray[np.int16]) -> NDArray[np.i
 
 
 class SumWindow(Struct, frozen=True):
-    """Parameters of a kernel with a window, beside its operands.
+    """Parameters of a kernel with a window, in addition to its operands.
 
-    ``weights`` lie as :func:`blocked_weights` says; they and the channels' ``table`` are None for a pooling. ``scratch`` are the
-    accumulators. ``macs`` counts multiply-accumulates, None if nobody asks for them.
+    ``weights`` are laid out by :func:`blocked_weights`. They and the channels' ``table`` are None for a pooling. ``scratch`` holds the
+    accumulators. ``macs`` counts multiply-accumulates; None if they are not counted.
     """
 
     sums: WindowSum
@@ -252,7 +255,7 @@ class SumWindow(Struct, frozen=True):
 
 
 def windowed(body: KernelBody, window: SumWindow) -> None:
-    """A stripe of a convolution (fully connected is one of 1x1), a depthwise operation or a pooling."""
+    """Write a stripe of a convolution (fully connected is a 1x1 convolution), a depthwise operation or a pooling."""
     writer, operation, sums, weights = body.unit.writer, body.unit.operation, window.sums, window.weights
     kernel, depth = operation.kernel, operation.ifm.shape.depth if sums.deep else 1
     row, column = axes(operation)

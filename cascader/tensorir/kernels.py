@@ -1,4 +1,4 @@
-"""One TensorIR function per kernel of a network: any rows of its OFM, with the numerics of the hardware, on tensors that may roll."""
+"""One TensorIR function per kernel of a network. It computes any rows of the OFM with the hardware's numerics, in tensors that may roll."""
 
 from __future__ import annotations
 
@@ -20,22 +20,25 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import ByteRange, FeatureMap, OperationKind
 
 SCRATCH = BLOCK
-"""Accumulators that a kernel is given, as TVM has no buffers of inner functions: one block of channels, which the NPU keeps in SHRAM."""
+"""The most accumulators of a kernel: one block of channels, which the NPU keeps in SHRAM.
+
+The caller passes them in, as TVM's inner functions have no buffers.
+"""
 
 
 class NestOperand(Struct, frozen=True):
-    """Target of a kernel's pointer: ``offset`` bytes into ``tensor``, or (None) into the pool."""
+    """Target of a kernel's pointer: ``offset`` bytes into ``tensor``, or into the pool if that is None."""
 
     tensor: str | None
     offset: int
 
 
 class KernelNest(Struct, frozen=True):
-    """A kernel's function, and what it is called with.
+    """A kernel's function, and the arguments of a call.
 
-    First come ``operands``, then accumulators of the type ``accumulator`` ("" for none), the counter, and the first row and the
-    number of rows (columns, where the part is cut along them). The counter, of multiply-accumulates, is there if the KernelWriter
-    counts and the kernel has any to count.
+    First come ``operands``, then accumulators of the type ``accumulator`` ("" for none), the counter, and the first row and the number of
+    rows (columns, where the part is cut along them). The function has a counter of multiply-accumulates if the KernelWriter counts them and
+    the kernel has any.
     """
 
     function: Any
@@ -45,7 +48,7 @@ class KernelNest(Struct, frozen=True):
 
 
 class KernelWriter(Struct, frozen=True, eq=False):
-    """Writes the kernels of one network, which count their multiply-accumulates or not; their constants gather in ``pool``."""
+    """Writes the kernels of one network. They may count their multiply-accumulates; their constants are gathered in ``pool``."""
 
     accelerator: Accelerator
     constants: bytes
@@ -53,7 +56,7 @@ class KernelWriter(Struct, frozen=True, eq=False):
     counting: bool
 
     def kernel(self, name: str, part: EthosuPart, storages: Mapping[str, StoredBuffer]) -> KernelNest:
-        """The function of a part whose tensors lie in ``storages``; InputError, with the part's name, if it cannot be expressed."""
+        """The function of a part whose tensors lie in ``storages``; InputError names the part if it cannot be expressed."""
         operation, what = part.operation, f"Part {name!r} ({part.operation.mnemonic})"
         made = _Parameters(self, part, storages, what)
         unit = OutputUnit(made.writer, operation, what)
@@ -92,7 +95,7 @@ class _Parameters:
         self.operands: list[NestOperand] = []
 
     def feature_map(self, name: str, feature_map: FeatureMap, tensor: str) -> Elements:
-        """The parameter of a feature map; a constant one is kept in the pool."""
+        """The parameter of a feature map; a constant map is kept in the pool."""
         base = feature_map.base
         if feature_map.region != CONSTANTS:
             made = elements(self.writer, name, feature_map, self._storages[tensor], self._part.axis, self._what)
@@ -103,7 +106,7 @@ class _Parameters:
         return elements(self.writer, name, feature_map, StoredBuffer(base + len(content)), self._part.axis, self._what)
 
     def constant(self, name: str, values: NDArray[Any] | None) -> Any:
-        """The parameter of an array that is kept in the pool; None if there is none."""
+        """The parameter of an array in the pool; None if there is no array."""
         if values is None:
             return None
         self.operands.append(NestOperand(None, self._owner.pool.add(values)))

@@ -1,4 +1,4 @@
-"""A module compiled by TVM, with the memory of a function that was read off that very compile and not off a copy lowered apart."""
+"""A module compiled by TVM, and the memory of one function, taken from the same compilation and not from a separate lowering."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from cascader.tensorir.compat import SRAM, buffer_of, bytes_of, load, scope_of, 
 
 
 class LiveRange(Struct, frozen=True):
-    """First and last statement in which a buffer is used, by their places in the text of the function."""
+    """First and last statement that use a buffer, as positions in the text of the function."""
 
     first: int
     last: int
@@ -32,7 +32,7 @@ def live_ranges(body: Any) -> dict[Any, LiveRange]:
 
 
 def peak(ranges: Mapping[Any, LiveRange], size: Callable[[Any], int]) -> int:
-    """Most bytes alive at one statement; ``size`` says what a buffer counts."""
+    """The most bytes alive at one statement; ``size`` gives a buffer's bytes."""
     extents = [fixed("", size(buffer), live.first, live.last + 1) for buffer, live in ranges.items()]
     return int(live_bytes(extents, max((extent.end for extent in extents), default=0)).max(initial=0))
 
@@ -82,10 +82,10 @@ class _Walker:
 
 
 class Measured(Struct, frozen=True, eq=False):
-    """Machine code, and one of its functions as ``lowered``, in which every buffer is still apart.
+    """Machine code, and one of its functions as ``lowered``, in which every buffer is still separate.
 
-    ``buffers`` are the bytes of those in the cascade memory, by name, ``live`` the most of them that live at once. ``placed`` is the one
-    allocation in which TVM itself places all of them.
+    ``buffers`` holds the bytes of the buffers in the cascade memory, by name. ``live`` is the most of these bytes that live at once.
+    ``placed`` is the one allocation in which TVM itself places all of them.
     """
 
     library: Any
@@ -98,8 +98,8 @@ class Measured(Struct, frozen=True, eq=False):
 def compile_measured(module: Any, function: str, target: Any = "llvm", *, checked: bool = True) -> Measured:
     """Compile for a target of TVM and look at one function of the module.
 
-    Without ``checked`` the functions take any array for a parameter, because the caller has checked its form. That saves the machine code
-    of the checks, which is most of the code if constants are many.
+    Without ``checked`` the functions accept any array for a parameter, because the caller has checked it. That saves the machine code of
+    the checks, which is most of the code if there are many constants.
     """
     tvm = load().tvm
     after: dict[str, Any] = {}

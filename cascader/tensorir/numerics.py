@@ -1,7 +1,7 @@
-"""Fixed-point arithmetic of the NPU's output unit as TensorIR expressions in 64 bits, each with a bound that shows it cannot overflow.
+"""Fixed-point arithmetic of the NPU's output unit as TensorIR expressions in 64 bits. A bound shows that no expression can overflow.
 
-The formulas are those of :mod:`sim.functional.rescale` and :mod:`sim.functional.activation`, written anew: a multiply, a rounding
-term, a shift right; then zero point, clamp and look-up table.
+The formulas are the same as in :mod:`sim.functional.rescale` and :mod:`sim.functional.activation`, written independently: a multiply, a
+rounding term, a shift right; then zero point, clamp and look-up table.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from npu_model.program import ActivationKind, ClipRange, DataType, ElementwiseKi
 
 _NUDGE = 1 << 30
 _NUDGE_FROM = 31
-"""Double rounding adds 1 << 30 with the value's sign if the shift is greater than this (gemmlowp's doubling multiply)."""
+"""If the shift is greater than this, double rounding adds 1 << 30 with the value's sign (gemmlowp's doubling multiply)."""
 
 _LIMIT = 1 << 63
 
@@ -27,24 +27,24 @@ _CLIP_TYPES = {
 }
 
 INTERPOLATED_WORDS = 512
-"""Words of a 16-bit look-up table: the upper nine bits of a value choose one, the lower seven interpolate (TFLite)."""
+"""Words of a 16-bit look-up table. The upper nine bits of a value choose a word, the lower seven interpolate (TFLite)."""
 
 
 class LaneValue(Struct, frozen=True):
-    """An int64 expression, and the largest magnitude that it can have."""
+    """An int64 expression and its largest magnitude."""
 
     expression: Any
     bound: int
 
 
 def magnitude(feature_map: FeatureMap) -> int:
-    """Largest magnitude of an element without its zero point."""
+    """Largest magnitude of an element minus its zero point."""
     dtype, zero = feature_map.dtype, feature_map.zero_point
     return max(abs(dtype.minimum - zero), abs(dtype.maximum - zero))
 
 
 def _terms(shift: int, rounding: Rounding) -> tuple[int, int]:
-    """The terms to add before a shift right by ``shift``: to values from 0, and to those below."""
+    """The two terms to add before a right shift by ``shift``: for values from 0 on, and for negative values."""
     if rounding is Rounding.TRUNCATE:
         return 0, (1 << shift) - 1
     half = 1 << (shift - 1) if shift else 0
@@ -52,17 +52,17 @@ def _terms(shift: int, rounding: Rounding) -> tuple[int, int]:
 
 
 def channel_table(records: list[tuple[int, int, int]], rounding: Rounding) -> list[tuple[int, int, int, int, int]]:
-    """(bias, scale, shift, term for values from 0, term for values below 0) of every channel's (bias, scale, shift)."""
+    """The table of channels: (bias, scale, shift, term for values from 0 on, term for negative values) for every (bias, scale, shift)."""
     return [(bias, scale, shift, *_terms(shift, rounding)) for bias, scale, shift in records]
 
 
 def table_bound(rows: list[tuple[int, int, int, int, int]], bound: int) -> int:
-    """Largest magnitude before the shift, of accumulators of at most ``bound``."""
+    """Largest magnitude before the shift, for accumulators of at most ``bound``."""
     return max((bound + abs(bias)) * scale + max(abs(up), abs(down)) for bias, scale, _, up, down in rows)
 
 
 def clip_type(operation: KernelOperation) -> DataType:
-    """The number format that the result is clipped to before a look-up table."""
+    """The number format to which the result is clipped before a look-up table."""
     return _CLIP_TYPES.get(operation.activation.clip, operation.ofm.dtype)
 
 
@@ -80,7 +80,10 @@ class OutputUnit(Struct, frozen=True):
         return value
 
     def rescaled(self, value: LaneValue, scale: Scale, rounding: Rounding | None = None) -> LaneValue:
-        """``value`` times the scale, rounded as the operation does unless told; InputError if 64 bits do not hold the product."""
+        """``value`` times the scale, with the operation's rounding unless another one is given.
+
+        InputError if 64 bits do not hold the product.
+        """
         writer, shift = self.writer, scale.shift
         if not 0 <= shift <= 63:
             raise InputError(f"{self.what} shifts by {shift}: 0 to 63 are possible; the scale is damaged.")
@@ -94,7 +97,7 @@ class OutputUnit(Struct, frozen=True):
         return LaneValue(writer.bind("scaled", total.expression >> writer.constant(shift)), (total.bound >> shift) + 1)
 
     def rescaled_by_table(self, accumulator: Any, table: Any, channel: Any) -> Any:
-        """The ``accumulator`` of ``channel`` with bias, scale and shift of the table that :func:`channel_table` made."""
+        """The ``accumulator`` of ``channel`` with its bias, scale and shift from the table of :func:`channel_table`."""
         writer = self.writer
         row = writer.bind("row", channel * 5, "int32")
         value = writer.bind("biased", writer.cast("int64", accumulator) + table[row])
@@ -102,10 +105,10 @@ class OutputUnit(Struct, frozen=True):
         return writer.bind("scaled", (value * table[row + 1] + term) >> table[row + 2])
 
     def finished(self, value: Any, lut: Any) -> Any:
-        """Zero point, clamp and look-up table: the element to store, of the OFM's type.
+        """The element to store, in the OFM's type, after zero point, clamp and look-up table.
 
-        ``lut`` is a buffer of int64 or None. A 32-bit OFM without it takes neither zero point nor clamp, but a product
-        saturates, as in the functional executor.
+        ``lut`` is a buffer of int64 or None. A 32-bit OFM without a table takes neither zero point nor clamp, but a product saturates, as
+        in the functional executor.
         """
         writer, activation, ofm = self.writer, self.operation.activation, self.operation.ofm
         dtype = str(ofm.dtype)

@@ -1,4 +1,4 @@
-"""One arena: a schedule with its homes moved behind the arena, for what knows no other memory."""
+"""One arena: a schedule whose tensors with other homes are moved to bytes after the arena, for targets with only one memory."""
 
 from __future__ import annotations
 
@@ -12,9 +12,10 @@ from npu_model.shapes import round_up
 
 
 def in_one_arena(schedule: Schedule) -> Schedule:
-    """The schedule with each tensor that has another home in a whole buffer behind its arena, which grows by them; itself if none has.
+    """The schedule with a whole buffer after its arena for each tensor with another home; the arena grows by them.
 
-    Jobs, other buffers and copies are the same, so that what holds of their order and their addresses holds of both schedules.
+    The schedule is unchanged if it has no such tensor. Jobs, other buffers and copies stay the same, so facts about their order and
+    addresses hold for both schedules.
     """
     network = schedule.network
     if not network.homes:

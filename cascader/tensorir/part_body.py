@@ -1,4 +1,4 @@
-"""A Part as TensorIR statements: all its stages for one element, or for all channels of one."""
+"""A Part as TensorIR statements: all its stages for one element, or for all channels of one position."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from npu_model.errors import InputError
 
 
 class ElementPlace(Struct, frozen=True):
-    """Where a tensor's elements lie: along axis i element e is at e - ``origin[i]``, modulo ``wraps[i]`` if that is not 0.
+    """The storage of a tensor: along axis i element e is at e - ``origin[i]``, modulo ``wraps[i]`` if that is not 0.
 
-    ``slot`` is the half of a double buffer that is in use.
+    ``slot`` is the current half of a double buffer.
     """
 
     buffer: Any
@@ -29,12 +29,12 @@ class ElementPlace(Struct, frozen=True):
 
     @classmethod
     def whole(cls, buffer: Any) -> ElementPlace:
-        """All of a tensor."""
+        """The storage of a whole tensor."""
         nothing = (0,) * len(buffer.shape)
         return cls(buffer, nothing, nothing)
 
     def index(self, at: Sequence[Any]) -> list[Any]:
-        """The buffer's index of an element of the tensor."""
+        """The buffer index of an element of the tensor."""
         tirx = load().tirx
         found = list(self.slot)
         for index, origin, length in zip(at, self.origin, self.wraps, strict=True):
@@ -49,10 +49,10 @@ class ElementPlace(Struct, frozen=True):
 
 @dataclass(slots=True)
 class PartBody:
-    """The statements of a part for one element, or for ``lanes`` elements of its last axis from the element on.
+    """The statements of a part for one element, or for ``lanes`` elements of its last axis from that element on.
 
-    ``places`` are those of its tensors, by the names that its stages use. A ``counter``, an element of a buffer of int64, counts each
-    update of the part's one accumulation, if these are the part's work, else the work of each element.
+    ``places`` holds the storage of its tensors, by the names that its stages use. A ``counter``, an element of a buffer of int64, counts
+    the part's work: the updates of its one accumulation, or else the work of each element.
     """
 
     writer: Writer
@@ -63,7 +63,7 @@ class PartBody:
     counter: tuple[Any, int] | None
     lane: Any = field(init=False)
     _loops: list[Any] = field(init=False, default_factory=list)
-    """Variables of the accumulations around the expression that is written."""
+    """Variables of the accumulations around the expression that is being written."""
 
     def __post_init__(self) -> None:
         self.lane = load().var("lane", "int32") if self.lanes > 1 else load().tirx.const(0, "int32")
@@ -83,7 +83,7 @@ class PartBody:
         return loops == [self.match.work]
 
     def _lowered(self, expression: Any) -> Any:
-        """The expression on the function's own buffers; accumulations that it needs are written before."""
+        """The expression on the function's own buffers; the accumulations that it needs are written first."""
         tirx = load().tirx
         # Only the branch that is chosen may be read: the other one may lie outside the tensor.
         expression = rewrite(expression, {tirx.Select: lambda node: tirx.if_then_else(node.condition, node.true_value, node.false_value)})
@@ -100,7 +100,7 @@ class PartBody:
         return self._accumulated(stage, node.indices) if stage.is_reduction else self._lowered(stage.at(node.indices))
 
     def _accumulated(self, stage: Stage, indices: Sequence[Any]) -> Any:
-        """Write an accumulation; returns the element of the accumulator with its result."""
+        """Write an accumulation and return the element of the accumulator that holds its result."""
         if any(variable in self._loops for index in indices for variable in walk(index, load().var)):
             raise InputError(f"Stage {stage.name!r} is accumulated in the loops of another accumulation: make them two Parts.")
         total = self.writer.allocate(f"{stage.name}_acc", str(stage.output.dtype), (self.lanes,), "local")
@@ -115,7 +115,7 @@ class PartBody:
         return total[self.lane]
 
     def _store(self, buffer: Any, index: Sequence[Any], value: Any, *, work: int = 0) -> None:
-        """Store an element of every lane, and count each if it is work."""
+        """Store an element for every lane, and count each one if it is work."""
         if self.lanes == 1:
             self._counted(buffer, index, value, work)
             return

@@ -1,6 +1,6 @@
-"""The proof of a plan in TensorIR: compiled and run, its outputs, its buffers, its peak and its work are what the plan says.
+"""The proof of a plan in TensorIR, compiled and run: its outputs, buffers, peak and work equal the plan's claims.
 
-Sizes and live ranges are read off the very module that becomes machine code, not off a copy that is lowered apart.
+Sizes and live ranges come from the module that becomes machine code, not from a copy that is lowered separately.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ Array = npt.NDArray[Any]
 class CompiledPlan(Struct, frozen=True, eq=False):
     """Applied plans as machine code, with the memory of their function.
 
-    ``resident`` are the most bytes alive at once in the cascade memory with the function's inputs and outputs.
+    ``resident`` is the most bytes alive at once in the cascade memory, with the function's inputs and outputs.
     """
 
     applied: Applied
@@ -34,7 +34,10 @@ class CompiledPlan(Struct, frozen=True, eq=False):
     resident: int
 
     def run(self, inputs: Mapping[str, Array], constants: Mapping[str, Array]) -> tuple[dict[str, Array], dict[str, int]]:
-        """Outputs by tensor, and the work that was counted by part. InputError if an input is missing or of another form."""
+        """Run the code and return the outputs by tensor, and the counted work by part.
+
+        InputError if an input is missing or has another form.
+        """
         tensor = load().tvm.runtime.tensor
         applied = self.applied
         parameters = list(applied.module["main"].params)
@@ -51,7 +54,7 @@ class CompiledPlan(Struct, frozen=True, eq=False):
 
 
 QUICK: Mapping[str, Any] = {"kind": "llvm", "opt-level": 0}
-"""Target for the machine that it runs on, compiled as quickly as LLVM can: a proof runs once."""
+"""Target for this machine, with LLVM's fastest compilation, because a proof runs once."""
 
 
 def compile_schedule(applied: Applied, target: Any = QUICK) -> CompiledPlan:
@@ -63,7 +66,7 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> CompiledPlan:
     last = max((live.last for live in ranges.values()), default=0)
 
     def held(buffer: Any, live: LiveRange) -> LiveRange:
-        """Inputs are there from the beginning, outputs stay until the end."""
+        """The bytes of inputs, which live from the beginning, and of outputs, which live until the end."""
         return LiveRange(0 if str(buffer.name) in inputs else live.first, last if str(buffer.name) in outputs else live.last)
 
     def size(buffer: Any) -> int:
@@ -73,9 +76,9 @@ def compile_schedule(applied: Applied, target: Any = QUICK) -> CompiledPlan:
 
 
 class RunProof(Struct, frozen=True):
-    """Claims beside facts: bytes of each buffer, peaks in bytes, work of each part, the outputs, and whether they are ``equal``.
+    """Claims next to facts: bytes of each buffer, peaks in bytes, work of each part, the outputs, and whether they are ``equal``.
 
-    ``planned`` is the plan's memory with inputs and outputs; None if no plan was given.
+    ``planned`` is the plan's memory with inputs and outputs; None without a plan.
     """
 
     claimed: Mapping[str, int]
@@ -112,7 +115,7 @@ class RunProof(Struct, frozen=True):
 def prove(
     graph: TeGraph, plans: Sequence[StripePlan], inputs: Mapping[str, Array], expected: Mapping[str, Array] | None = None
 ) -> RunProof:
-    """Apply the plans, compile, run, and compare; ``expected`` outputs are by default those of the graph without any cascade.
+    """Apply the plans, compile, run, and compare. By default the ``expected`` outputs are the outputs of the graph without a cascade.
 
     ``seconds`` count from the plans to the outputs. InputError if the plans do not cover the graph.
     """

@@ -1,6 +1,6 @@
-"""A schedule's TensorIR compiled by LLVM and run, with the memory that was read off that very compile.
+"""A schedule's TensorIR, compiled by LLVM and run, with the memory taken from that same compilation.
 
-The run in an arena gets one that is full of noise and lies between guards: bytes beside it that change are counted.
+The run in an arena gets an arena full of noise between two guards. Changed bytes of the guards are counted.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ Arrays = Mapping[str, NDArray[Any]]
 """Arrays by the name of the network's input or output."""
 
 GUARD = 4096
-"""Bytes before and behind the arena that a run must leave alone."""
+"""Bytes before and after the arena that a run must not change."""
 
 _ALIGNMENT = 64
-"""Alignment in bytes of the memory that is handed to compiled code (TVM's default)."""
+"""Alignment in bytes of the memory that compiled code gets (TVM's default)."""
 
 
 class ScheduleRun(Struct, frozen=True):
     """Result of one inference: outputs by name, counted multiply-accumulates by part, and two numbers of bytes that must be 0.
 
-    ``stale`` counts bytes of staged weights that were not the part's when a job used them, ``damaged`` changed bytes of the guards.
+    ``stale`` counts staged bytes that were not the part's weights when a job used them. ``damaged`` counts changed bytes of the guards.
     """
 
     outputs: dict[str, NDArray[Any]]
@@ -42,7 +42,7 @@ class ScheduleRun(Struct, frozen=True):
 
 
 class CompiledSchedule(Struct, frozen=True, eq=False):
-    """A schedule as machine code; the memory of ``measured`` is that of the run in buffers."""
+    """A schedule as machine code. The memory in ``measured`` is the memory of the run in buffers."""
 
     source: ScheduleModule
     measured: Measured
@@ -90,9 +90,9 @@ def _split(content: NDArray[np.uint8], ports: tuple[Port, ...]) -> dict[str, NDA
 
 
 def compile_schedule(schedule: Schedule) -> CompiledSchedule:
-    """A schedule compiled for the machine that this runs on.
+    """A schedule compiled for this machine.
 
-    InputError, with the part's name, if one of its kernels cannot be expressed in TensorIR.
+    InputError names the part if TensorIR cannot express one of its kernels.
     """
     source = schedule_module(schedule)
     return CompiledSchedule(source, compile_measured(source.module, BUFFERS_FUNCTION))

@@ -1,12 +1,12 @@
 """A Schedule as a TensorIR module: one function per kernel, called job by job on storage of exactly the schedule's bytes.
 
-Two functions of the module run the whole schedule. ``arena`` works in one arena of exactly ``arena_size`` bytes, which it is
-given, at the schedule's addresses. ``buffers`` allocates every buffer apart, of exactly its size, in scope ``global.sram``, and
-fills it with a pattern when its life begins, so that nothing rests on what a buffer held before. In both, a rolling buffer holds only its
-rows, row y at slot y modulo the rows. Staged weights are copied where the schedule says. Before a job uses them they are compared with the
-constants, because the kernels themselves read decoded weights.
+Two functions of the module run the whole schedule. ``arena`` works in an arena of exactly ``arena_size`` bytes from its caller, at the
+schedule's addresses. ``buffers`` allocates every buffer separately in scope ``global.sram``, with exactly its size. It fills each buffer
+with a pattern when its life begins, so that no result depends on older bytes. In both, a rolling buffer holds only its rows, row y at slot
+y modulo the rows. Staged weights are copied where the schedule says. Before a job uses them they are compared with the constants, because
+the kernels themselves read decoded weights.
 
-For use as C there is ``run_schedule``: the run in an arena alone, without copies of weights and without counting.
+``run_schedule`` is for use as C: the run in an arena, without copies of weights and without counting.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ ARENA_FUNCTION, BUFFERS_FUNCTION, C_FUNCTION = "arena", "buffers", "run_schedule
 """Names of the functions that run a schedule."""
 
 _ACCUMULATORS = ("int32", "int64")
-"""Types that kernels accumulate in."""
+"""Types of the kernels' accumulators."""
 
 _PATTERN = 0xA5
-"""Byte that a buffer is filled with at first: any value but zero, which would hide mistakes."""
+"""The byte that fills a new buffer. It is not zero, because zero would hide mistakes."""
 
 _MAX_ARENA = 1 << 31
-"""TensorIR's offsets here are 32 bits wide and signed."""
+"""The largest offset here: TensorIR's offsets are 32 bits wide and signed."""
 
 _COUNTER_BYTES = 8
 
 
 class ScheduleModule(Struct, frozen=True):
-    """A schedule's TensorIR: the module, what it is called with, and what the schedule claims of it.
+    """A schedule's TensorIR: the module, its arguments, and the schedule's claims on it.
 
-    ``claims`` are the bytes of every buffer that ``buffers`` allocates, by its name there; ``macs`` are the planned
-    multiply-accumulates by part, in the order of the counters that the functions add to (the last one counts stale bytes).
+    ``claims`` holds the bytes of every buffer that ``buffers`` allocates, by its name there. ``macs`` holds the planned
+    multiply-accumulates by part, in the order of the functions' counters. The last counter counts stale bytes.
     """
 
     module: Any
@@ -68,10 +68,10 @@ class ScheduleModule(Struct, frozen=True):
 
 
 def schedule_module(schedule: Schedule, *, as_c: bool = False) -> ScheduleModule:
-    """The TensorIR of a schedule, to be compiled and measured, or (``as_c``) to be written as C.
+    """The TensorIR of a schedule, for compilation and measurement, or (``as_c``) for C code.
 
-    Tensors outside its arena are moved to bytes after the arena, because TensorIR has one memory for all tensors. InputError, with the
-    part's name, if one of its kernels cannot be expressed.
+    Tensors outside its arena are moved to bytes after the arena, because TensorIR has one memory for all tensors. InputError names the part
+    if one of its kernels cannot be expressed.
     """
     schedule = in_one_arena(schedule)
     _check(schedule)
@@ -106,7 +106,7 @@ def _check(schedule: Schedule) -> None:
 
 
 class _Held(Struct, frozen=True):
-    """Bytes of the arena that hold ``tensors`` from the step ``begins`` on; ``name`` is that of a buffer apart."""
+    """Bytes of the arena that hold ``tensors`` from the step ``begins`` on. ``name`` names the buffer in the run with separate buffers."""
 
     tensors: tuple[str, ...]
     name: str
@@ -116,12 +116,12 @@ class _Held(Struct, frozen=True):
 
 
 def _copy_name(index: int) -> str:
-    """Name of a copy of weights among the tensors. It begins with a zero byte, as no name in a .tflite file does."""
+    """The name for a copy of weights among the tensors. It begins with a zero byte, which no name in a .tflite file does."""
     return f"\0copy {index}"
 
 
 class _Functions:
-    """A schedule's functions in the making: kernels, copies, comparisons, and the runs that call them."""
+    """A schedule's functions under construction: kernels, copies, comparisons, and the runs that call them."""
 
     def __init__(self, schedule: Schedule, *, counting: bool) -> None:
         self.schedule = schedule
@@ -150,20 +150,20 @@ class _Functions:
             yield _Held((_copy_name(index),), f"copy_{index}", copy.address, size, copy.step)
 
     def add(self, name: str, function: Any) -> Any:
-        """The module's name for a function, by which others call it."""
+        """The module's name for a function; other functions call it by this name."""
         variable = load().tvm.ir.GlobalVar(name)
         self.functions[variable] = function
         return variable
 
     def kernel_of(self, part: str) -> EthosuPart:
-        """The payload of a part that is a kernel."""
+        """The payload of a part, which must be a kernel."""
         payload = self.payloads[part]
         if not isinstance(payload, EthosuPart):
             raise InputError(f"Part {part!r} has no weights to copy: make the schedule anew.")
         return payload
 
     def in_arena(self, base: Any) -> dict[str, tuple[Any, int]]:
-        """The places of all tensors in the arena that begins at ``base``."""
+        """The storage of all tensors in the arena that begins at ``base``."""
         return {tensor: (base, held.address) for held in self.held for tensor in held.tensors}
 
     def planned(self) -> dict[str, int]:
@@ -186,7 +186,7 @@ def _copier() -> Any:
 
 
 def _comparer() -> Any:
-    """The function that adds to ``stale`` how many of ``count`` bytes differ."""
+    """The function that compares ``count`` bytes and adds the number of different ones to ``stale``."""
     writer = Writer()
     found, wanted = writer.pointer("found", "uint8", 1), writer.pointer("wanted", "uint8", 1)
     stale = writer.pointer("stale", "int64", 1)
@@ -207,7 +207,7 @@ class _Pointers(Struct, frozen=True):
 
 
 def _tensors(owner: _Functions, writer: Writer) -> _Pointers:
-    """The parameters of a function that is called from outside, and its accumulators."""
+    """The parameters of a function for outside callers, and its accumulators."""
     network = owner.schedule.network
     sizes = [sum(port.size for port in network.inputs), sum(port.size for port in network.outputs)]
     sizes += [len(owner.pool.content()), len(network.constants)]
@@ -220,7 +220,7 @@ def _tensors(owner: _Functions, writer: Writer) -> _Pointers:
 
 
 def _run_in_arena(owner: _Functions) -> None:
-    """Add the function that runs all jobs in an arena that it is given."""
+    """Add the function that runs all jobs in its caller's arena."""
     writer = Writer()
     base = writer.tensor("arena_bytes", "uint8", (max(1, owner.schedule.arena_size),)).data
     _Run(owner, writer, owner.in_arena(base), {}, _tensors(owner, writer)).write()
@@ -238,7 +238,7 @@ def _run_in_buffers(owner: _Functions) -> None:
 
 
 def _run_as_c(owner: _Functions) -> None:
-    """Add the function that runs all jobs in an arena, with plain pointers for parameters."""
+    """Add the function that runs all jobs in an arena, with plain pointers as parameters."""
     writer = Writer()
     base, inputs, outputs, pool = (writer.address(name) for name in ("arena_bytes", "inputs", "outputs", "pool"))
     scratch = {dtype: writer.pointer(f"scratch_{dtype}", dtype, SCRATCH).data for dtype in _ACCUMULATORS}
@@ -250,8 +250,8 @@ def _run_as_c(owner: _Functions) -> None:
 class _Run:
     """The statements of one run: inputs in, the jobs with their copies, outputs out.
 
-    ``places`` are an address and bytes behind it for each tensor, and for staged weights by the name that :func:`_copy_name` gives.
-    ``buffers`` are to be filled when their life begins; there are none in an arena.
+    ``places`` holds an address and a number of bytes for each tensor, and for staged weights under the name of :func:`_copy_name`.
+    ``buffers`` are filled when their life begins; a run in an arena has none.
     """
 
     owner: _Functions
@@ -261,7 +261,7 @@ class _Run:
     pointers: _Pointers
 
     def write(self) -> None:
-        """All of it."""
+        """The statements of the whole run."""
         schedule, network = self.owner.schedule, self.owner.schedule.network
         self._fill(0)
         for port, place in self._ports(network.inputs, self.pointers.inputs):
@@ -286,7 +286,7 @@ class _Run:
         return self.writer.offset(base, start + offset)
 
     def _ports(self, ports: tuple[Port, ...], base: Any) -> Iterator[tuple[Port, Any]]:
-        """The ports, each with its address among all of them from ``base`` on."""
+        """The ports, each with its address. The addresses count on from ``base``."""
         offset = 0
         for port in ports:
             yield port, self.writer.offset(base, offset)
@@ -302,7 +302,7 @@ class _Run:
         self.writer.call(self.owner.copier, target, source, self.writer.constant(count, "int32"))
 
     def _weights(self, part: str, index: int) -> Iterator[tuple[Any, Any, int]]:
-        """(where it is staged, where it comes from, bytes) of every range of the part's weights and scales."""
+        """Every range of the part's weights and scales, as (staging address, source address, bytes)."""
         offset = 0
         for span in weight_ranges(self.owner.kernel_of(part).operation):
             yield self._address(_copy_name(index), offset), self.writer.offset(self.pointers.constants, span.start), span.length
@@ -340,7 +340,7 @@ class _Run:
 
 
 def _planned_macs(operation: KernelOperation, rows: tuple[int, int] | None, cut: Axis) -> int:
-    """Multiply-accumulates of OFM ``rows`` along ``cut`` (None: all of them), without the taps that padding clips away; 0 for elementwise.
+    """Multiply-accumulates of OFM ``rows`` along ``cut`` (None: all rows), without the taps in padding; 0 for elementwise.
 
     They are counted from the kernel's definition alone. A pooling kernel counts one for each element of its windows.
     (:attr:`KernelOperation.macs` counts clipped taps too.)

@@ -1,6 +1,6 @@
-"""Stages: a Tensor Expression graph read as plain loops, one Stage per ComputeOp, with every operand's index expressions.
+"""Stages: a Tensor Expression graph as plain loops, one Stage per ComputeOp, with every operand's index expressions.
 
-TVM itself lowers the graph (``te.create_prim_func``), so that what is analysed is what would be compiled.
+TVM itself lowers the graph (``te.create_prim_func``), so the analysed code is the code that would be compiled.
 """
 
 from __future__ import annotations
@@ -16,17 +16,17 @@ from npu_model.errors import InputError
 
 
 class ReduceAxis(Struct, frozen=True):
-    """A loop of a reduction: its variable, which counts from 0, and how often it runs."""
+    """A loop of a reduction: its variable, which counts from 0, and its number of iterations."""
 
     var: Any
     extent: int
 
 
 class Stage(Struct, frozen=True, eq=False):
-    """One ComputeOp: ``value`` is stored at the output's element ``axes``; a reduction starts from ``init`` and updates itself.
+    """One ComputeOp: ``value`` is stored at the output's element ``axes``. A reduction starts from ``init`` and updates the element.
 
-    ``axes`` are one variable per axis of ``shape``. In a reduction ``value`` loads the element of ``output`` so far.
-    ``attrs`` are those that ``te.compute`` was given.
+    ``axes`` has one variable per axis of ``shape``. In a reduction ``value`` loads the current element of ``output``. ``attrs`` are the
+    attributes that ``te.compute`` got.
     """
 
     name: str
@@ -40,7 +40,7 @@ class Stage(Struct, frozen=True, eq=False):
 
     @property
     def is_reduction(self) -> bool:
-        """Whether an element is the sum, or some other combination, of several."""
+        """Whether an element is a reduction (a sum or another combination) of several elements."""
         return bool(self.reduce_axes)
 
     def loads(self) -> tuple[Any, ...]:
@@ -53,9 +53,9 @@ class Stage(Struct, frozen=True, eq=False):
 
 
 class StageGraph(Struct, frozen=True, eq=False):
-    """Stages in one valid order, and the buffers of the placeholders; buffers are known by ``names``.
+    """Stages in one valid order, and the buffers of the placeholders, by ``names``.
 
-    ``names`` of placeholders and stages come from the Tensor Expressions, with a number at the end if a name is used twice.
+    The names of placeholders and stages are those in the Tensor Expressions, with a number at the end if a name is used twice.
     """
 
     inputs: tuple[Any, ...]
@@ -68,7 +68,7 @@ class StageGraph(Struct, frozen=True, eq=False):
         return self.names[buffer]
 
     def producers(self) -> dict[str, Stage]:
-        """The stage that makes a tensor, by the tensor's name, which is the stage's."""
+        """The stage that makes a tensor. It has the tensor's name."""
         return {stage.name: stage for stage in self.stages}
 
     def readers(self, name: str) -> tuple[Stage, ...]:
@@ -132,7 +132,7 @@ def _stage(block: Any, name: str) -> Stage:
 
 
 def unique(name: str, taken: Collection[str]) -> str:
-    """The name, with a number behind it if it is taken."""
+    """The name; if it is taken, a number is added."""
     return next(candidate for candidate in chain([name], (f"{name}_{number}" for number in count(1))) if candidate not in taken)
 
 

@@ -1,10 +1,10 @@
 """The front end of RFC 0037 for today's TVM: a Tensor Expression graph becomes a CascaderGraph, Part by Part.
 
-Part matchers say which stages are one Part. They are tried in order. A matcher looks at the stage that makes a wanted tensor, and takes all
-earlier stages that belong to the same operator. The built-in ones know no device. One accumulation is one Part, with the reads and pads
-before it and the requantisation, clamps and writes behind it. So is a chain of element-wise stages. Data movement (reshape, slice,
-concatenation, transposition) is a Part of no work. :class:`StageSequence` matches stages by the name in their ``op`` attribute, as RFC 0037
-does. A caller's own matchers are tried before all others.
+Part matchers decide which stages are one Part. They are tried in order. A matcher looks at the stage that makes a wanted tensor, and takes
+all earlier stages that belong to the same operator. The built-in ones know no device. One accumulation is one Part, with the reads and pads
+before it and the requantisation, clamps and writes after it. A chain of element-wise stages is one Part, too. Data movement (reshape,
+slice, concatenation, transposition) is a Part without work. :class:`StageSequence` matches stages by the name in their ``op`` attribute, as
+RFC 0037 does. A caller's own matchers are tried before all others.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ Array = npt.NDArray[Any]
 
 
 class Match(Struct, frozen=True):
-    """Stages that are one Part, in order, the last one makes its output.
+    """The stages of one Part, in order; the last one makes its output.
 
-    ``work`` is what an output element costs (multiply-accumulates of an accumulation). ``propagators`` are hand-written
-    ones by operand; operands without one get the derived one. ``payload`` is for the device.
+    ``work`` is the cost of an output element (multiply-accumulates of an accumulation). ``propagators`` holds hand-written ones by operand;
+    the other operands get a derived Propagator. ``payload`` is for the device.
     """
 
     kind: str
@@ -47,14 +47,14 @@ class Match(Struct, frozen=True):
 
 
 class WantedTensor(Struct, frozen=True):
-    """The stage that makes a wanted tensor, in its graph, and the names of the constants."""
+    """The stage that makes a wanted tensor, its graph, and the names of the constants."""
 
     graph: StageGraph
     stage: Stage
     constants: frozenset[str]
 
     def operands(self, stage: Stage) -> tuple[str, ...]:
-        """Names of the tensors that a stage reads and that are not constants, each once, in order."""
+        """Names of the tensors that a stage reads, without constants, each once, in order."""
         names = dict.fromkeys(self.graph.name(buffer_of(node)) for node in stage.loads())
         return tuple(name for name in names if name not in self.constants)
 
@@ -65,13 +65,13 @@ class WantedTensor(Struct, frozen=True):
 
 
 Matcher = Callable[[WantedTensor], Match | None]
-"""A rule: the Part that makes the wanted tensor, None if it says nothing of it."""
+"""A rule: the Part that makes the wanted tensor, or None if the rule does not apply."""
 
 
 class StageSequence(Struct, frozen=True):
     """Matches stages whose attribute ``op`` has the names ``ops``, from first to last; a name with ``?`` may be missing.
 
-    At least one stage must match. ``work`` is that of an output element; None counts the loops of the accumulations.
+    At least one stage must match. ``work`` is the work of an output element; None counts the loops of the accumulations.
     """
 
     kind: str
@@ -99,7 +99,10 @@ def _loops(stages: list[Stage]) -> int:
 
 
 def _chain(wanted: WantedTensor, joins: Callable[[Stage], bool]) -> list[Stage]:
-    """The wanted stage behind those that hand it element by element, up to an accumulation or before a stage that does not join."""
+    """The wanted stage, after the stages that pass values on element by element to it.
+
+    The chain ends at an accumulation, or before a stage that does not join.
+    """
     chain = [wanted.stage]
     while not chain[0].is_reduction:
         operands = wanted.operands(chain[0])
@@ -111,7 +114,7 @@ def _chain(wanted: WantedTensor, joins: Callable[[Stage], bool]) -> list[Stage]:
 
 
 def accumulation(wanted: WantedTensor) -> Match | None:
-    """Reads and pads, one accumulation, and what happens to each of its elements afterwards."""
+    """Matches reads and pads, one accumulation, and the operations on each of its elements afterwards."""
     chain = _chain(wanted, lambda _: True)
     if not chain[0].is_reduction:
         return None
@@ -119,20 +122,20 @@ def accumulation(wanted: WantedTensor) -> Match | None:
 
 
 def movement(wanted: WantedTensor) -> Match | None:
-    """Stages that only move elements: reshape, slice, transposition, padding, nearest-neighbour upscaling, concatenation."""
+    """Matches stages that only move elements: reshape, slice, transposition, padding, nearest-neighbour upscaling, concatenation."""
     if not _moves(wanted.stage):
         return None
     return Match("movement", (*_movement_before(wanted, wanted.stage), wanted.stage), 0)
 
 
 def element_wise(wanted: WantedTensor) -> Match:
-    """A stage without any accumulation of its own that the other rules left, with the chain of such stages before it."""
+    """Matches a stage without an accumulation that the other rules left, with the chain of such stages before it."""
     chain = _chain(wanted, lambda producer: not producer.is_reduction and not _moves(producer))
     return Match("element-wise", tuple(chain), _loops(chain))
 
 
 def _movement_before(wanted: WantedTensor, stage: Stage) -> tuple[Stage, ...]:
-    """The stages that do nothing but bring one tensor to ``stage``, in order: reads, pads, upscaling."""
+    """The stages that only bring one tensor to ``stage``, in order: reads, pads, upscaling."""
     for name in wanted.operands(stage):
         producer = wanted.private_producer(name, stage)
         if producer is not None and _moves(producer) and len(producer.loads()) == 1:
@@ -141,7 +144,7 @@ def _movement_before(wanted: WantedTensor, stage: Stage) -> tuple[Stage, ...]:
 
 
 def _moves(stage: Stage) -> bool:
-    """Whether an element is a copy of one that is read, chosen by conditions on the position, or a constant."""
+    """Whether an element is a constant or a copy of one element that conditions on the position choose."""
     return not stage.is_reduction and _is_copy(stage.value)
 
 
@@ -157,7 +160,7 @@ def _is_copy(value: object) -> bool:
 
 
 def _reads_own_elements(wanted: WantedTensor, stage: Stage, name: str) -> bool:
-    """Whether every element is made of the element of the same position of tensor ``name``."""
+    """Whether every element depends on the element at the same position of tensor ``name``."""
     reads = [node for node in stage.loads() if wanted.graph.name(buffer_of(node)) == name]
     return all(
         len(node.indices) == len(stage.axes) and all(a.same_as(b) for a, b in zip(node.indices, stage.axes, strict=True)) for node in reads
@@ -167,8 +170,8 @@ def _reads_own_elements(wanted: WantedTensor, stage: Stage, name: str) -> bool:
 class TeGraph(Struct, frozen=True, eq=False):
     """A Tensor Expression graph with its CascaderGraph, whose parts carry their :class:`Match` as payload.
 
-    ``constants`` are the values of the constant placeholders by name, in the order of the function's parameters, which are
-    the inputs, then the constants, then the outputs.
+    ``constants`` holds the values of the constant placeholders by name, in the order of the function's parameters: the inputs, then the
+    constants, then the outputs.
     """
 
     stages: StageGraph
@@ -189,11 +192,10 @@ def read_graph(
     constants: Mapping[Any, Array] | None = None,
     matchers: Sequence[Matcher] = (),
 ) -> TeGraph:
-    """The graph from placeholders to outputs; ``constants`` holds the value of each placeholder that is known beforehand.
+    """The graph from placeholders to outputs; ``constants`` holds the value of each placeholder with a known value.
 
-    ``matchers`` are tried before the built-in ones. Every tensor that lies between two Parts is a tensor of the graph; those inside a
-    Part are none. InputError for a graph that cannot be read (see :func:`~cascader.tensorir.stages.read_stages`) or a constant of another
-    shape.
+    ``matchers`` are tried before the built-in ones. The graph has the tensors between Parts, without those inside a Part. InputError for a
+    graph that cannot be read (see :func:`~cascader.tensorir.stages.read_stages`) or a constant of another shape.
     """
     values = constants or {}
     stages = read_stages([*inputs, *values], outputs)

@@ -1,7 +1,7 @@
 """A writer of TensorIR functions, statement by statement: parameters, loops, conditions, bindings, stores and calls.
 
-Nodes are built directly and no text is parsed: a network of a hundred parts is written in a fraction of a second, and
-nothing that a file holds is ever evaluated.
+Nodes are built directly, so no text is parsed: a network of a hundred parts is written in a fraction of a second, and no content of a file
+is ever evaluated.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from cascader.tensorir.compat import Tvm, load
 
 
 class Writer:
-    """One function in the making; statements go where the innermost open ``with`` is."""
+    """A function under construction. Statements go into the innermost open ``with`` block."""
 
     def __init__(self) -> None:
         self.tvm: Tvm = load()
@@ -22,13 +22,13 @@ class Writer:
         self._levels: list[list[Any]] = [[]]
 
     def pointer(self, name: str, dtype: str, elements: int) -> Any:
-        """A parameter that points to ``elements`` of ``dtype``, as the buffer that it points to."""
+        """A parameter that points to ``elements`` of ``dtype``, as a buffer."""
         buffer = self.tvm.tirx.decl_buffer((max(elements, 1),), dtype, f"{name}_elements")
         self._emit(self.tvm.tirx.DeclBuffer(buffer, data=self.address(name, dtype)))
         return buffer
 
     def address(self, name: str, dtype: str = "uint8") -> Any:
-        """A parameter that is the address of bytes, or of elements of ``dtype``, to be handed on with an offset."""
+        """A parameter that is the address of bytes, or of elements of ``dtype``. The function passes it on with an offset."""
         ir = self.tvm.tvm.ir
         return self._parameter(self.tvm.tirx.Var(name, ir.PointerType(ir.PrimType(dtype))))
 
@@ -37,18 +37,18 @@ class Writer:
         return self._parameter(self.tvm.tirx.Var(name, "int32"))
 
     def tensor(self, name: str, dtype: str, shape: Sequence[int]) -> Any:
-        """A parameter that is a tensor of the runtime, as a function has that is called from outside."""
+        """A parameter that is a tensor of the runtime, for a function that outside callers use."""
         return self._parameter(self.tvm.tirx.decl_buffer(shape, dtype, name))
 
     def allocate(self, name: str, dtype: str, shape: Sequence[int], scope: str) -> Any:
-        """A buffer of the function's own."""
+        """A buffer that the function allocates."""
         buffer = self.tvm.tirx.decl_buffer(shape, dtype, name, scope=scope)
         self._emit(self.tvm.tirx.AllocBuffer(buffer))
         return buffer
 
     @contextmanager
     def loop(self, name: str, extent: Any, start: Any = 0) -> Iterator[Any]:
-        """A serial loop over ``extent`` values from ``start``; gives its variable."""
+        """A serial loop over ``extent`` values from ``start``; it yields its variable."""
         tirx = self.tvm.tirx
         variable = tirx.Var(name, "int32")
         self._levels.append([])
@@ -57,13 +57,13 @@ class Writer:
 
     @contextmanager
     def nest(self, bounds: Sequence[tuple[str, Any, Any]]) -> Iterator[list[Any]]:
-        """Open nested loops, each with a name, a start and an extent; the block has their variables."""
+        """Open nested loops, each with a name, a start and an extent; the block gets their variables."""
         with ExitStack() as loops:
             yield [loops.enter_context(self.loop(name, extent, start)) for name, start, extent in bounds]
 
     @contextmanager
     def when(self, conditions: list[Any]) -> Iterator[None]:
-        """Statements that run if all ``conditions`` hold; without any condition they always run."""
+        """Statements that run if all ``conditions`` hold; without conditions they always run."""
         tirx = self.tvm.tirx
         if not conditions:
             yield
@@ -74,13 +74,13 @@ class Writer:
         self._emit(tirx.IfThenElse(condition, self._block(), None))
 
     def bind(self, name: str, value: Any, dtype: str = "int64") -> Any:
-        """A name for a value of ``dtype``, which is then computed once."""
+        """A named value of ``dtype``, which is computed once."""
         variable = self.tvm.tirx.Var(name, dtype)
         self._emit(self.tvm.tirx.Bind(variable, value))
         return variable
 
     def store(self, buffer: Any, index: Any, value: Any) -> None:
-        """Write one element; ``index`` is a list where the buffer has several axes."""
+        """Write one element; ``index`` is a list if the buffer has several axes."""
         self._emit(self.tvm.tirx.BufferStore(buffer, value, index if isinstance(index, list) else [index]))
 
     def call(self, function: Any, *arguments: Any) -> None:
@@ -92,14 +92,15 @@ class Writer:
         return self.tvm.tirx.handle_add_byte_offset(address, offset)
 
     def address_of(self, buffer: Any) -> Any:
-        """Address of a buffer's first element, wherever TVM places it (which ``buffer.data`` does not follow).
+        """Address of a buffer's first element, at TVM's final place (which ``buffer.data`` does not follow).
 
-        TVM shrinks a buffer to the elements that a function is seen to use: one that hands out the address must use all itself.
+        TVM shrinks a buffer to the elements that a function visibly uses, so a function that passes on the address must use all elements
+        itself.
         """
         return self.tvm.tirx.address_of(buffer[0])
 
     def cast(self, dtype: str, value: Any) -> Any:
-        """``value`` as ``dtype``; of integers the low bits."""
+        """``value`` as ``dtype``; integers keep their low bits."""
         return self.tvm.tirx.Cast(dtype, value)
 
     def constant(self, value: int, dtype: str = "int64") -> Any:
@@ -111,7 +112,7 @@ class Writer:
         return self.tvm.tirx.Select(condition, yes, no)
 
     def function(self, *, public: str = "", no_alias: bool = False) -> Any:
-        """The function; ``public`` is the name that the runtime finds it by, and ``no_alias`` says that no parameters overlap."""
+        """The function. The runtime finds it by the name ``public``; ``no_alias`` says that no parameters overlap."""
         made = self.tvm.tirx.PrimFunc(self._parameters, self._block())
         if public:
             made = made.with_attr("global_symbol", public)

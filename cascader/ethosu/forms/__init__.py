@@ -1,4 +1,4 @@
-"""Forms of a network: the same mathematics in other layouts, shapes, block depths and slices, each of which is searched on its own."""
+"""Forms of a network: the same mathematics in other layouts, shapes, block depths and slices. Each form is searched on its own."""
 
 from cascader.ethosu.forms.making import FormsInTurn, FormTerms, MadeForm, forms
 from cascader.ethosu.forms.sizes import is_flat, is_small

@@ -1,4 +1,4 @@
-"""Tensors that are stored in bricks of 16 channels, and their other forms: NHWC, and with height and width in each other's place."""
+"""Tensors that are stored in bricks of 16 channels, and their other forms: NHWC, and with height and width exchanged."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npu_model.shapes import Shape3D, ceil_div
 
 
 class Element(Struct, frozen=True):
-    """Place of an element in its tensor."""
+    """Position of an element in its tensor."""
 
     row: int
     column: int
@@ -22,7 +22,7 @@ class Element(Struct, frozen=True):
 
 
 def first_element(feature_map: FeatureMap) -> Element:
-    """The element of the tensor that a map of one tile of bricks begins with: its base counts from the tensor's first byte."""
+    """The first element of a map of one tile of bricks, in its tensor: the map's base counts from the tensor's first byte."""
     size = feature_map.dtype.bytes
     row, rest = divmod(feature_map.base, feature_map.strides.y)
     plane, rest = divmod(rest, feature_map.strides.c)
@@ -31,7 +31,7 @@ def first_element(feature_map: FeatureMap) -> Element:
 
 
 class NhwcForm(Struct, frozen=True):
-    """``height`` rows of ``width`` pixels of ``pixel`` bytes, of elements of ``element`` bytes; a pixel may end in unused bytes."""
+    """``height`` rows of ``width`` pixels with ``pixel`` bytes, of elements with ``element`` bytes. A pixel may end in unused bytes."""
 
     height: int
     width: int
@@ -40,11 +40,11 @@ class NhwcForm(Struct, frozen=True):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """The size in bytes."""
         return self.height * self.width * self.pixel
 
     def feature_map(self, feature_map: FeatureMap) -> FeatureMap:
-        """The elements that ``feature_map``, one tile of bricks, addresses in the tensor, where they are in this form."""
+        """The elements that ``feature_map``, one tile of bricks, addresses in the tensor, at their addresses in this form."""
         first, unused = first_element(feature_map), feature_map.tiles.bases[1:]
         start = (first.row * self.width + first.column) * self.pixel + first.channel * self.element
         tiles = replace(feature_map.tiles, bases=(start, *unused))
@@ -52,7 +52,7 @@ class NhwcForm(Struct, frozen=True):
 
 
 def in_form(kernel: EthosuPart, dense: Mapping[str, NhwcForm]) -> EthosuPart:
-    """The kernel on the named tensors, all of whose accesses are one tile of bricks, in their forms."""
+    """The kernel on the named tensors in their forms. All accesses to these tensors are one tile of bricks."""
 
     def stored(name: str | None, feature_map: FeatureMap) -> FeatureMap:
         found = dense.get(name) if name is not None and feature_map.region == ARENA else None
@@ -62,7 +62,7 @@ def in_form(kernel: EthosuPart, dense: Mapping[str, NhwcForm]) -> EthosuPart:
 
 
 def in_forms(network: Network, dense: Mapping[str, NhwcForm]) -> Network:
-    """``network`` with the named tensors, all of whose accesses are one tile of bricks, in their forms."""
+    """``network`` with the named tensors in their forms. All accesses to these tensors are one tile of bricks."""
     tensors = tuple(replace(t, size=dense[t.name].size) if t.name in dense else t for t in network.graph.tensors)
     changed = {name: in_form(kernel, dense) for name, kernel in network.kernels.items()}
     return replace(network, graph=replace(network.graph, tensors=tensors)).with_kernels(changed)
@@ -74,7 +74,7 @@ def _with_axes_exchanged(feature_map: FeatureMap, strides: Strides, base: int) -
 
 
 def in_place(feature_map: FeatureMap) -> FeatureMap:
-    """The same elements of a tensor that stays as it is (NHWC, or a single pixel)."""
+    """The same elements of a tensor that stays unchanged (NHWC, or a single pixel)."""
     strides = feature_map.strides
     if feature_map.layout is Layout.NHWC:
         strides = Strides(strides.x, strides.y, strides.c)
@@ -82,14 +82,14 @@ def in_place(feature_map: FeatureMap) -> FeatureMap:
 
 
 def is_pixel(feature_map: FeatureMap) -> bool:
-    """Whether the map is a single pixel, whose axes nobody can tell apart."""
+    """Whether the map is a single pixel, so that its axes cannot be told apart."""
     return feature_map.shape.height == feature_map.shape.width == 1
 
 
 class Bricks(Struct, frozen=True):
-    """A tensor of ``height`` rows of ``width`` pixels in bricks, as it is before it is transposed; ``element`` is in bytes.
+    """A tensor of ``height`` rows of ``width`` pixels in bricks, before it is transposed. ``element`` is in bytes.
 
-    All of its accesses together address ``depth`` channels.
+    Together, its accesses address ``depth`` channels.
     """
 
     height: int
@@ -99,7 +99,7 @@ class Bricks(Struct, frozen=True):
     depth: int
 
     def transposed(self, feature_map: FeatureMap) -> FeatureMap:
-        """The elements that ``feature_map``, one tile, addresses, where they are once the tensor has its columns as rows."""
+        """The elements that ``feature_map``, one tile, addresses, at their addresses once the tensor has its columns as rows."""
         brick, first = BRICK * self.element, first_element(feature_map)
         plane, lane = divmod(first.channel, BRICK)
         strides = Strides(self.bricks * self.height * brick, brick, self.height * brick)
@@ -113,14 +113,14 @@ class Bricks(Struct, frozen=True):
 
 
 def bricks_by_tensor(network: Network) -> dict[str, Bricks]:
-    """The tensors of a network that are in bricks, as their accesses see them."""
+    """The tensors in bricks of a network, in the shape that their accesses use."""
     accesses = network.accesses()
     found = {t.name: _bricks(t, [feature_map for _, feature_map in accesses[t.name]]) for t in network.graph.tensors}
     return {name: bricks for name, bricks in found.items() if bricks is not None}
 
 
 def _bricks(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
-    """The tensor as its accesses see it, all in bricks of the same strides; None if they do not agree."""
+    """The tensor in the shape that its accesses use, all in bricks with the same strides; None if the accesses do not agree."""
     if tensor.kind is not TensorKind.INTERMEDIATE or not maps:
         return None
     first = maps[0]
@@ -135,7 +135,7 @@ def _bricks(tensor: Tensor, maps: list[FeatureMap]) -> Bricks | None:
 
 
 def _lies_in(feature_map: FeatureMap, tensor: Bricks) -> bool:
-    """Whether the map's rows, columns and bricks are some of the tensor's."""
+    """Whether the map's rows, columns and bricks are a part of the tensor's."""
     first, shape = first_element(feature_map), feature_map.shape
     ends = first.row + shape.height, first.column + shape.width, ceil_div(first.channel + shape.depth, BRICK)
     return all(end <= extent for end, extent in zip(ends, (tensor.height, tensor.width, tensor.bricks), strict=True))

@@ -1,7 +1,7 @@
-"""Choice by the peak: the block of a network that holds the most bytes is cut into ever finer stripes of channels, then the next one.
+"""Choice by the peak: the block that holds the most bytes is cut into ever finer stripes of channels, then the next such block.
 
-A block at the peak gets the next cut of :data:`CUTS` that can hold less, as long as the multiply-accumulates are allowed. If no block is
-left there, another way to cut the first parts into tiles is taken, the one that holds fewest bytes with the blocks as they are cut.
+A block at the peak gets the next cut of :data:`CUTS` that can hold less, within the limit of multiply-accumulates. If no block at the peak
+can be cut, the first parts are cut into tiles in another way: the way that holds the fewest bytes with the current cuts of blocks.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from cascader.ethosu.network.wanted_homes import Wanted
 from npu_model.accelerator import Accelerator
 
 CUTS = tuple(Stripes(rows, depth) for rows, depth in ((4, 32), (2, 32), (2, 16), (1, 32), (1, 16)))
-"""Cuts of a block, from the one that does least again to the one that holds fewest bytes."""
+"""Cuts of a block, from the cut that recomputes least to the one that holds the fewest bytes."""
 MOST_STRIPED = 1000
-"""Parts of a form in stripes of channels at most: a search of more takes minutes."""
+"""The most parts of a form in stripes of channels: a search with more parts takes minutes."""
 _PATIENCE = 8
-"""Changes one after the other that gain nothing before the choice ends: several blocks may hold the peak together."""
+"""The choice ends after this many changes in a row without a gain. Several blocks may hold the peak together."""
 
 
 class Candidate(Struct, frozen=True):
@@ -34,7 +34,7 @@ class Candidate(Struct, frozen=True):
 
 
 class TiledForm(Struct, frozen=True):
-    """A form in tiles with the bytes that plans of its tiles alone hold."""
+    """A form in tiles, with the bytes of plans for its tiles alone."""
 
     front: int
     form: Candidate
@@ -45,7 +45,7 @@ State = tuple[int, frozenset[tuple[str, int]]]
 
 
 class PeakTerms(Struct, frozen=True):
-    """Terms of a choice: the multiply-accumulates allowed, the device, and where tensors live."""
+    """Terms of a choice: the limit of multiply-accumulates, the device, and the homes of tensors."""
 
     most: int
     device: Accelerator
@@ -54,7 +54,7 @@ class PeakTerms(Struct, frozen=True):
 
 
 class _Choice:
-    """A form on its way: a network, perhaps in tiles, and the cuts of its blocks by the names of their first parts."""
+    """A form under construction: a network, perhaps in tiles, and the cuts of its blocks by the names of their first parts."""
 
     def __init__(self, base: Network, tiles: Sequence[TiledForm], terms: PeakTerms) -> None:
         self.base, self._tiles, self._terms = base, tiles, terms
@@ -72,11 +72,11 @@ class _Choice:
 
     @property
     def state(self) -> State:
-        """The form as a value, that two choices may reach."""
+        """The form as a hashable value, because two choices may reach the same form."""
         return id(self.base), frozenset(self._cuts.items())
 
     def made(self) -> Network | None:
-        """The form as it is now; None if it does too much or has too many parts."""
+        """The current form; None if it recomputes too much or has too many parts."""
         return self._networks(self.base)
 
     def _next_cut(self, block: Block, size: int) -> int | None:
@@ -89,7 +89,7 @@ class _Choice:
         return next(small, None)
 
     def refine(self, peak: Peak) -> bool:
-        """Cut the blocks at the peak finer, or take other tiles; whether that was possible."""
+        """Cut the blocks at the peak finer, or take other tiles; returns whether that was possible."""
         at, inside = {name.split("/stripe")[0] for name in peak.parts}, any("/tile" in name for name in peak.parts)
         if inside and self._other_tiles(peak.size):
             return True
@@ -105,7 +105,7 @@ class _Choice:
         return found
 
     def _other_tiles(self, size: int) -> bool:
-        """Take the tiles that recompute least, among those that hold fewer bytes than ``size``; whether there are any."""
+        """Take the tiles that recompute least among those with fewer bytes than ``size``; returns whether there are any."""
         fewer = [one for one in self._tiles if one.front < size and id(one.form.network) not in self._known]
         for tiles in sorted(fewer, key=lambda one: (one.form.macs, one.front)):
             if self._networks(tiles.form.network) is not None:
@@ -118,10 +118,10 @@ class _Choice:
 def by_peak(
     base: Network, tiles: Sequence[TiledForm], terms: PeakTerms, worthwhile: Callable[[int, int], bool], seen: set[State]
 ) -> Iterator[Candidate]:
-    """Ever smaller forms of a network with blocks in stripes of channels, from ``base`` on, in some of the ``tiles`` or none.
+    """Ever smaller forms of a network with blocks in stripes of channels, beginning with ``base``, in some of the ``tiles`` or none.
 
-    ``worthwhile`` says whether the first number of bytes is worth a form beside one of the second. The choice ends at a form that an
-    earlier choice has ``seen``, as it would go on alike.
+    ``worthwhile`` says whether a form with the first number of bytes is worth having next to one with the second. The choice ends at a form
+    that an earlier choice has ``seen``, because it would continue in the same way.
     """
     choice, peak = _Choice(base, tiles, terms), planned_peak(base, terms.homes)
     least, waits = peak.size, 0

@@ -1,8 +1,8 @@
-"""Channel stripes: inverted bottlenecks whose expanded tensor never exists, as its channels are made slice by slice for a few rows.
+"""Channel stripes: inverted bottlenecks without a whole expanded tensor. Its channels are computed slice by slice for a few rows.
 
 An expansion (1x1), a depthwise convolution and a projection (1x1) run in stripes of the projection's rows. For each stripe the first two
-make one slice of channels after the other, each exact by itself. The projection then reads the whole rows that the depthwise one wrote.
-The expanded rows around a stripe are made again for the next one: the same factors, and the same bytes.
+compute one slice of channels after the other, and each slice is exact. The projection then reads the whole rows that the depthwise one
+wrote. The expanded rows at the border of a stripe are recomputed for the next stripe, with the same factors, so the bytes are the same.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ from npu_model.weight_stream.weights import RECORD_BYTES
 
 
 class Stripes(Struct, frozen=True, order=True):
-    """Sizes of the cuts of a block: rows of the projection at a time, and channels of a slice, a multiple of 16."""
+    """Sizes of a block's cuts: rows of the projection in a stripe, and channels of a slice, a multiple of 16."""
 
     rows: int
     depth: int
 
 
 class Block(Struct, frozen=True):
-    """The parts of an inverted bottleneck, one after the other: the expansion, the depthwise convolution, and the projection."""
+    """The parts of an inverted bottleneck in order: the expansion, the depthwise convolution, and the projection."""
 
     expansion: Part
     depthwise: Part
@@ -67,18 +67,18 @@ class Block(Struct, frozen=True):
         return stripes * (1 + 2 * -(-self.kernels[0].operation.ofm.shape.depth // cut.depth))
 
     def stripes(self, cut: Stripes) -> Iterator[tuple[int, int]]:
-        """The first row of each stripe and its last one (exclusive)."""
+        """The first and the last row (exclusive) of each stripe."""
         return ((first, min(self.rows, first + cut.rows)) for first in range(0, self.rows, cut.rows))
 
     def macs(self, cut: Stripes) -> int:
-        """Multiply-accumulates that the block does again in stripes."""
+        """Multiply-accumulates that the block recomputes in stripes."""
         expansion, depthwise = (kernel.operation for kernel in self.kernels[:2])
         made = [Axis.ROWS.read(depthwise, depthwise.ifm, *rows)[:2] for rows in self.stripes(cut)]
         height = expansion.ofm.shape.height
         return expansion.macs * sum(last - first for first, last in made) // height - expansion.macs
 
     def between(self, cut: Stripes) -> int:
-        """Bytes of the tensors of one stripe, about."""
+        """Approximate bytes of the tensors of one stripe."""
         expansion, depthwise = (kernel.operation for kernel in self.kernels[:2])
         rows = max(last - first for first, last, *_ in (Axis.ROWS.read(depthwise, depthwise.ifm, *some) for some in self.stripes(cut)))
         row, made = expansion.ofm.shape, depthwise.ofm.shape
@@ -98,7 +98,7 @@ def _is_pointwise(operation: KernelOperation) -> bool:
 
 
 def blocks(network: Network) -> Iterator[Block]:
-    """The inverted bottlenecks of a network: no other part uses the tensors inside."""
+    """The inverted bottlenecks of a network, whose inner tensors no other part uses."""
     graph = network.graph
     for first in range(len(graph.parts) - 2):
         parts = graph.parts[first : first + 3]
@@ -133,7 +133,7 @@ class _Cutter:
         return dense_map(like, shape)
 
     def _slice(self, operation: KernelOperation, first: int, last: int) -> KernelOperation | None:
-        """The operation that makes some channels, with weights and scales of its own; its maps are still to be moved."""
+        """The operation that computes some channels, with weights and scales of its own. The caller still moves its maps."""
         depthwise = operation.kind is OperationKind.DEPTHWISE
         ifm = channels(operation.ifm, first, last) if depthwise else operation.ifm
         piece = self._maker.in_any_block(replace(operation, ofm=channels(operation.ofm, first, last), ifm=ifm))
@@ -143,7 +143,7 @@ class _Cutter:
         return self._maker.with_weights(self._maker.with_records(piece, records), self._maker.weights(operation)[first:last])
 
     def cut(self, block: Block, cut: Stripes) -> list[Part] | None:
-        """The parts of a block in stripes; None if one of their kernels fits into no block."""
+        """The parts of a block in stripes; None if one of their kernels fits no block."""
         (expansion, depthwise, projection), found = block.kernels, list[Part]()
         depth = expansion.operation.ofm.shape.depth
         spans = [(first, min(depth, first + cut.depth)) for first in range(0, depth, cut.depth)]
@@ -184,13 +184,13 @@ class _Cutter:
         return found
 
     def finished(self, made: dict[str, list[Part]], gone: set[str]) -> Network:
-        """The network with some parts replaced by others, without the tensors that nobody uses any more."""
+        """The network with some parts replaced by others, without the tensors that no part uses any more."""
         kept = [tensor for tensor in self._network.graph.tensors if tensor.name not in gone]
         return self._maker.finished(self._network.with_parts(made, (*kept, *self._tensors))).repeating(self._network)
 
 
 def in_channel_stripes(network: Network, cuts: dict[str, Stripes], accelerator: Accelerator, sources: Sources) -> Network | None:
-    """``network`` with the blocks that begin with the named parts in stripes of channels; None if one cannot be cut so.
+    """``network`` with the blocks that begin with the named parts in stripes of channels; None if one cannot be cut like this.
 
     Two blocks that share a part cannot both be cut.
     """

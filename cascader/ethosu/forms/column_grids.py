@@ -1,7 +1,7 @@
-"""Column grids: a tensor as rows of columns of bytes, in which every kernel's map has columns of its own that begin and step anywhere.
+"""Column grids: a tensor as rows of columns of bytes. Every kernel's map has its own columns, with any first column and any step.
 
-A column of a map may be several of the grid (a reshaped view: four pixels of 4 channels as one of 16). It may be every other one of
-them (a phase of an upscaled image), or begin further on (a border of a padded one).
+A column of a map may be several columns of the grid (a reshaped view: four pixels of 4 channels as one of 16). It may be every other column
+(a phase of an upscaled image), or begin further on (a border of a padded image).
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ Span = tuple[int, int]
 
 
 def _step(feature_map: FeatureMap) -> int:
-    """Bytes from a column of a map to the next: of a pixel, or of one brick of it."""
+    """Bytes from one column of a map to the next: the bytes of a pixel, or of one of its bricks."""
     return BRICK * feature_map.dtype.bytes if feature_map.layout is Layout.NHCWB16 else feature_map.strides.x
 
 
 def _reach(feature_map: FeatureMap) -> int:
-    """Bytes that a column of a map takes side by side."""
+    """Bytes of a map's column that lie next to each other."""
     size = feature_map.dtype.bytes
     return (BRICK if feature_map.layout is Layout.NHCWB16 else feature_map.shape.depth) * size
 
@@ -39,32 +39,32 @@ class Grid(Struct, frozen=True):
 
     @property
     def line(self) -> int:
-        """Bytes of the columns that lie side by side."""
+        """Bytes of the columns that lie next to each other."""
         return self.width * self.unit
 
     def size(self, tensor: int, columns: int) -> int:
-        """Bytes of a tensor of so many bytes with fewer columns."""
+        """Bytes of a tensor of ``size`` bytes once it has fewer columns."""
         return tensor // self.line * columns * self.unit
 
     def _place(self, feature_map: FeatureMap) -> tuple[int, int, int]:
-        """The first column of a map, the distance between its columns, and the columns that each one takes a part of."""
+        """The grid columns of a map: its first column, the step between columns, and the number of grid columns that each one touches."""
         first, within = divmod(feature_map.base % self.line, self.unit)
         return first, max(1, _step(feature_map) // self.unit), ceil_div(within + _reach(feature_map), self.unit)
 
     def span(self, feature_map: FeatureMap, columns: Span) -> Span:
-        """The columns of the tensor that some columns of a map take a part of."""
+        """The columns of the tensor that some columns of a map touch."""
         first, step, reach = self._place(feature_map)
         return first + columns[0] * step, first + (columns[1] - 1) * step + reach
 
     def columns(self, feature_map: FeatureMap, span: Span) -> Span:
-        """The columns of a map that take a part of some columns of the tensor; the last one does not come before the first if none do."""
+        """The columns of a map that touch some columns of the tensor. If none do, the last one comes before the first."""
         first, step, reach = self._place(feature_map)
         low, high = ceil_div(span[0] - first - reach + 1, step), (span[1] - 1 - first) // step + 1
         low = min(max(0, low), feature_map.shape.width)
         return low, max(low, min(feature_map.shape.width, high))
 
     def moved(self, feature_map: FeatureMap, columns: Span, held: Span) -> FeatureMap:
-        """Some columns of a map in a tensor that holds the columns ``held`` of the grid alone."""
+        """Some columns of a map in a tensor that holds only the columns ``held`` of the grid."""
         line = (held[1] - held[0]) * self.unit
         at, within = divmod(feature_map.base, self.line)
         shape = Shape3D(feature_map.shape.height, columns[1] - columns[0], feature_map.shape.depth)

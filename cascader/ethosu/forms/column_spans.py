@@ -1,4 +1,4 @@
-"""Column spans: which columns of every tensor some columns of a segment's results need, and the kernels that make just these."""
+"""Column spans: the columns of every tensor that some columns of a segment's results need, and the kernels that compute only these."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from cascader.graph.cascader_graph import Part, TensorKind
 from npu_model.program import FeatureMap, OperationKind, Padding, PoolKind, Upscale
 
 _BORDERS = 8
-"""Columns by which a border between tiles moves at most to where all kernels of a result may part."""
+"""The most columns by which a border between tiles moves to a column where all kernels of a result may part."""
 
 
 def may_be_cut(kernel: EthosuPart) -> bool:
-    """Whether the columns of a kernel's result can be made apart from each other by kernels of the same kind.
+    """Whether kernels of the same kind can compute the columns of a kernel's result separately.
 
-    An average with padding counts the elements inside its map only where it has padding: inside a tile it would divide by one. The
-    upscaler makes two columns of each, of which a window that steps further would begin with the second one.
+    An average with padding counts the elements inside its map only where it has padding: inside a tile it would divide by another number.
+    The upscaler makes two columns of each column. A window with a larger step would begin with the second of the two.
     """
     operation = kernel.operation
     if operation.pool is PoolKind.AVERAGE and operation.padding != Padding():
@@ -33,9 +33,10 @@ def may_be_cut(kernel: EthosuPart) -> bool:
 def for_columns(
     kernel: EthosuPart, span: Span, grids: Mapping[str, Grid], held: Mapping[str, Span], names: Mapping[str, str]
 ) -> EthosuPart:
-    """The kernel for some columns of its result; its block is still to be chosen.
+    """The kernel for some columns of its result, before its block is chosen.
 
-    A tensor of ``held`` is another one, named by ``names``, that has these columns of its grid alone. Any other one stays where it is.
+    A tensor in ``held`` becomes the tensor that ``names`` gives, which has only these columns of its grid. The other tensors keep their
+    addresses.
     """
     operation = kernel.operation
 
@@ -59,9 +60,9 @@ def for_columns(
 
 
 class TileSpans(Struct, frozen=True):
-    """Columns of a tile: of each tensor of the segment those that its grid holds of it, and of each part those of its result.
+    """Columns of a tile: for each tensor of the segment the columns of its grid, and for each part the columns of its result.
 
-    Tensors and parts of which nothing is needed are left out.
+    Tensors and parts that the tile does not need are left out.
     """
 
     tensors: dict[str, Span]
@@ -69,14 +70,14 @@ class TileSpans(Struct, frozen=True):
 
 
 class ColumnSpan(Struct, frozen=True):
-    """Parts ``first`` to ``last`` of a network that can be made in columns: their grids, and the tensors that others read or see."""
+    """Parts ``first`` to ``last`` of a network that can be computed in columns: their grids, and the tensors that others read or see."""
 
     first: int
     last: int
     grids: dict[str, Grid]
     results: tuple[str, ...]
     inside: tuple[str, ...]
-    """The tensors that no other part reads or writes."""
+    """The tensors that only this segment reads or writes."""
 
     def kernels(self, network: Network) -> Iterator[tuple[str, EthosuPart]]:
         """The segment's parts by their names, the last one first."""
@@ -89,13 +90,16 @@ class ColumnSpan(Struct, frozen=True):
         return {name for _, kernel in self.kernels(network) for name, _ in kernel.operands if name} - {*self.results, *self.inside}
 
     def _made(self, kernel: EthosuPart, span: Span) -> Span:
-        """The columns of a kernel's result that some columns of its tensor need; the upscaler begins with the first of two, or padding."""
+        """The columns of a kernel's result that some columns of its tensor need.
+
+        After the upscaler they begin with the first of two, or with padding.
+        """
         low, high = self.grids[kernel.ofm].columns(kernel.operation.ofm, span)
         begin = low - Axis.COLUMNS.window(kernel.operation).pad
         return (low - 1 if low < high and begin > 0 and begin % upscaling(kernel.operation) else low), high
 
     def _border(self, network: Network, name: str, wanted: int) -> int | None:
-        """The column of a result nearest before the wanted one at which all kernels that make it may part; None if there is none."""
+        """The nearest column of a result, before the wanted one, at which all its kernels may part; None if there is none."""
         width = self.grids[name].width
         makers = [kernel for _, kernel in self.kernels(network) if kernel.ofm == name]
         if wanted in (0, width):
@@ -111,7 +115,7 @@ class ColumnSpan(Struct, frozen=True):
         return next((border for border in range(wanted, max(0, wanted - _BORDERS), -1) if parts_at(border)), None)
 
     def needs(self, network: Network, count: int, number: int) -> TileSpans | None:
-        """The columns that one of ``count`` tiles makes; None if the tile makes no column of a result."""
+        """The columns that tile ``number`` of ``count`` computes; None if the tile has no column of a result."""
         spans: dict[str, Span] = {}
         parts: dict[str, Span] = {}
 
@@ -139,7 +143,7 @@ class ColumnSpan(Struct, frozen=True):
         return TileSpans(spans, parts)
 
     def macs(self, network: Network, count: int) -> int | None:
-        """The multiply-accumulates of the segment in so many tiles; None if it cannot be cut into as many."""
+        """The multiply-accumulates of the segment in ``count`` tiles; None if it cannot be cut into that many."""
         total = 0
         for number in range(count):
             spans = self.needs(network, count, number)
@@ -152,7 +156,7 @@ class ColumnSpan(Struct, frozen=True):
 
 
 def _has_all_columns(kernel: EthosuPart, grids: Mapping[str, Grid]) -> bool:
-    """Whether each operand in the arena is one column that all share, or of a grid."""
+    """Whether each operand in the arena has a grid, or is one column that all tiles share."""
     return all(
         name in grids or (operand.shape.width == 1 and kernel.operation.kind is OperationKind.ELEMENTWISE)
         for name, operand in kernel.operands
@@ -161,7 +165,10 @@ def _has_all_columns(kernel: EthosuPart, grids: Mapping[str, Grid]) -> bool:
 
 
 def segment(network: Network, first: int, last: int) -> ColumnSpan | None:
-    """The parts from ``first`` to ``last`` as a segment; None if one of them cannot be made in columns, or they are of several NPU jobs."""
+    """The parts from ``first`` to ``last`` as a segment.
+
+    None if one cannot be computed in columns, or if they belong to several NPU jobs.
+    """
     graph = network.graph
     parts = graph.parts[first : last + 1]
     kernels = [part.payload for part in parts]

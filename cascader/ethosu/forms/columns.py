@@ -14,9 +14,10 @@ from npu_model.shapes import ceil_div, round_up
 
 
 def _is_flat(kernel: EthosuPart) -> bool:
-    """Whether all of the kernel's feature maps in the arena are one row high, and some more than a column wide.
+    """Whether all of the kernel's feature maps in the arena are one row high, and some are wider than a column.
 
-    An operand whose columns follow each other with all their rows is one, too: the windows, side by side, of a tensor with one row.
+    The operand may also hold the windows of a tensor with one row next to each other, so that its columns, with all their rows, follow each
+    other.
     """
     maps = [feature_map for _, feature_map in kernel.maps if feature_map.region == ARENA]
     one_row = kernel.operation.ofm.shape.height == 1 and all(m.shape.height == 1 or _is_column_by_column(m) for m in maps)
@@ -47,9 +48,9 @@ def _by_pixels(bricks: Bricks, largest_depth: int) -> NhwcForm:
 def column_stripes(network: Network, largest_depth: int) -> Network:
     """``network`` with every part that is one row high cut along the width, and the tensors between such parts as NHWC.
 
-    In bricks the channels of a column are apart, so that no column can be moved or overwritten alone. Pixels of at most
-    ``largest_depth`` channels are dense, others rounded up to whole beats. A tensor stays in bricks, and its parts uncut, if an
-    access does not allow the form. Nothing changes in a network of which less than half of the kernels on more than a pixel are such parts.
+    In bricks the channels of a column are apart, so that no column can be moved or overwritten alone. Pixels of at most ``largest_depth``
+    channels are dense, others rounded up to whole beats. A tensor stays in bricks, and its parts uncut, if an access does not allow the
+    form. A network is unchanged if less than half of its kernels on more than a pixel are such parts.
     """
     if not is_along_columns(network):
         return network
@@ -61,13 +62,13 @@ def column_stripes(network: Network, largest_depth: int) -> Network:
 
 
 _COUNTS = (4, 16)
-"""Columns per stripe where little memory counts for more than cycles."""
+"""Columns per stripe where memory counts more than cycles."""
 _PIECES = (2, 3, 4, 6)
 """Numbers of equal stripes into which a tensor is cut: the kernels of 1-D networks read all of their weights for each stripe."""
 
 
 def column_counts(network: Network) -> tuple[int, ...]:
-    """Numbers of columns that a stripe may have, in ascending order; none if no part is cut along the width."""
+    """Possible numbers of columns in a stripe, in ascending order; none if no part is cut along the width."""
     along = (kernel for kernel in network.kernels.values() if kernel.axis is Axis.COLUMNS and _is_flat(kernel))
     widths = {kernel.operation.ofm.shape.width for kernel in along}
     equal = {ceil_div(width, pieces) for width in widths for pieces in _PIECES}

@@ -1,8 +1,8 @@
-"""Places of constants: where in a burst each layer's weights begin, which decides into how many transactions they fall.
+"""Addresses of constants: the position in a burst at which each layer's weights begin, which decides their number of transactions.
 
-Small fully connected layers do little but wait for their weights, and the places are all that another compiler's stream of the same
-kernels may have ahead: 1 to 2 % of a sensor's three layers. Whether an early or a short first transaction is better depends
-on what the decoder does at that moment, so that a replay decides.
+Small fully connected layers mostly wait for their weights. Another compiler's stream of the same kernels can be ahead only by these
+addresses: 1 to 2 % of a sensor's three layers. An early or a short first transaction may be better; that depends on what the decoder does
+at that moment, so a replay decides.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from npu_model.program import ByteRange, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 
 MOST = 48
-"""Most kernels of a network whose places are tried. In larger networks places save too few cycles for the time."""
+"""The most kernels of a network whose addresses are tried. In larger networks addresses save too few cycles for the time."""
 
 Streams = tuple[ByteRange, ...]
-"""Scales, then weights of a kernel; kernels with the same streams read them from one place."""
+"""Scales and weights of a kernel, in this order; kernels with the same streams read them from one address."""
 
 Places = Mapping[Streams, int]
-"""Bytes after a multiple of a burst at which the last of some streams begins."""
+"""The position of the last stream's first byte in a burst."""
 
 
 def _streams(payload: EthosuPart) -> Streams:
@@ -36,12 +36,12 @@ def _without_streams(payload: EthosuPart) -> EthosuPart:
 
 
 def _unmoved(network: Network) -> Packing:
-    """The constants that are no kernel's streams: they come first, wherever the streams begin."""
+    """The constants that are not a kernel's streams. They come first, at fixed addresses."""
     return Packing.of(span for kernel in network.kernels.values() for span in constant_ranges(_without_streams(kernel)))
 
 
 def _laid(network: Network, packing: Packing, places: Places, burst: int) -> tuple[dict[Streams, Streams], bytes]:
-    """New ranges of each kernel's streams, and the constants then: the last stream begins so many bytes after a multiple of ``burst``."""
+    """New ranges of each kernel's streams, and the new constants: the last stream begins where in a ``burst`` its place says."""
     content = bytearray(packing.content(network.constants))
     moved: dict[Streams, Streams] = {}
     for streams, place in places.items():
@@ -62,7 +62,7 @@ def _reading(operation: KernelOperation, streams: Streams) -> KernelOperation:
 
 
 def with_places(network: Network, places: Places, burst: int) -> Network:
-    """``network`` with each kernel's streams one after the other. The last stream begins so many bytes after a multiple of ``burst``."""
+    """``network`` with each kernel's streams one after the other. The last stream begins where in a ``burst`` its place says."""
     packing = _unmoved(network)
     moved, content = _laid(network, packing, places, burst)
 
@@ -76,9 +76,9 @@ def with_places(network: Network, places: Places, burst: int) -> Network:
 
 
 def with_streams_moved(network: CompiledNetwork, moved: Mapping[Streams, Streams], constants: bytes) -> CompiledNetwork:
-    """A lowered network that copies no streams, with the streams of its kernels at other places in other ``constants``.
+    """A lowered network that copies no streams, with its kernels' streams at other addresses in other ``constants``.
 
-    Its command stream has as many words as before: kernels that had one place have one still.
+    Its command stream keeps its number of words: kernels that shared an address still share one.
     """
 
     def program(one: Program) -> Program:
@@ -95,9 +95,9 @@ def with_streams_moved(network: CompiledNetwork, moved: Mapping[Streams, Streams
 def best_places(
     network: Network, burst: int, lowered: Callable[[Network], CompiledNetwork], cycles: Callable[[CompiledNetwork], int]
 ) -> Network | None:
-    """``network`` with the places that take the fewest ``cycles`` once it is ``lowered`` layer by layer, tried in steps of 16 bytes.
+    """``network`` with the addresses that take the fewest ``cycles`` once it is ``lowered`` layer by layer, tried in steps of 16 bytes.
 
-    None for a network of many kernels, and where no place gains anything. They hardly count but in flat networks.
+    None for a network of many kernels, or if no address gains anything. Addresses matter only in flat networks.
     """
     places = {streams: 0 for kernel in network.kernels.values() if (streams := _streams(kernel))}
     aligned = all(span.start % ALIGNMENT == span.length % ALIGNMENT == 0 for streams in places for span in streams)

@@ -1,9 +1,9 @@
-"""Folding: convolutions that step over every other column of an image read pairs of columns as one.
+"""Folding: convolutions that step over every other column of an image read each pair of columns as one column.
 
-An image of few channels leaves most of the MAC array idle, which takes 8 or 32 channels at a time. Two columns of C
-channels lie in memory as one of 2 C channels does (NHWC). A convolution with a stride of 2 in x becomes a convolution with a stride of 1 on
-half the columns, with half the taps: the same bytes, the same mathematics, fewer steps. A window that begins or ends between two pairs gets
-a column of zeros. Vela's Python core does so, too; the networks come from its other core.
+An image of few channels leaves most of the MAC array idle, which takes 8 or 32 channels at a time. Two columns of C channels lie in memory
+as one of 2 C channels does (NHWC). A convolution with a stride of 2 in x becomes a convolution with a stride of 1 on half the columns, with
+half the taps: the same bytes, the same mathematics, fewer steps. A window that begins or ends between two pairs gets a column of zeros.
+Vela's Python core does so, too; the networks come from its other core.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from npu_model.shapes import Shape3D, ceil_div
 from npu_model.weight_stream.streams import has_streams
 
 DEEPEST = 4
-"""Channels up to which folding pays: more fill the array's 8 anyhow (Vela's Python core has the same bound)."""
+"""The most channels for which folding pays: more channels fill the array's 8 anyway (Vela's Python core has the same bound)."""
 
 
 def _may_be_folded(operation: KernelOperation) -> bool:
@@ -39,7 +39,7 @@ def _may_be_folded(operation: KernelOperation) -> bool:
 
 
 def _pairs(feature_map: FeatureMap) -> FeatureMap:
-    """The same bytes with two columns as one."""
+    """The same bytes, with each pair of columns as one."""
     shape, strides = feature_map.shape, feature_map.strides
     return replace(
         feature_map,
@@ -50,7 +50,7 @@ def _pairs(feature_map: FeatureMap) -> FeatureMap:
 
 
 def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
-    """The operation on pairs of columns, its weights still the old ones; None if it gains nothing or no block fits."""
+    """The operation on pairs of columns, with its old weights; None if it gains nothing or no block fits."""
     left = ceil_div(operation.padding.left, 2)
     width = ceil_div(operation.padding.left % 2 + operation.kernel.width, 2)
     ifm = _pairs(operation.ifm)
@@ -64,7 +64,7 @@ def _folded(operation: KernelOperation, accelerator: Accelerator, sources: Sourc
 
 
 def _encoded(before: KernelOperation, after: KernelOperation, bench: Workbench) -> KernelOperation:
-    """``after`` with the weights of ``before`` for pairs of columns, zeros where a window begins or ends between two pairs."""
+    """``after`` with the weights of ``before`` for pairs of columns. They are zero where a window begins or ends inside a pair."""
     weights = bench.weights(before)
     depth, height, width, channels = weights.shape
     even = np.zeros((depth, height, 2 * after.kernel.width, channels), weights.dtype)
@@ -74,7 +74,7 @@ def _encoded(before: KernelOperation, after: KernelOperation, bench: Workbench) 
 
 
 def folded(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with every convolution on pairs of columns, where that is faster."""
+    """``network`` with every convolution on pairs of columns that is faster this way."""
     bench = Workbench(network, accelerator)
 
     def on_pairs(operation: KernelOperation) -> KernelOperation | None:

@@ -1,4 +1,4 @@
-"""KernelMaker: a workbench that finds blocks for new kernels, also for windows that step further than the NPU can."""
+"""KernelMaker: a workbench that finds blocks for new kernels, also for windows with steps longer than the NPU's."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from npu_model.shapes import Shape3D
 
 
 def _one_row(operation: KernelOperation) -> KernelOperation:
-    """The first row of a kernel that is run row by row; any other kernel as it is."""
+    """The first row of a kernel that runs row by row; any other kernel unchanged."""
     kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
     if kernel.stride_y <= LONGEST_STRIDE:
         return operation
@@ -42,12 +42,12 @@ class KernelMaker(Workbench):
         return sum(choose_block(operation, self.accelerator, self.sources)[1] for operation in operations)
 
     def in_block(self, operation: KernelOperation) -> KernelOperation | None:
-        """The operation in its best block of the depth that its weights are encoded for; None if none fits."""
+        """The operation in its best block of the depth for which its weights are encoded; None if no block fits."""
         best = in_best_block(of_depth(_one_row(operation), operation.block.depth, self.accelerator), self.accelerator, (self.sources,))
         return replace(operation, block=best.operation.block, shram=best.operation.shram) if best is not None else None
 
     def in_any_block(self, operation: KernelOperation) -> KernelOperation | None:
-        """The operation in its best block of any depth, with the weights still coded for the old block; None if no block fits."""
+        """The operation in its best block of any depth, with weights that are still coded for the old block; None if no block fits."""
         best = in_best_depth(_one_row(operation), self.accelerator, self.sources)
         if best is None:
             return None

@@ -13,11 +13,14 @@ from npu_model.program import BRICK, FeatureMap
 from npu_model.shapes import ceil_div
 
 ANY_DEPTH = 1 << 16
-"""No bound on the channels of a dense tensor: a feature map has fewer."""
+"""Stands for no limit on a dense tensor's channels: a feature map has fewer."""
 
 
 def _may_be_dense(bricks: Bricks, maps: Iterable[FeatureMap], largest_depth: int, *, in_parts: bool) -> bool:
-    """Whether a tensor gains by being dense, and all of its accesses are of whole pixels, from the first one on if not ``in_parts``."""
+    """Whether a tensor gains by a dense layout, and all of its accesses are of whole pixels.
+
+    They begin with the first pixel, unless ``in_parts``.
+    """
     depth = bricks.depth
     whole = all((first_element(m).channel if in_parts else m.base) == 0 and m.shape.depth == depth for m in maps)
     return bricks.height > 1 and whole and bricks.bricks == ceil_div(depth, BRICK) and depth % BRICK > 0 and depth <= largest_depth
@@ -40,7 +43,7 @@ def dense_layouts(network: Network, largest_depth: int) -> Network:
 
 
 def denser_layouts(network: Network) -> Network:
-    """``network`` with tensors of any depth as NHWC, as :func:`dense_layouts`, those too whose rows or columns are made in parts.
+    """``network`` with tensors of any depth as NHWC, like :func:`dense_layouts`, even if their rows or columns are written in parts.
 
     The result of tiles is such a tensor. Each tile writes some of its columns.
     """
@@ -48,15 +51,15 @@ def denser_layouts(network: Network) -> Network:
 
 
 def pixel_layouts(network: Network) -> Network:
-    """``network`` with every intermediate tensor that lies in bricks as NHWC, so that it may be cut anywhere and roll along any axis."""
+    """``network`` with every intermediate tensor in bricks as NHWC, so that it may be cut anywhere and roll along any axis."""
     return in_forms(network, {name: bricks.dense for name, bricks in bricks_by_tensor(network).items()})
 
 
 def quick_layouts(network: Network, largest_depth: int, accelerator: Accelerator, sources: Sources) -> Network:
-    """As :func:`dense_layouts`, but tensors stay in bricks where their kernels are estimated to be faster so.
+    """Like :func:`dense_layouts`, but tensors stay in bricks if their kernels are estimated to be faster with them.
 
-    A kernel that takes fewer channels at a time than a dense pixel has fetches each pixel apart. Tensors are looked at in their order, each
-    beside what was chosen for those before it and with those behind it dense.
+    A kernel that takes fewer channels at a time than a dense pixel has fetches each pixel separately. Tensors are decided in their order:
+    earlier tensors as chosen, later tensors dense.
     """
     forms = _dense_forms(network, largest_depth)
     kernels = network.kernels

@@ -1,13 +1,13 @@
-"""Long steps: pools and convolutions that step over more than 3 elements, by a compiler a kernel a position, as few kernels.
+"""Long steps: pools and convolutions that step over more than 3 elements. A compiler runs a kernel for each position; few kernels do.
 
-- Columns of a convolution: the pixels of a window's row lie together (NHWC), so that they are the channels of one pixel. A pixel of the
-  map is then where a window begins: the window is one column wide and steps from pixel to pixel.
+- Columns of a convolution: the pixels of a window's row are contiguous (NHWC), so they can be the channels of one pixel. A pixel of the map
+  is then the start of a window: the window is one column wide and steps from pixel to pixel.
 - Columns of a window of a single row, in one row: its columns are the rows of a map whose columns are the windows.
-- A maximum over windows that lie side by side is a maximum of maxima: of 8 x 8 in steps of 8, three of 2 x 2 in steps of 2.
-- Any other one is a kernel a column, of all its rows.
+- A maximum over adjacent windows is a maximum of maxima: of 8 x 8 in steps of 8, three of 2 x 2 in steps of 2.
+- Any other grid becomes a kernel for each column, with all its rows.
 
-Rows with larger steps than 3 stay as they are. Such a kernel runs row by row, and a single row has no step (``RowPart.most_rows``). The
-same elements are summed, or compared, with the same factors, and the same bytes are written.
+Rows with larger steps than 3 stay unchanged. Such a kernel runs row by row, and a single row has no step (``RowPart.most_rows``). The same
+elements are summed, or compared, with the same factors, and the same bytes are written.
 """
 
 from __future__ import annotations
@@ -39,23 +39,23 @@ from npu_model.shapes import Shape3D
 from npu_model.weight_stream.streams import has_streams
 
 _DEEPEST = 1 << 16
-"""Channels that the registers of a feature map can count."""
+"""The most channels in the registers of a feature map."""
 
 
 class _Made(Struct, frozen=True):
-    """Kernels that stand for a grid, each with the tensor that it reads and writes; ``tensors`` are new ones between them."""
+    """Kernels that replace a grid, each with the tensor that it reads and writes; ``tensors`` are new ones between them."""
 
     kernels: tuple[EthosuPart, ...]
     tensors: tuple[Tensor, ...] = ()
 
 
 def _is_far(operation: KernelOperation) -> bool:
-    """Whether its windows step further than the NPU's can, along any axis."""
+    """Whether the windows of an operation step further than the NPU's can, along any axis."""
     return max(operation.kernel.stride_y, operation.kernel.stride_x) > LONGEST_STRIDE
 
 
 def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
-    """A convolution on pixels that are the rows of its windows; None if it is none, or these do not lie together."""
+    """A convolution on pixels that are the rows of its windows; None for another kernel, or if these rows are not contiguous."""
     ifm, kernel, depth = operation.ifm, operation.kernel, operation.ifm.shape.depth
     together = ifm.layout is Layout.NHWC and ifm.strides.x == depth * ifm.dtype.bytes and kernel.dilation_x == 1
     if operation.kind is not OperationKind.CONV_2D or not (together and has_streams(operation)) or kernel.width * depth > _DEEPEST:
@@ -71,7 +71,7 @@ def _with_deep_pixels(position: KernelOperation, operation: KernelOperation, mak
 
 
 def _on_its_side(position: KernelOperation, operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
-    """The kernel of a window of one row, in one row, with the window's columns as rows; None if it has more rows."""
+    """The kernel of a window with one row, in one row, with the window's columns as rows; None if it has more rows."""
     ifm, kernel, ofm = operation.ifm, operation.kernel, operation.ofm
     flat = kernel.height == ofm.shape.height == 1 and ifm.layout is Layout.NHWC
     if not flat:
@@ -94,7 +94,7 @@ def _factors(step: int) -> list[int] | None:
 
 
 def _maxima(kernel: EthosuPart, name: str, maker: KernelMaker) -> _Made | None:
-    """A maximum over windows side by side as maxima of maxima; None if it is none, or its steps have no such factors."""
+    """A maximum over adjacent windows as maxima of maxima; None for another kernel, or if its steps have no such factors."""
     operation, window = kernel.operation, kernel.operation.kernel
     ifm, ofm = operation.ifm, operation.ofm
     side_by_side = (window.height, window.width, window.dilation_y, window.dilation_x) == (window.stride_y, window.stride_x, 1, 1)
@@ -123,7 +123,7 @@ def _maxima(kernel: EthosuPart, name: str, maker: KernelMaker) -> _Made | None:
 
 
 def _columns(operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelOperation | None]:
-    """The operation as kernels of one column each; None for one that no block fits."""
+    """The operation as kernels of one column each; None for a kernel that fits no block."""
     ifm, ofm, kernel = operation.ifm, operation.ofm, operation.kernel
     for column in range(ofm.shape.width):
         read = Shape3D(ifm.shape.height, kernel.dilated_width, ifm.shape.depth)
@@ -139,7 +139,7 @@ def _columns(operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelO
 
 
 def _made(grid: PositionGrid, position: KernelOperation, maker: KernelMaker) -> _Made | None:
-    """The fewest kernels that are known to do the work of a grid; None if the grid's own kernels are the fewest."""
+    """The fewest known kernels that do the work of a grid; None if the grid's own kernels are the fewest."""
     kernel, operation = grid.kernel, grid.kernel.operation
     if operation.kernel.stride_x <= LONGEST_STRIDE:
         one = maker.in_block(operation)

@@ -1,4 +1,4 @@
-"""The forms of a network, made by the table: passes that several forms begin with are done once."""
+"""Makes the forms of a network from the table. Passes that several forms begin with run once."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class MadeForm(Struct, frozen=True):
 
 
 class FormTerms(Struct, frozen=True):
-    """Terms of the forms of a network: the device, its memories, the options and the timing, and where ``homes`` want tensors."""
+    """Terms of a network's forms: the device, its memories, the options and the timing, and the ``homes`` of tensors."""
 
     accelerator: str
     system: MemorySystem
@@ -42,7 +42,7 @@ class FormTerms(Struct, frozen=True):
 
 
 class _Maker:
-    """Does passes on networks, each on each of them once."""
+    """Runs passes on networks, each pass once for each network."""
 
     def __init__(self, terms: PassTerms) -> None:
         self.terms = terms
@@ -65,7 +65,7 @@ class _Maker:
         return next(iter(self._again[id(network)][number - 1 :]), network)
 
     def behind(self, network: Network, passes: Iterable[str]) -> Network:
-        """The network behind some passes, one after the other."""
+        """The network after some passes, one after the other."""
         for name in passes:
             network = self.done(network, name)
         return network
@@ -83,12 +83,12 @@ class _Maker:
 
 
 def _behind(network: Network, passes: Sequence[str], terms: PassTerms) -> Network:
-    """As :meth:`_Maker.behind`, in any process."""
+    """Like :meth:`_Maker.behind`, in any process."""
     return _Maker(terms).behind(network, passes)
 
 
 _SHARED = ("bricks", "dense")
-"""Forms that are made in all processes at once, behind the pass that they have in common."""
+"""Forms that all processes make at once, after the pass that they share."""
 
 
 def _terms(network: Network, asked: FormTerms) -> PassTerms:
@@ -99,7 +99,7 @@ def _terms(network: Network, asked: FormTerms) -> PassTerms:
 
 
 MOST_PARTS = 1 << 14
-"""Parts of a network, kernels merged where they can be, up to which it is searched. A search of 32,775 did not end in 500 seconds.
+"""The most parts, after merging kernels, of a network that is searched. A search of 32,775 parts did not end in 500 seconds.
 
 Layer by layer such a network is scheduled in a quarter of a minute.
 """
@@ -116,14 +116,14 @@ def _require_few(network: Network) -> None:
 
 
 def _unwatched(_doing: str) -> None:
-    """Nobody watches."""
+    """A progress callback that does nothing."""
 
 
 class FormsInTurn:
     """The forms of one network; forms that recompute nothing come first. Passes that several forms begin with run once."""
 
     def __init__(self, network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched) -> None:
-        """As :func:`forms`."""
+        """Like :func:`forms`."""
         self._network, self._spread, self._show = network, spread, show
         self._maker = maker = _Maker(_terms(network, asked))
         few, options = maker.behind(network, BEGIN), asked.options
@@ -136,7 +136,7 @@ class FormsInTurn:
         self._seen: list[Network] = []
 
     def usual(self) -> tuple[MadeForm, ...]:
-        """The forms that do no work twice, asked for once."""
+        """The forms that recompute nothing, made once."""
         maker, facts, plain = self._maker, self._facts, self._plain
         table = [form for form in self._table if not form.works_again]
         beside = [form for form in table if form.beside and form.when(facts)]
@@ -150,7 +150,7 @@ class FormsInTurn:
         return self._new(table, made)
 
     def again(self) -> tuple[MadeForm, ...]:
-        """The forms that do work again, behind the usual ones."""
+        """The forms that recompute work, after the usual ones."""
         table = [form for form in self._table if form.works_again]
         return self._new(table, self._made(table))
 
@@ -163,7 +163,7 @@ class FormsInTurn:
         return made
 
     def _new(self, table: Iterable[Recipe], made: Mapping[str, Network]) -> tuple[MadeForm, ...]:
-        """The forms that were made, without those that are equal to earlier ones."""
+        """The forms, without those that equal earlier ones."""
         found: list[MadeForm] = []
         for form in table:
             if form.name in made and made[form.name] not in self._seen:
@@ -175,10 +175,10 @@ class FormsInTurn:
 def forms(
     network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched
 ) -> tuple[MadeForm, ...]:
-    """The forms of a network in the order of the table, those left out that do not differ from others.
+    """The forms of a network in the order of the table, without those that do not differ from others.
 
-    ``spread`` makes those forms that take the most time; no form depends on it. All tensors are in the arena; forms that are there for
-    their bytes are those for tensors that live where the homes want them. ``show`` is told what is being made.
+    ``spread`` makes the forms that take most time; no other form depends on them. All tensors are in the arena. Forms that only save bytes
+    are chosen for tensors in their ``homes``. ``show`` is told of each step.
     """
     made = FormsInTurn(network, asked, spread, show)
     return (*made.usual(), *made.again())

@@ -1,4 +1,4 @@
-"""Moved maps: the feature maps of a tensor's elements once these lie in another tensor, where a kernel has copied them."""
+"""Moved maps: the feature maps of a tensor's elements after a kernel has copied them to another tensor."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def _bytes(feature_map: FeatureMap) -> _Bytes:
 
 
 def _step(places: _Bytes, unless: int) -> int:
-    """Bytes from the first of some places to the next one, or that many if there is one alone."""
+    """Bytes from the first of some addresses to the next one, or ``unless`` if there is only one."""
     return int(places[1] - places[0]) if len(places) > 1 else unless
 
 
@@ -42,25 +42,25 @@ class Move(Struct, frozen=True, dict=True):
 
     @cached_property
     def _goal(self) -> _Bytes:
-        """Where each byte of the tensor goes."""
+        """The target of each byte of the tensor."""
         goal = np.full(self.size, _NOWHERE, dtype=np.int64)
         goal[_bytes(self.before)] = _bytes(self.after)
         return goal
 
     @property
     def shifts(self) -> bool:
-        """Whether all elements go the same way."""
+        """Whether all elements move by the same distance."""
         ways = _bytes(self.after) - _bytes(self.before)
         return bool((ways == ways.flat[0]).all())
 
     def _start(self, first: int, end: int) -> int | None:
-        """The goal of byte ``first`` if all bytes from there to ``end`` (exclusive) go there together, else None."""
+        """The target of byte ``first`` if all bytes from there to ``end`` (exclusive) move together, else None."""
         goal = self._goal[first:end]
         together = goal[0] != _NOWHERE and np.array_equal(goal - goal[0], np.arange(len(goal)))
         return int(goal[0]) if together else None
 
     def feature_map(self, feature_map: FeatureMap) -> FeatureMap | None:
-        """The map of the same elements where they go; None if there is none."""
+        """The map of the same elements at their targets; None if there is none."""
         spans = feature_map.byte_ranges()
         first = min(span.start for span in spans)
         start = self._start(first, max(span.end for span in spans))
@@ -74,7 +74,7 @@ class Move(Struct, frozen=True, dict=True):
         return made if aligned and np.array_equal(_bytes(made), goal) else None
 
     def _through(self, feature_map: FeatureMap, goal: _Bytes) -> FeatureMap:
-        """The map with the layout at the goal and the steps between its first elements there."""
+        """The map with the layout of the target and the steps between its first elements there."""
         layout, old = self.after.layout, self.after.strides
         down, across = _step(goal[:, 0, 0], old.y), _step(goal[0, :, 0], old.x)
         if layout is Layout.NHWC:

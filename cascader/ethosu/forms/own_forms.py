@@ -1,4 +1,4 @@
-"""Forms of other distributions: each is a pass that an entry point names, which the search tries after ours."""
+"""Forms of other distributions: an entry point names a pass, and the search tries it after ours."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class OwnForm(Struct, frozen=True):
 
 
 def load_form(one: Registered) -> OwnForm:
-    """The form of an entry point; InputError if it is none, or has the name of one of ours."""
+    """The form of an entry point; InputError if the object is not a form, or has the name of one of ours."""
     found = one.load()
     if not isinstance(found, OwnForm) or not callable(found.run):
         raise InputError(f"The {one.description} is {type(found).__name__}: make it an OwnForm with the function of the pass.")
@@ -42,7 +42,7 @@ def load_form(one: Registered) -> OwnForm:
 
 
 def _guarded(one: Registered, form: OwnForm) -> Pass:
-    """The pass of a form; whatever it raises becomes one sentence."""
+    """The pass of a form. Any exception in it becomes one sentence."""
 
     def run(network: Network, terms: PassTerms) -> Network:
         try:
@@ -64,9 +64,9 @@ def own_passes() -> dict[str, Pass]:
 
 @cache
 def own_recipes() -> tuple[Recipe, ...]:
-    """The registered forms: the pass behind those that all forms begin with, then the densest layout and coarse slices.
+    """The registered forms: the pass after those that all forms begin with, then the densest layout and coarse slices.
 
-    A quick search has them too: who registers a form wants it.
+    A quick search has them too, because a user who registers a form wants it.
     """
     return tuple(
         Recipe(name, (name, *END), needs=name, smaller=load_form(one).smaller, common=True)
@@ -75,5 +75,5 @@ def own_recipes() -> tuple[Recipe, ...]:
 
 
 def pass_of(name: str) -> Pass:
-    """The pass of a name, ours or another's."""
+    """The pass with a name, ours or another distribution's."""
     return PASSES[name] if name in PASSES else own_passes()[name]

@@ -31,9 +31,9 @@ from npu_model.accelerator import Accelerator
 
 
 class PassTerms(Struct, frozen=True):
-    """Terms that passes know beside the network: the device, its constants read in the arena or at home, and where tensors live.
+    """Terms for passes in addition to the network: the device, its constants read in the arena or at home, and the homes of tensors.
 
-    ``fine`` are sizes of channel slices (bytes of weights), each finer than the slices of the largest layers.
+    ``fine`` holds sizes of channel slices (bytes of weights). Each is finer than the slices of the largest layers.
     """
 
     device: Accelerator
@@ -45,18 +45,18 @@ class PassTerms(Struct, frozen=True):
 
 
 class Pass(Struct, frozen=True):
-    """A rewrite of a network, done where all options named in ``switches`` are on."""
+    """A rewrite of a network, which runs if all options named in ``switches`` are on."""
 
     run: Callable[[Network, PassTerms], Network]
     switches: tuple[str, ...] = ()
 
     def __call__(self, network: Network, terms: PassTerms) -> Network:
-        """The network rewritten; itself where the pass is off or finds nothing."""
+        """The rewritten network; it is unchanged if the pass is off or finds nothing."""
         return self.run(network, terms) if all(getattr(terms.options, name) for name in self.switches) else network
 
 
 _FLAT_SLICE, _FLAT_SLICES = LARGEST // 4, 16
-"""Bytes of weights of a channel slice, and slices of a layer at most, in networks that are cut along the columns."""
+"""Weight bytes of a channel slice, and the most slices of a layer, in networks that are cut along the columns."""
 
 
 def _recoded(network: Network, terms: PassTerms) -> Network:
@@ -111,7 +111,7 @@ PASSES: dict[str, Pass] = {
     "small slices": Pass(lambda network, terms: sliced(network, terms.device, _FLAT_SLICE, _FLAT_SLICES), ("slices", "fine_slices")),
     **{f"fine slices {number}": _in_fine_slices(number - 1) for number in (1, 2)},
 }
-"""The passes that make one network of another."""
+"""The passes that turn one network into another."""
 
 AGAIN = "recomputed "
-"""Beginning of the names that stand for the networks of :func:`with_recomputed` as passes: their number follows."""
+"""First letters of the pass names that stand for the networks of :func:`with_recomputed`; a number follows."""

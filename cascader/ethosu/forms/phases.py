@@ -1,9 +1,9 @@
-"""Phases: transposed convolutions as convolutions of the map that is not upscaled, for every other row and column.
+"""Phases: a transposed convolution becomes convolutions of the map before upscaling, for every other row and column.
 
-Behind an upscaler that inserts zeros three of four products are with zeros. An even row or column of the result needs other taps of the
-window than an odd one. Each combination of the two is a convolution with fewer taps and without zeros. It writes every other pixel of
-every other row (NHWC). If pixels lie side by side, an even and an odd column may be computed together, as the channels of one pixel. A
-result with few channels then fills the MAC array better. The same products are summed, and the same bytes are written.
+After an upscaler that inserts zeros, three of four products are with zeros. An even row or column of the result needs other taps of the
+window than an odd one. Each combination of the two is a convolution with fewer taps and without zeros. It writes every other pixel of every
+other row (NHWC). If pixels are contiguous, an even and an odd column may be computed together, as the channels of one pixel. A result with
+few channels then fills the MAC array better. The same products are summed, and the same bytes are written.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from npu_model.weight_stream.streams import has_streams
 
 
 class _Taps(Struct, frozen=True):
-    """Along one axis: every other tap of a window from ``first`` on, ``count`` of them, the first one ``before`` elements ahead."""
+    """Every other tap of a window along one axis: ``count`` taps from ``first`` on. The first tap is ``before`` elements ahead."""
 
     first: int
     count: int
@@ -33,7 +33,7 @@ class _Taps(Struct, frozen=True):
 
     @classmethod
     def of(cls, taps: int, pad: int, phase: int) -> _Taps:
-        """The taps of a window behind ``pad`` elements of padding that meet no zeros where the result's index modulo 2 is ``phase``.
+        """The taps of a window after ``pad`` elements of padding that meet no zeros if the result's index modulo 2 is ``phase``.
 
         With tap k, element e of the result meets element e + k - pad of the upscaled map, which is a zero if that number is odd.
         """
@@ -42,7 +42,7 @@ class _Taps(Struct, frozen=True):
 
 
 def _reads(extent: int, taps: int, before: int, outputs: int) -> tuple[int, int, int, int]:
-    """Elements of a map of ``extent`` that are read along one axis, first and last (exclusive), and the padding before and after them.
+    """The elements that are read along one axis of ``extent``, first and last (exclusive), and the padding before and after them.
 
     A window of ``taps`` with stride 1 begins ``before`` elements ahead and makes ``outputs`` elements of the result.
     """
@@ -51,7 +51,7 @@ def _reads(extent: int, taps: int, before: int, outputs: int) -> tuple[int, int,
 
 
 def _is_transposed(operation: KernelOperation) -> bool:
-    """Whether the operation is a transposed convolution of maps of one tile that can be taken apart, once its result is in NHWC."""
+    """Whether the operation is a transposed convolution of one-tile maps that can be split into phases, once its result is in NHWC."""
     kernel, ifm, ofm = operation.kernel, operation.ifm, operation.ofm
     plain = (kernel.stride_y, kernel.stride_x, kernel.dilation_y, kernel.dilation_x) == (1, 1, 1, 1) and not operation.decompose
     large = min(kernel.height, kernel.width, ifm.shape.height, ifm.shape.width, ofm.shape.height, ofm.shape.width) > 1
@@ -60,7 +60,7 @@ def _is_transposed(operation: KernelOperation) -> bool:
 
 
 def _has_pairs(ofm: FeatureMap) -> bool:
-    """Whether its columns are pairs of pixels without a gap."""
+    """Whether the columns form pairs of pixels without a gap."""
     return ofm.strides.x == ofm.shape.depth * ofm.dtype.bytes and ofm.shape.width % 2 == 0
 
 
@@ -73,7 +73,7 @@ def _every_other(ofm: FeatureMap, row: int, sides: Sequence[int]) -> FeatureMap:
 
 
 def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequence[int]) -> tuple[KernelOperation, Weights]:
-    """The kernel of some phases, its block and streams still the old ones, and its weights (OHWI)."""
+    """The kernel of some phases, with its old block and streams, and its weights (OHWI)."""
     padding, kernel = operation.padding, operation.kernel
     down = _Taps.of(kernel.height, padding.top, row)
     across = [_Taps.of(kernel.width, padding.left, side) for side in sides]
@@ -99,7 +99,7 @@ def _phase(operation: KernelOperation, weights: Weights, row: int, sides: Sequen
 
 
 class _Kernels(Struct, frozen=True):
-    """Kernels that stand for one, with their weights (OHWI) still apart, and the cycles estimated for all of them."""
+    """Kernels that replace one, with their weights (OHWI) still separate, and the cycles estimated for all of them."""
 
     operations: tuple[KernelOperation, ...]
     weights: tuple[Weights, ...]
@@ -119,7 +119,7 @@ def _kernels(
 
 
 def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator, sources: Sources) -> _Kernels | None:
-    """Two kernels of pairs of columns, or four of single ones, whichever are estimated to be faster; None if no blocks fit."""
+    """Two kernels for pairs of columns, or four for single columns, by their estimated cycles; None if no blocks fit."""
     ways: list[list[tuple[int, Sequence[int]]]] = [[(row, (side,)) for row in (0, 1) for side in (0, 1)]]
     if _has_pairs(operation.ofm):
         ways.append([(row, (0, 1)) for row in (0, 1)])
@@ -128,7 +128,7 @@ def _best(operation: KernelOperation, weights: Weights, accelerator: Accelerator
 
 
 def _pieces(kernel: EthosuPart, made: _Kernels, bench: Workbench) -> list[EthosuPart]:
-    """The kernels that stand for one, with streams of their own."""
+    """The kernels that replace one, with streams of their own."""
     depth = kernel.operation.ofm.shape.depth
     records = bench.records(kernel.operation)
     pieces = []
@@ -150,9 +150,10 @@ def _touching(network: Network, tensors: Collection[str]) -> dict[str, EthosuPar
 
 
 def in_phases(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with every transposed convolution (times two) that is faster so taken apart into kernels without zeros.
+    """``network`` with kernels without zeros for every transposed convolution (times two) that is faster this way.
 
-    Their results are stored as NHWC. The network itself if all kernels that touch these are not estimated to be faster together.
+    Their results are stored as NHWC. The network is unchanged if all kernels that touch these tensors are not estimated to be faster
+    together.
     """
     results = _results(network)
     if not results:

@@ -1,4 +1,4 @@
-"""Planned bytes: the fewest bytes of a network's plans, and the parts that hold as many, from plans without cycles."""
+"""Planned bytes: the fewest bytes of a network's plans, and the parts that hold that many, from plans without cycles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from cascader.plan.proposals import PlanTable, propose, smallest_limit
 
 
 class _NoCosts:
-    """A device on which nothing takes any time: plans of it differ in their bytes alone."""
+    """A device on which nothing takes any time, so that its plans differ in their bytes alone."""
 
     def times(self, part: int, _start: int, _end: int) -> JobTimes:
         return JobTimes(part, 1, 1, 0, 0, 1, 0, 0, 0)
@@ -41,16 +41,16 @@ _BY_BYTES = PlanOptions(stripe_rows=(1, 2), staging=(0,))
 
 
 class Peak(Struct, frozen=True, order=True):
-    """The bytes that some plans of a network hold at least, and the names of the parts of the plans that hold as many."""
+    """The fewest bytes of some plans of a network, and the names of the parts in the plans that hold that many."""
 
     size: int
     parts: tuple[str, ...]
 
 
 def planned_peak(network: Network, homes: Sequence[Wanted] = ()) -> Peak:
-    """The peak of plans of few rows and without copies of constants.
+    """The peak of plans of few rows, without copies of constants.
 
-    The network's tensors are as dense as forms store them, in the one of two layouts that holds less, and live where ``homes`` want them.
+    The network's tensors have the dense layout of forms, in the smaller of two variants, and live in their ``homes``.
     """
     layouts = dense_layouts(network, DEFAULT_OPTIONS.dense), denser_layouts(network)
     different = layouts[:1] if layouts[1].graph == layouts[0].graph else layouts
@@ -63,12 +63,12 @@ def planned_bytes(network: Network, homes: Sequence[Wanted] = ()) -> int:
 
 
 def planned_limit(placed: Network) -> int:
-    """Bytes as :func:`planned_bytes` of a network whose tensors are where they live."""
+    """Bytes as in :func:`planned_bytes`, for a network whose tensors are in their homes."""
     return smallest_limit(_table(placed))
 
 
 def planned_front(network: Network, parts: int, homes: Sequence[Wanted] = ()) -> int:
-    """Bytes as :func:`planned_bytes` of the plans of the first so many parts alone, beside the tensors that pass by them."""
+    """Bytes as in :func:`planned_bytes`, for plans of the first ``parts`` parts alone, with the tensors that pass by them."""
     dense = denser_layouts(network)
     table = _table(next(homed_forms([dense], homes), dense))
     least = [0]

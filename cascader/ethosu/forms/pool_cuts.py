@@ -1,4 +1,4 @@
-"""Cuts of pools: how a window over all rows of a map becomes windows over a few of them each, and one over what these give."""
+"""Cuts of pools: a window over all rows of a map becomes windows over a few rows each, and one window over their results."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from npu_model.shapes import Shape3D, ceil_div
 
 
 def whole_axis(operation: KernelOperation) -> Axis | None:
-    """The axis all of whose elements the one window of the operation spans along it, with no padding anywhere; None if there is none."""
+    """The axis that the operation's one window spans without any padding; None if there is none."""
     ifm, kernel = operation.ifm, operation.kernel
     axis = Axis.ROWS if ifm.shape.height > 1 else Axis.COLUMNS
     whole = axis.extent(ifm.shape) == axis.window(operation).taps > 1 and axis.extent(operation.ofm.shape) == 1
@@ -24,7 +24,7 @@ def whole_axis(operation: KernelOperation) -> Axis | None:
 
 
 def times_in_channels(operation: KernelOperation, axis: Axis, most: int) -> list[int]:
-    """The numbers of pixels next to each other that may be seen as one pixel of as many times the channels, ``most`` channels; 1 first."""
+    """The numbers of adjacent pixels that can be viewed as one pixel with at most ``most`` channels; 1 first."""
     ifm = operation.ifm
     depth, size = ifm.shape.depth, ifm.dtype.bytes
     dense = ifm.layout is Layout.NHWC and ifm.strides.x == depth * size and operation.ofm.shape.width == 1 and axis is Axis.ROWS
@@ -32,7 +32,7 @@ def times_in_channels(operation: KernelOperation, axis: Axis, most: int) -> list
 
 
 def in_channels(operation: KernelOperation, times: int) -> KernelOperation:
-    """The operation on ``times`` pixels as one of as many channels; it writes as many results, whose places are not settled."""
+    """The operation on ``times`` pixels viewed as one with as many channels. It writes as many results; their addresses are not set yet."""
     if times == 1:
         return operation
     ifm, ofm, kernel = operation.ifm, operation.ofm, operation.kernel
@@ -46,7 +46,7 @@ def in_channels(operation: KernelOperation, times: int) -> KernelOperation:
 
 
 class PoolCut(Struct, frozen=True):
-    """A pool cut along an axis: a window of ``taps`` elements along it gives one of ``count`` intermediate ones."""
+    """A pool that is cut along an axis: a window of ``taps`` elements gives one of ``count`` intermediate elements."""
 
     axis: Axis
     taps: int
@@ -61,7 +61,7 @@ class PoolCut(Struct, frozen=True):
         return self.axis.cut(ofm, self.count)
 
     def first(self, operation: KernelOperation, ofm: FeatureMap) -> KernelOperation:
-        """The operation to an intermediate map; what its last window lacks is padding.
+        """The operation that writes an intermediate map. Its last window may reach into padding.
 
         The zeros of padding add nothing to a sum, and no maximum is one of them.
         """
@@ -70,7 +70,7 @@ class PoolCut(Struct, frozen=True):
         return operation.having(ofm=ofm, kernel=replace(operation.kernel, **along), padding=self.axis.padding(Padding(), 0, lacking))
 
     def stripe(self, first: KernelOperation, count: int) -> KernelOperation:
-        """The first kernel for some elements of the intermediate map, if they are whole windows, next to each other."""
+        """The first kernel for some elements of the intermediate map, if they are whole, adjacent windows."""
         some = min(count, self.count) if self.taps <= LONGEST_STRIDE else 1
         step = self.taps if some > 1 else 1
         along = {"stride_y": step} if self.axis is Axis.ROWS else {"stride_x": step}
@@ -83,7 +83,10 @@ class PoolCut(Struct, frozen=True):
         )
 
     def rest(self, operation: KernelOperation, ifm: FeatureMap, times: int = 1) -> KernelOperation:
-        """The operation from an intermediate map of ``times`` its channels: what the first one has done across the axis is done."""
+        """The operation that reads an intermediate map with ``times`` its channels.
+
+        The first operation has done all work across the axis.
+        """
         if self.axis is Axis.COLUMNS:
             return operation.having(ifm=ifm, kernel=Kernel(width=self.count))
         if times == 1:
@@ -100,9 +103,9 @@ class PoolCut(Struct, frozen=True):
 
 
 def pool_cut(axis: Axis, operation: KernelOperation, tallest: int, element: int) -> PoolCut | None:
-    """The cut that holds fewest bytes: those that a window reads and the intermediate map, of ``element`` bytes each.
+    """The cut that holds the fewest bytes: the elements that a window reads, and the intermediate map, at ``element`` bytes each.
 
-    A window has at most ``tallest`` elements along the axis; over columns it steps as far as the NPU can. None if no cut saves any bytes.
+    A window has at most ``tallest`` elements along the axis; over columns it has the NPU's longest step. None if no cut saves any bytes.
     """
     ifm, ofm = operation.ifm, operation.ofm.shape
     extent = axis.extent(ifm.shape)

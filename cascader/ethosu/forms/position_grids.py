@@ -1,6 +1,6 @@
-"""Position grids: runs of kernels of one position each, a grid of which is one kernel whose window steps far.
+"""Position grids: runs of kernels with one position each. A grid of such kernels is one kernel whose window has a long step.
 
-The NPU's windows step over 3 elements at most. A compiler makes a kernel for each position of a pool or convolution that steps further.
+The NPU's windows step over 3 elements at most. A compiler makes a kernel for each position of a pool or convolution with a longer step.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _is_position(kernel: EthosuPart) -> bool:
 
 
 def _without_place(part: Part) -> EthosuPart | None:
-    """The kernel of a position as all of a grid have it in common; None if it is none."""
+    """The features that all kernels of a grid share; None for another kernel."""
     kernel = ethosu_part(part)
     if kernel is None or not _is_position(kernel):
         return None
@@ -53,7 +53,7 @@ def _runs(network: Network) -> Iterator[tuple[str, ...]]:
 
 
 def _steps(bases: Sequence[int], width: int) -> tuple[int, int] | None:
-    """Bytes from row to row and from column to column of positions that lie row by row; None if these are not the same everywhere."""
+    """Bytes from row to row and from column to column of positions in row-major order; None if these are not the same everywhere."""
     down = bases[width] - bases[0] if len(bases) > width else 0
     right = bases[1] - bases[0] if width > 1 else 0
     regular = all(base == bases[0] + number // width * down + number % width * right for number, base in enumerate(bases))
@@ -61,12 +61,15 @@ def _steps(bases: Sequence[int], width: int) -> tuple[int, int] | None:
 
 
 def _stride(step: int, unit: int) -> int | None:
-    """Elements of ``unit`` bytes in a step, 1 for no step; None if it ends between two."""
+    """The number of elements of ``unit`` bytes in a step, 1 for no step; None if the step is not whole."""
     return (step // unit or 1) if unit and step % unit == 0 else None
 
 
 def _whole(operations: Sequence[KernelOperation]) -> KernelOperation | None:
-    """The kernel of some positions, in the order of their OFM's bytes; None if they are no grid. It may step further than the NPU can."""
+    """The kernel of some positions, in the order of their OFM's bytes; None if they are not a grid.
+
+    Its step may be longer than the NPU's.
+    """
     ifm, ofm, window = operations[0].ifm, operations[0].ofm, operations[0].kernel
     width = sum(one.ofm.base - ofm.base < ofm.strides.y for one in operations)
     read, written = (_steps([m.base for m in maps], width) for maps in ([one.ifm for one in operations], [one.ofm for one in operations]))
@@ -89,7 +92,7 @@ def _whole(operations: Sequence[KernelOperation]) -> KernelOperation | None:
 
 
 def position_grids(network: Network) -> Iterator[PositionGrid]:
-    """The grids of a network's kernels of one position each, in order; their kernels may step further than the NPU's can."""
+    """The grids of a network's kernels with one position each, in order. Their kernels may have longer steps than the NPU's."""
     kernels = network.kernels
     for names in _runs(network):
         first = kernels[names[0]]

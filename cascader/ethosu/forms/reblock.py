@@ -1,13 +1,12 @@
-"""Other block depths: weights encoded anew where another OFM block saves reading them, or the feature maps, again and again.
+"""Other block depths: weights are encoded for another OFM block if that saves repeated reads of weights or feature maps.
 
-A weight stream is encoded for one depth of the OFM block. A shallow block can be as high and wide as a small feature map,
-so that each weight is read once; a deep one is cut in the plane, and every piece reads its weights anew. But for every block
-the feature maps are read anew. Which of the two counts depends on where the weights are read from: that is decided later, so that
-the depth has to do for both.
+A weight stream is encoded for one depth of the OFM block. A shallow block can be as high and wide as a small feature map, so that each
+weight is read once; a deep block covers a part of the plane, and every part reads its weights again. But every block also reads the feature
+maps again. Which of the two costs more depends on the memory of the weights. That memory is decided later, so the depth must suit both.
 
-Blocks of unlike depths wait for each other: accumulators exist for two blocks, so that a block begins when the output of the second block
-before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see that,
-so that such kernels are followed block by block, with what the decoder does for their weights.
+Blocks of different depths wait for each other. Accumulators exist for two blocks, so a block begins when the output of the second block
+before it is done. 20 channels take a third more cycles in blocks of 16 and 4 than in one of 24. The estimate of a block does not see that.
+So such kernels are simulated block by block, with the decoder's work for their weights.
 """
 
 from __future__ import annotations
@@ -35,17 +34,17 @@ from npu_model.weight_stream.streams import coded
 from npu_model.weight_stream.work import operation_work
 
 GAIN = 0.95
-"""Largest share of the estimated cycles at which another depth is taken: less gain is not worth a new stream."""
+"""Largest share of the estimated cycles at which another depth is taken. A smaller gain is not worth a new stream."""
 
 SMALLEST = 2048
-"""Bytes of weights below which a layer is left as it is, unless its blocks are of unlike depths: in low stripes a new one may be slower."""
+"""A layer with fewer bytes of weights keeps its depth, unless its blocks have different depths: in low stripes a new one may be slower."""
 
 FOLLOWED = 8
-"""Number of blocks of each depth that are examined: those with the lowest estimates."""
+"""Number of blocks of each depth that are simulated: those with the lowest estimates."""
 
 
 def _depths(operation: KernelOperation, accelerator: Accelerator) -> list[int]:
-    """Multiples of 16 below the OFM's depth, and the whole of a shallow OFM."""
+    """Multiples of 16 below the OFM's depth, and the whole depth of a shallow OFM."""
     deepest = min(accelerator.max_block.depth, round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth))
     return sorted({depth for depth in (BRICK, 2 * BRICK, 3 * BRICK, 4 * BRICK, 6 * BRICK) if depth < deepest} | {deepest})
 
@@ -55,14 +54,14 @@ def _is_uneven(channels: int, depth: int) -> bool:
 
 
 def is_uneven(operation: KernelOperation) -> bool:
-    """Whether the last block along the channels is shallower than those before it."""
+    """Whether the last block along the channels is shallower than the earlier ones."""
     return _is_uneven(operation.ofm.shape.depth, operation.block.depth)
 
 
 def _choices(
     operation: KernelOperation, depths: Sequence[int], accelerator: Accelerator, sources: Sequence[Sources], decoding: int
 ) -> list[BestBlock]:
-    """The operation in the best block of its own depth and of each of some others."""
+    """The operation in its best block of its own depth and of each of some other depths."""
     others = (depth for depth in depths if depth != operation.block.depth)
     starts = (operation, *(of_depth(operation, depth, accelerator) for depth in others))
     choices = (in_best_block(start, accelerator, sources, decoding) for start in starts)
@@ -79,13 +78,13 @@ def _better(found: Sequence[BestBlock], own: int) -> KernelOperation | None:
 
 
 class _Followed(Struct, frozen=True):
-    """Operations in blocks of any depth, each block followed through the units of each of some sources."""
+    """Operations in blocks of any depth, each block simulated through the units for each of some sources."""
 
     accelerator: Accelerator
     sources: tuple[Sources, ...]
 
     def best(self, operation: KernelOperation, weights: Weights) -> BestBlock | None:
-        """The operation in the block of its depth with the fewest cycles from all sources together; None if none fits."""
+        """The operation in the block of its depth with the fewest cycles from all sources together; None if no block fits."""
         if fitted(operation, self.accelerator) is None:
             return None
         streams = coded(weights, WeightFormat.of(operation), self.accelerator)
@@ -102,9 +101,10 @@ class _Followed(Struct, frozen=True):
 
 @lru_cache(maxsize=1024)
 def _estimated(operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], decoding: int) -> KernelOperation | None:
-    """The operation at the depth that is best for all of the sources together; None if the one it has is good enough.
+    """The operation at the depth that is best for all sources together; None if its own depth is good enough.
 
-    ``decoding`` are the cycles in which the decoder passes all weights once. The forms of a network ask for the same layers again.
+    ``decoding`` is the cycles in which the decoder passes all weights once. The forms of a network ask for the same layers repeatedly, so
+    results are kept.
     """
     return _better(_choices(operation, _depths(operation, accelerator), accelerator, sources, decoding), operation.block.depth)
 
@@ -113,7 +113,7 @@ def _estimated(operation: KernelOperation, accelerator: Accelerator, sources: tu
 def _even(
     operation: KernelOperation, accelerator: Accelerator, sources: tuple[Sources, ...], streams: tuple[bytes, ...]
 ) -> KernelOperation | None:
-    """The operation at the best depth that makes all of its blocks alike; None if the one it has is good enough.
+    """The operation at the best depth that gives all of its blocks the same depth; None if its own depth is good enough.
 
     ``streams`` are its weights.
     """
@@ -125,7 +125,7 @@ def _even(
 
 
 def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sources]) -> Network:
-    """``network`` with the block depths at which kernels are fastest, whichever of the ``sources`` their constants are read from.
+    """``network`` with the block depths at which kernels are fastest for all ``sources`` of their constants together.
 
     The mathematics stay the same: the same weights in another order.
     """
@@ -155,9 +155,9 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
 
 
 def recoded(network: Network, accelerator: Accelerator, most: int | None = None) -> Network:
-    """``network`` with each weight stream in the shorter of two codings: the one that it came in, and that of the coder used here.
+    """``network`` with each weight stream in the shorter of two codings: its own, and this coder's.
 
-    Streams of more than ``most`` bytes stay as they are, because the layers that are cut are coded in channel slices later.
+    Streams of more than ``most`` bytes stay unchanged, because layers that are cut are coded later, in channel slices.
     """
     bench = Workbench(network, accelerator)
 

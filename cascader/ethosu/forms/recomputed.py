@@ -1,9 +1,9 @@
 """Recomputed forms: the few ways to cut a network into tiles or channel stripes, or to recompute its skips, that hold the fewest bytes.
 
-Plans choose the segment and the number of tiles by their bytes alone: without cycles, a plan of the whole network takes some hundredths
-of a second. Segments begin at the network's first part. A segment is tried if none before it leaves as few bytes after it. Of several
-that leave as few, two are tried: the first, which recomputes least, and the last, after which fewest parts hold whole rows. From the
-smallest form, and from the one of fewest multiply-accumulates, blocks at the peak are then cut into stripes of channels.
+Plans choose the segment and the number of tiles by their bytes alone: without cycles, a plan of the whole network takes some hundredths of
+a second. Segments begin at the network's first part. A segment is tried if every shorter one leaves more bytes after it. If several leave
+equally few, two are tried: the first, which recomputes least, and the last, after which the fewest parts hold whole rows. From the smallest
+form, and from the form with the fewest multiply-accumulates, blocks at the peak are then cut into stripes of channels.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from npu_model.accelerator import Accelerator
 from npu_model.shapes import ceil_div
 
 _MOST_TILES = 12
-"""Tiles at most. One more may gain where the last one gained nothing, as borders move to where kernels may part."""
+"""The most tiles. One more tile may gain where the last one gained nothing, because borders move to columns where kernels may part."""
 _ENDS = 2
 """Number of segments that are tried in more than two tiles: those with the fewest bytes in two tiles."""
 _SKIPS = 3
-"""Skips that are made again in one form at most."""
+"""The most recomputed skips in one form."""
 _SMALL = 16
-"""Part of a network's bytes below which a tensor is too small to be made again for them."""
+"""A tensor with a smaller part of a network's bytes than this is not recomputed."""
 MOST_PARTS = 256
-"""Parts of a form at most: to plan one for each way to cut a network would take long."""
+"""The most parts of a form: to plan a larger one for each way to cut a network would take long."""
 _FORMS = 3
-"""Forms at most: the smallest one, the one that does least again, and one between."""
+"""The most forms: the smallest one, the one that recomputes least, and one between them."""
 WORTHWHILE = Fraction(99, 100)
-"""Part of the bytes of a network that a form of it may hold at most."""
+"""The largest part of a network's bytes that a form of it may hold."""
 
 
 class _Tiler:
@@ -50,7 +50,7 @@ class _Tiler:
         self._macs = network.macs
 
     def _again(self, cut: ColumnSpan, count: int) -> int | None:
-        """The multiply-accumulates with a segment in some tiles; None if it cannot be cut so."""
+        """The multiply-accumulates with a segment in ``count`` tiles; None if it cannot be cut like this."""
         inside, whole = cut.macs(self.network, count), cut.macs(self.network, 1)
         return None if inside is None or whole is None else self._macs - whole + inside
 
@@ -60,7 +60,7 @@ class _Tiler:
         return sum(tensor.size for tensor in tensors if tensor.kind is not TensorKind.CONSTANT)
 
     def segments(self, least: int) -> Iterator[ColumnSpan]:
-        """The segments worth a try, if plans of less than ``least`` bytes are looked for."""
+        """The segments worth a try if plans must hold less than ``least`` bytes."""
         ends: dict[int, list[ColumnSpan]] = {}
         fewest = least
         for last in range(1, len(self.network.graph.parts)):
@@ -84,7 +84,7 @@ class _Tiler:
         return None if made is None else Candidate(planned_bytes(made, self._homes), made.macs, made)
 
     def front(self, cut: ColumnSpan, made: Candidate) -> TiledForm:
-        """A segment in tiles with the bytes that these hold."""
+        """A segment in tiles with the bytes that they hold."""
         behind = len(self.network.graph.parts) - cut.last - 1
         return TiledForm(planned_front(made.network, len(made.network.graph.parts) - behind, self._homes), made)
 
@@ -95,7 +95,7 @@ def _smallest(found: Iterable[Candidate | None]) -> list[Candidate]:
 
 
 def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[Candidate]:
-    """A segment in more than two tiles, each number narrower than the last, up to the first number that is impossible."""
+    """A segment in more than two tiles. Each number has narrower tiles, up to the first number that is impossible."""
     widths = [cut.grids[name].width for name in cut.results]
     for count in range(3, _MOST_TILES + 1):
         if all(ceil_div(width, count) == ceil_div(width, count - 1) for width in widths):
@@ -107,7 +107,7 @@ def _in_more(tiler: _Tiler, cut: ColumnSpan) -> Iterator[Candidate]:
 
 
 def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[TiledForm]]:
-    """The form of fewest bytes in two tiles and the one in any number of them, and all that were tried."""
+    """The form with the fewest bytes in two tiles, the one in any number of tiles, and all that were tried."""
     pairs = [(cut, one) for cut in tiler.segments(least) if (one := tiler.found(cut, 2)) is not None]
     good = sorted((one.size, number) for number, (_, one) in enumerate(pairs) if one.size < least * WORTHWHILE)
     tiles = [tiler.front(cut, one) for cut, one in pairs]
@@ -122,7 +122,7 @@ def _in_tiles(tiler: _Tiler, least: int) -> tuple[list[Candidate], list[TiledFor
 
 
 def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], least: int) -> Iterator[Candidate]:
-    """The network with one recomputed skip, and one more as long as that holds fewer bytes; ``least`` are the bytes of the network."""
+    """The network with one recomputed skip, then one more as long as that holds fewer bytes; ``least`` is the bytes of the network."""
     for _ in range(_SKIPS):
         made = (one for one in skips_again(network, least // _SMALL) if one.macs <= most and len(one.graph.parts) <= MOST_PARTS)
         best = next(iter(_smallest(Candidate(planned_bytes(one, homes), one.macs, one) for one in made)), None)
@@ -133,10 +133,10 @@ def _with_skips_again(network: Network, most: int, homes: Sequence[Wanted], leas
 
 
 def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sources: Sources, homes: Sequence[Wanted] = ()) -> list[Network]:
-    """The forms that do at most ``most`` times the multiply-accumulates of a network and hold less than it: three at most.
+    """At most three forms that do at most ``most`` times the multiply-accumulates of a network and hold fewer bytes than it.
 
-    The network with the skips recomputed that save most, whole, in two tiles and in more. A variant is left out if another holds no more
-    bytes and computes no more. The network lies in the arena; its forms are chosen for tensors that live where ``homes`` want them.
+    The network with the recomputed skips that save most, whole, in two tiles and in more. A variant is left out if another holds no more
+    bytes and computes no more. The network lies in the arena; its forms are chosen for tensors in their ``homes``.
     """
     bound, least = int(network.macs * most), planned_bytes(network, homes)
     skip = list(_with_skips_again(network, bound, homes, least))[-1:]
@@ -158,7 +158,7 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
 
 
 def _worth_it(found: Iterable[Candidate]) -> Iterator[Candidate]:
-    """Those, sorted by their bytes, that do less than all before them."""
+    """The candidates, sorted by their bytes, that compute less than all candidates before them."""
     fewest: int | None = None
     for one in found:
         if fewest is None or one.macs < fewest:

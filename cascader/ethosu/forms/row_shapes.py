@@ -1,8 +1,8 @@
-"""Row shapes: elementwise kernels that take a dense tensor in another shape than its neighbours are given their rows.
+"""Row shapes: elementwise kernels that see a dense tensor in another shape than their neighbours get the neighbours' rows.
 
-A compiler may run a sum of 96 x 96 x 4 elements as one of 48 x 48 x 16, the same bytes in a shape that fills the NPU better. To the
-kernels around it such a tensor has other rows, so that none of them could be cut into stripes. Elementwise mathematics do not depend
-on the shape: 96 x 24 x 16 has the neighbours' rows and fills the NPU as well.
+A compiler may run a sum of 96 x 96 x 4 elements as one of 48 x 48 x 16, the same bytes in a shape that fills the NPU better. The kernels
+around it see other rows in such a tensor, so none of them could be cut into stripes. Elementwise mathematics do not depend on the shape: 96
+x 24 x 16 has the neighbours' rows and fills the NPU as well.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from npu_model.shapes import Shape3D
 
 
 def _is_dense(feature_map: FeatureMap, size: int) -> bool:
-    """Whether it is all of a tensor of ``size`` bytes, element after element."""
+    """Whether the map is a whole tensor of ``size`` bytes, element after element."""
     shape, strides = feature_map.shape, dense_map(feature_map, feature_map.shape).strides
     single = feature_map.base == 0 and feature_map.is_single_tile
     steps = (feature_map.strides.y, feature_map.strides.x, size) == (strides.y, strides.x, shape.height * strides.y)
@@ -27,7 +27,7 @@ def _is_dense(feature_map: FeatureMap, size: int) -> bool:
 
 
 def _is_shapeless(kernel: EthosuPart, sizes: dict[str, int]) -> bool:
-    """Whether it computes the same in any shape: each element of the OFM from the element at its place in each operand."""
+    """Whether the operation computes the same in any shape: each OFM element from the element at the same position in each operand."""
     operation = kernel.operation
     if operation.kind is not OperationKind.ELEMENTWISE or kernel.axis is not Axis.ROWS:
         return False
@@ -35,29 +35,29 @@ def _is_shapeless(kernel: EthosuPart, sizes: dict[str, int]) -> bool:
 
 
 def _in_rows(feature_map: FeatureMap, row: int) -> FeatureMap:
-    """The dense feature map in rows of ``row`` elements, in pixels of a brick's channels if they come to that, else of its own."""
+    """The dense feature map in rows of ``row`` elements. Its pixels get a brick's channels if that divides the row, else the map's own."""
     shape = feature_map.shape
     depth = next(depth for depth in (BRICK, shape.depth, 1) if row % depth == 0)
     return dense_map(feature_map, Shape3D(shape.elements // row, row // depth, depth), feature_map.base)
 
 
 def _reshaped(kernel: EthosuPart, row: int, accelerator: Accelerator) -> EthosuPart | None:
-    """The kernel on rows of so many elements; None if its block does not do for it."""
+    """The kernel on rows of ``row`` elements; None if its block does not suit it."""
     changed = fitted(kernel.on_maps(lambda _, feature_map: _in_rows(feature_map, row)), accelerator)
     return replace(kernel, operation=changed) if changed is not None else None
 
 
 def _rows_of_others(network: Network, kernel: EthosuPart, shapeless: set[str]) -> set[int]:
-    """Elements in a row of the kernel's tensors, as all other kernels that are not without a shape themselves have them."""
+    """Elements in a row of the kernel's tensors, as all other kernels with a shape of their own see them."""
     tensors = {tensor for tensor, _ in kernel.maps}
     others = (maps for name, other in network.kernels.items() if name not in shapeless for maps in other.maps)
     return {m.strides.y // m.dtype.bytes for tensor, m in others if tensor in tensors and m.region == ARENA}
 
 
 def in_row_shapes(network: Network, accelerator: Accelerator) -> Network:
-    """``network`` with its elementwise kernels on dense tensors in the rows that the kernels around them have, where these agree.
+    """``network`` with its elementwise kernels on dense tensors in the rows of the kernels around them, if these agree.
 
-    A kernel between others without a shape of their own takes theirs once they have one.
+    A kernel between others without a shape of their own takes their shape once they have one.
     """
     sizes = {tensor.name: tensor.size for tensor in network.graph.tensors}
     kernels = network.kernels

@@ -1,4 +1,4 @@
-"""Sizes of networks: they decide which forms there is time for, and how large the channel slices are."""
+"""Sizes of networks. They decide which forms the search has time for, and how large the channel slices are."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
 
 _SLICES = (12, 24, 40, 100)
-"""Numbers of equal slices of all weights of a network: each gives a finer size of slices to try."""
+"""Numbers of equal slices of all weights of a network: each gives a finer slice size to try."""
 _FINER = Fraction(3, 4)
-"""Largest part of the next larger size that a size may have: closer sizes hardly differ."""
+"""Largest ratio of a size to the next larger one: closer sizes hardly differ."""
 _SMALLEST_SLICE = 2 * 1024
 _LARGE = 30_000
-"""Parts times rows of all parts above which a network is searched in two forms only, as each search takes long."""
+"""Parts times rows of all parts, above which a network is searched in two forms only, because each search takes long."""
 _SMALL = 12_000
-"""Parts times rows of all parts up to which a network is small."""
+"""Parts times rows of all parts, up to which a network is small."""
 _SLICES_OF_LARGE = (40, 100)
-"""As ``_SLICES``, for a large network: the first of these that gives finer slices."""
+"""Like ``_SLICES``, for a large network: the first of these that gives finer slices."""
 
 
 def _rows(network: Network) -> list[int]:
@@ -28,29 +28,29 @@ def _rows(network: Network) -> list[int]:
 
 
 def _work(network: Network) -> int:
-    """Parts times rows of all parts: how long a search takes, roughly."""
+    """Parts times rows of all parts: a rough measure of the time of a search."""
     rows = _rows(network)
     return len(rows) * sum(rows)
 
 
 def is_small(network: Network) -> bool:
-    """Whether there is time to ask its groups for ``CascadeOptions.fine_rows`` too."""
+    """Whether the search has time for ``CascadeOptions.fine_rows`` too."""
     return _work(network) <= _SMALL
 
 
 def is_large(network: Network) -> bool:
-    """Whether there is time for few forms only."""
+    """Whether the search has time for few forms only."""
     return _work(network) > _LARGE
 
 
 def is_flat(network: Network) -> bool:
-    """Whether most tensors are one row high, as in an unrolled recurrent network: such a network is searched quickly."""
+    """Whether most tensors are one row high, as in an unrolled recurrent network. Such a network is searched quickly."""
     rows = _rows(network)
     return sum(rows) <= 2 * len(rows)
 
 
 def waits_for_weights(network: Network, direct: Sources, accelerator: Accelerator) -> bool:
-    """Whether the weights of a small network take longer to be read at home than its MACs take at full rate."""
+    """Whether a small network takes longer to read its weights at home than to run its MACs at full rate."""
     if not is_small(network):
         return False
     operations = [kernel.operation for kernel in network.kernels.values()]
@@ -59,7 +59,7 @@ def waits_for_weights(network: Network, direct: Sources, accelerator: Accelerato
 
 
 def fine_sizes(network: Network) -> tuple[int, ...]:
-    """Bytes of weights above which layers are cut into finer slices than of :data:`LARGEST` bytes, in descending order."""
+    """Weight bytes above which layers are cut into finer slices than slices of :data:`LARGEST` bytes, in descending order."""
     total = sum(span.length for kernel in network.kernels.values() for span in kernel.operation.weights)
     large = is_large(network)
     sizes = [LARGEST]

@@ -1,7 +1,7 @@
-"""Skips made again: a tensor whose last readers come long after the others is made a second time for them.
+"""Recomputed skips: if a tensor's last readers come long after the others, the tensor is computed a second time for them.
 
-Between the two the tensor need not be there, but what it is made from must be: that is worth it where this is smaller, or there anyway,
-as a network's input is. The same kernels run again, so that the same bytes are read.
+Between the two, the tensor need not exist, but its sources must. That is worth it if the sources are smaller, or exist anyway, as a
+network's input does. The same kernels run again, so the same bytes are read.
 """
 
 from __future__ import annotations
@@ -16,22 +16,22 @@ from cascader.ethosu.network.network import EthosuPart, Network, part_of
 from cascader.graph.cascader_graph import Part, TensorKind
 
 _FAR = 4
-"""The fewest parts between two readers of a tensor for which the later reader gets it recomputed: a shorter way holds few rows."""
+"""The fewest parts between two readers of a tensor for which the later reader gets it recomputed. A shorter way holds few rows."""
 _SMALLER = 2
-"""Factor by which what a tensor is made again from is smaller than it, where that is not the network's inputs."""
+"""Factor by which a tensor's sources must be smaller than the tensor, unless they are the network's inputs."""
 
 
 class _Makers(Struct, frozen=True):
-    """The parts that make a tensor, in their order, and the bytes of the earlier tensors that they read."""
+    """The parts that compute a tensor, in their order, and the bytes of the earlier tensors that they read."""
 
     parts: tuple[int, ...]
     size: int
 
 
 def _makers(network: Network, tensor: str) -> Iterator[_Makers]:
-    """The ways to make a tensor from what comes before it, part by part further back, and at last from the network's inputs.
+    """The ways to recompute a tensor from earlier tensors, part by part further back, and at last from the network's inputs.
 
-    They end where that takes more than kernels.
+    They end at a part that is not a kernel.
     """
     graph = network.graph
     found: set[int] = set()
@@ -64,7 +64,7 @@ def _again(part: Part, names: dict[str, str]) -> Part:
 
 
 def _clusters(network: Network, tensor: str) -> list[list[int]]:
-    """The readers of a tensor, parted where one is far from the one before."""
+    """The readers of a tensor, split where one is far from the previous one."""
     readers = sorted({network.graph.index(part.name) for part in network.graph.consumers(tensor)})
     found = [readers[:1]]
     for before, reader in pairwise(readers):
@@ -76,7 +76,7 @@ def _clusters(network: Network, tensor: str) -> list[list[int]]:
 
 
 def _with_again(network: Network, tensor: str, makers: _Makers, clusters: Sequence[Sequence[int]]) -> Network | None:
-    """``network`` with a tensor made again for some clusters of its readers, once for each; None if it runs as several NPU jobs."""
+    """``network`` with a tensor recomputed for some clusters of its readers, once for each; None if it runs as several NPU jobs."""
     graph = network.graph
     users = {graph.parts[number].name for number in (*makers.parts, *(reader for readers in clusters for reader in readers))}
     kernels = all(isinstance(graph.parts[reader].payload, EthosuPart) for readers in clusters for reader in readers)
@@ -101,10 +101,9 @@ def _with_again(network: Network, tensor: str, makers: _Makers, clusters: Sequen
 
 
 def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:
-    """``network`` with a tensor made again for its last readers, and for each that is far from those before; none if none is.
+    """``network`` with a tensor recomputed for its last readers, and for each reader that is far from earlier ones; None without any.
 
-    It is made from the nearest tensors that are half as large together, from still smaller ones that make these, and from the network's
-    inputs.
+    The sources are the nearest tensors that are half as large together, still smaller tensors before them, or the network's inputs.
     """
     clusters = _clusters(network, tensor)
     handed = {port.tensor for port in (*network.outputs, *network.handed_on)}
@@ -122,7 +121,7 @@ def with_skip_again(network: Network, tensor: str) -> Iterator[Network]:
 
 
 def _near(ways: Sequence[_Makers], size: int) -> list[_Makers]:
-    """The nearest way to make a tensor of so many bytes from half as many, and the one up to which they grow ever fewer."""
+    """The nearest way to recompute a tensor of ``size`` bytes from half as many, and the last way before the sources grow again."""
     least = next((number for number, way in enumerate(ways) if way.size * _SMALLER <= size), None)
     if least is None:
         return []

@@ -1,7 +1,7 @@
 """Slices: convolutions with many weights cut along their output channels, so that the channel slices can be staged one by one.
 
-A copy of all of a layer's weights needs room for all of them at once, and nothing runs on them until the last byte is
-there. Slices need less room, and the first can be used while the next is on its way.
+A copy of a whole layer's weights needs room for all of them at once, and the layer starts only after the last byte has arrived. Slices need
+less room, and the first slice can run while the next is copied.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from npu_model.weight_stream.streams import has_streams
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 LARGEST = 96 * 1024
-"""Bytes of weights that a channel slice has at most, about; its channels are a multiple of 16."""
+"""Approximate limit on the weight bytes of a channel slice, whose channels are a multiple of 16."""
 
 ANY = 1 << 30
-"""No bound on the number of slices."""
+"""Stands for no limit on the number of slices."""
 
 
 def _count(operation: KernelOperation, largest: int) -> int:
-    """Slices that the weights need, at most one for every 16 channels."""
+    """Number of slices that the weights need, at most one for every 16 channels."""
     return min(ceil_div(sum(span.length for span in operation.weights), largest), ceil_div(operation.ofm.shape.depth, BRICK))
 
 
@@ -48,7 +48,7 @@ def _may_be_cut(operation: KernelOperation, largest: int) -> bool:
 
 
 def _slice(operation: KernelOperation, first: int, last: int, accelerator: Accelerator) -> KernelOperation | None:
-    """The operation for some output channels, its weights and scales still the whole layer's; None if its block does not fit."""
+    """The operation for some output channels, with the whole layer's weights and scales; None if its block does not fit."""
     ofm = channels(operation.ofm, first, last)
     depth = min(operation.block.depth, round_up(last - first, accelerator.ofm_ublock.depth))
     block = Shape3D(operation.block.height, operation.block.width, depth)
@@ -79,9 +79,9 @@ def _cut(kernel: EthosuPart, bench: Workbench, largest: int, lead: int) -> list[
 def sliced(network: Network, accelerator: Accelerator, largest: int = LARGEST, most: int = ANY, *, early: bool = False) -> Network:
     """``network`` with every convolution of more than ``largest`` bytes of weights cut into channel slices.
 
-    Layers that would be more than ``most`` slices stay whole. Slices are
-    parts of their own that write the same tensor; each reads the whole input. ``early`` makes the first 16 channels of each NPU job's first
-    part a slice of their own. Nothing runs while its weights are copied, so a small slice is better.
+    A layer stays whole if it would have more than ``most`` slices. Slices are parts of their own that write the same tensor; each reads the
+    whole input. ``early`` makes the first 16 channels of each NPU job's first part a slice of their own. Nothing runs while its weights are
+    copied, so a small slice is better.
     """
     leads = {segment.parts[0]: BRICK for segment in network.segments if segment.parts} if early else {}
     bench = Workbench(network, accelerator)

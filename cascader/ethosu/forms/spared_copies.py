@@ -1,11 +1,11 @@
-"""Spared copies: a tensor and its copy become one tensor where nobody needs both, or the DMA copies in place of a kernel.
+"""Spared copies: a tensor and its copy become one tensor if they need not both exist, or the DMA copies in place of a kernel.
 
-A compiler copies a tensor that is an output in another shape, too: the same bytes. The kernel before can write them where the output is,
-and whoever reads on can read them there. That takes no more bytes: the shared tensor is no larger than either tensor, and lives while
+A compiler also copies a tensor that is an output in another shape: the same bytes. The previous kernel can write them at the output's
+address, and later readers can read them there. That takes no more bytes: the shared tensor is no larger than either tensor, and lives while
 either did.
 
 If both must exist, as for an output that is another output in another shape, a transfer within the arena copies while kernels run: eight
-bytes a cycle, as in Vela's Python core. Kernels that read the copy of an output read the output itself, so that they need not wait for the
+bytes a cycle, as in Vela's Python core. Kernels that read the copy of an output read the output itself, so they need not wait for the
 transfer.
 """
 
@@ -38,7 +38,7 @@ class CopyKernel(Struct, frozen=True):
 
 
 def found_copy(network: Network, name: str) -> CopyKernel | None:
-    """The part as a copy from one tensor to another; None if it is none, or all that its NPU job does."""
+    """The part as a copy from one tensor to another; None if it does something else, or does all the work of its NPU job."""
     kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
     if kernel is None or any(segment.parts == (name,) for segment in network.segments) or kernel.ifm == kernel.ofm:
         return None
@@ -48,7 +48,7 @@ def found_copy(network: Network, name: str) -> CopyKernel | None:
 
 
 def is_steady(graph: CascaderGraph, copy: CopyKernel) -> bool:
-    """Whether the tensor and its copy hold the same bytes from the copy on: nobody else writes the copy, or the tensor later."""
+    """Whether the tensor and its copy hold the same bytes from the copy on: no other part writes the copy, or the tensor later."""
     at = graph.index(copy.part)
     alone = graph.writers(copy.target) == (at,) and all(writer < at for writer in graph.writers(copy.source))
     return alone and TensorKind.VARIABLE not in {graph.tensor(name).kind for name in (copy.source, copy.target)}
@@ -62,7 +62,7 @@ class Union(Struct, frozen=True):
     move: Move
 
     def part(self, part: Part) -> Part | None:
-        """The part of a kernel on the tensors that are left; None if one of its maps has no like there."""
+        """The part of a kernel on the remaining tensors; None if one of its maps has no equivalent there."""
         kernel = part.payload
         assert isinstance(kernel, EthosuPart)  # noqa: S101  # the tensors of CPU operators stay
         moved = {m: self.move.feature_map(m) for name, m in kernel.maps if name == self.gone}
@@ -73,7 +73,7 @@ class Union(Struct, frozen=True):
 
 
 def _unions(graph: CascaderGraph, copy: CopyKernel, bound: Collection[str]) -> Iterator[Union]:
-    """The ways to keep only one of the copy's two tensors; it is no larger than the other, and nobody outside looks for the other."""
+    """The ways to keep only one of the copy's two tensors. The kept one is no larger, and no outside reader needs the other."""
     source, target = graph.tensor(copy.source), graph.tensor(copy.target)
     if source.name not in bound and target.size <= source.size:
         yield Union(source.name, target.name, Move(copy.ifm, copy.ofm, source.size))
@@ -82,7 +82,7 @@ def _unions(graph: CascaderGraph, copy: CopyKernel, bound: Collection[str]) -> I
 
 
 def _joined(network: Network, copy: str, union: Union) -> Network | None:
-    """``network`` without the part ``copy`` and without one of its tensors; None if a kernel needs that one."""
+    """``network`` without the part ``copy`` and without one of its tensors; None if a kernel needs that tensor."""
     graph = network.graph
     made = {part.name: union.part(part) for part in graph.parts if union.gone in (*part.inputs, *part.outputs) and part.name != copy}
     moved = {name: [part] for name, part in made.items() if part is not None}
@@ -92,9 +92,11 @@ def _joined(network: Network, copy: str, union: Union) -> Network | None:
 
 
 def without_copies(network: Network, *, shifted: bool = False) -> Network:
-    """``network`` without the kernels that copy a tensor to another one, where one of the two does for both; itself if there are none.
+    """``network`` without the kernels that copy a tensor to another one, if one tensor can serve as both.
 
-    ``shifted``: only those that leave all bytes side by side, not those that transpose a tensor or store it in another layout.
+    It is unchanged if there are none.
+
+    ``shifted`` limits this to copies that keep all bytes next to each other; a transposition or another layout does not.
     """
     network = without_idle_copies(network)
     bound = network.bound
@@ -107,7 +109,7 @@ def without_copies(network: Network, *, shifted: bool = False) -> Network:
 
 
 def _is_idle(network: Network, name: str) -> CopyKernel | None:
-    """The part as a copy of a whole tensor to one of its size, byte by byte, that is all that its NPU job does; None if it is not."""
+    """The part as a copy of a whole tensor to one of its size, byte by byte, that is the whole NPU job; None for any other part."""
     kernel = ethosu_part(network.graph.parts[network.graph.index(name)])
     if kernel is None or kernel.ifm == kernel.ofm or kernel.ifm2 is not None or not is_copy(kernel.operation):
         return None
@@ -124,7 +126,7 @@ def _renamed_port(port: Port, gone: str, kept: str) -> Port:
 
 
 def _on_one_tensor(network: Network, copy: CopyKernel) -> Network:
-    """``network`` with both tensors of a copy as one, whose NPU job has nothing left to do."""
+    """``network`` with both tensors of a copy as one. The copy's NPU job has no work left."""
     graph, kinds = network.graph, {name: network.graph.tensor(name).kind for name in (copy.source, copy.target)}
     kept, gone = (copy.target, copy.source) if kinds[copy.target].stays_to_the_end else (copy.source, copy.target)
 
@@ -148,9 +150,9 @@ def _on_one_tensor(network: Network, copy: CopyKernel) -> Network:
 
 
 def without_idle_copies(network: Network) -> Network:
-    """``network`` without the copies of a whole tensor that are all that an NPU job does, between operators on the CPU.
+    """``network`` without NPU jobs that only copy a whole tensor, between operators on the CPU.
 
-    Such a job is a RESHAPE: both tensors are then one, and the job that is left runs no kernel.
+    Such a job is a RESHAPE: both tensors become one, and the remaining job runs no kernel.
     """
     for name in network.kernels if len(network.segments) > 1 else ():
         copy = _is_idle(network, name)
@@ -164,7 +166,7 @@ def without_idle_copies(network: Network) -> Network:
 
 
 def _is_faster(kernel: EthosuPart, accelerator: Accelerator, sources: Sources) -> bool:
-    """Whether the DMA can copy any of its rows, and is expected to take fewer cycles for all of them than the fastest kernel."""
+    """Whether the DMA can copy any of the copy's rows, and is expected to copy all of them in fewer cycles than the fastest kernel."""
     operation = kernel.operation
     size, rows = copied_bytes(operation), operation.ofm.shape.height
     if not transfers(operation) or (rows > 1 and size // rows % ALIGNMENT):

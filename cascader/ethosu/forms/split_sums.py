@@ -1,4 +1,7 @@
-"""Split sums: a mean over many elements that a compiler splits into sums of parts of its map, or flattens, as one sum of the whole map."""
+"""Split sums: a compiler splits a mean over many elements into sums of parts of its map, or flattens it.
+
+This module makes it one sum again.
+"""
 
 from __future__ import annotations
 
@@ -19,7 +22,7 @@ _ONE = Scale(1, 0)
 
 
 class WholeSum(Struct, frozen=True):
-    """A sum of a whole map: the names of the parts that make it, and a kernel that would, whose window may be larger than any NPU's."""
+    """A sum of a whole map: the names of its parts, and one kernel in their place, whose window may be larger than any NPU's."""
 
     names: tuple[str, ...]
     kernel: EthosuPart
@@ -34,7 +37,7 @@ class _Sum(Struct, frozen=True):
 
 
 def _adds(operation: KernelOperation) -> bool:
-    """Whether the operation adds two maps of its result's shape, and scales nothing."""
+    """Whether the operation adds two maps of its result's shape without scaling."""
     ifm, ifm2, ofm = operation.ifm, operation.ifm2, operation.ofm
     if operation.elementwise is not ElementwiseKind.ADD or ifm2 is None or operation.activation.kind is not ActivationKind.NONE:
         return False
@@ -43,7 +46,7 @@ def _adds(operation: KernelOperation) -> bool:
 
 
 def _joined(one: _Sum) -> EthosuPart | None:
-    """A kernel that sums all pieces at once; None if these are not rows of one map, one piece after the other."""
+    """A kernel that sums all pieces at once; None unless the pieces are rows of one map, one after the other."""
     pieces = sorted(one.pieces, key=lambda piece: piece.operation.ifm.base)
     first, maps = pieces[0], [piece.operation.ifm for piece in pieces]
     whole = maps[0]
@@ -63,7 +66,7 @@ def _joined(one: _Sum) -> EthosuPart | None:
 
 
 def _in_rows(network: Network, kernel: EthosuPart) -> EthosuPart | None:
-    """The sum of a map that is flattened to a row as one of the rows that all others see; None if it is not, or they do not agree."""
+    """The sum of a flattened map as a sum over the rows that all other kernels see; None if it is not flat, or if they disagree."""
     operation = kernel.operation
     ifm, shape = operation.ifm, operation.ifm.shape
     pixel = shape.depth * ifm.dtype.bytes
@@ -77,7 +80,7 @@ def _in_rows(network: Network, kernel: EthosuPart) -> EthosuPart | None:
 
 
 def _of_both(sums: dict[str, _Sum], kernel: EthosuPart, alone: Callable[[str], bool]) -> Sequence[str]:
-    """The tensors of the two sums that the kernel adds, which it ``alone`` reads; none if it does anything else."""
+    """The tensors of the two sums that the kernel adds and that only it reads (``alone``); none if it does anything else."""
     reads = [
         name for name, operand in kernel.operands if name in sums and alone(name) and operand.same_places(sums[name].last.operation.ofm)
     ]
@@ -85,7 +88,7 @@ def _of_both(sums: dict[str, _Sum], kernel: EthosuPart, alone: Callable[[str], b
 
 
 def whole_sums(network: Network, is_sum: Callable[[KernelOperation], bool]) -> list[WholeSum]:
-    """The sums of maps that are flattened, or whose rows some kernels sum (``is_sum`` knows them) and other kernels add."""
+    """The sums of flattened maps, and of maps whose rows some kernels sum (``is_sum`` knows them) and other kernels add."""
     readers = Counter(name for part in network.graph.parts for name in part.inputs)
     kinds = {tensor.name: tensor.kind for tensor in network.graph.tensors}
     sums: dict[str, _Sum] = {}

@@ -1,4 +1,4 @@
-"""Thunks: things that are still to be made, in this process or in others."""
+"""Thunks: results that are computed later, in this process or in another one."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ T = TypeVar("T")
 
 
 class Thunk(Struct, Generic[T], frozen=True):
-    """Something that is still to be made, such as a form; it can be pickled.
+    """A result that is computed later, such as a form. It can be pickled.
 
-    A thunk with ``beside`` is made at the same time as the things that others wait for.
+    A thunk with ``beside`` is computed at the same time as the results that others wait for.
     """
 
     make: Callable[[], T]
     beside: bool = False
 
     def __call__(self) -> T:
-        """Make it."""
+        """Compute the result."""
         return self.make()
 
     def worker_processes(self, processes: int) -> range:
-        """Numbers of the processes that may make it: the first one makes what others wait for."""
+        """Numbers of the processes that may compute it. The first process computes results that others wait for."""
         return range(min(1, processes - 1), processes) if self.beside else range(processes)
 
 
 class Spread(Protocol):
-    """Makes some things, in this process or in others; they come in their order."""
+    """Computes results, in this process or in others, and returns them in their order."""
 
     def __call__(self, thunks: Sequence[Thunk[T]], /) -> Iterable[T]:
-        """All of them."""
+        """All results."""
 
 
 def one_by_one(thunks: Sequence[Thunk[T]], /) -> Iterator[T]:
-    """Make some things in this process."""
+    """Compute results in this process."""
     return (thunk() for thunk in thunks)

@@ -1,19 +1,19 @@
-"""Streamed pools: a pool over all rows of a map as sums (or maxima) of a few rows each, and a small pool over these.
+"""Streamed pools: a pool over all rows of a map becomes sums (or maxima) of a few rows each, and a small pool over these.
 
-A global pool reads a whole tensor at once, so that nothing before it could be cut. Sums of a few rows ask for these rows alone, and
-are far smaller than the map. What is one row high is cut along its columns instead.
+A global pool reads a whole tensor at once, so no kernel before it can be cut. Sums of a few rows need only these rows, and are far smaller
+than the map. A map of one row is cut along its columns instead.
 
-- An average of 8 bits is sums of windows so small that none leaves 16 bits, and an average over these with the scale that it had. What
-  sums is a depthwise convolution with weights of 1, or an average that divides by 1, whichever is estimated to be faster.
-- A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as Vela has it: it becomes the same sums, and one over these.
-- A mean of 16 bits, or of rows so long that their sums leave 16 bits, is sums of 32 bits, which are added in pairs.
-- A maximum is a maximum of maxima.
-- A map of few channels, which lies densely, is summed as one of more channels and fewer columns, the same bytes: the NPU sums all
-  channels of a block at once. The sums of these channels are then summed in turn.
-- What a compiler splits, or flattens to a row, because its window is too large is one pool again first.
+- An average of 8 bits becomes sums of windows so small that no sum leaves 16 bits, and an average over these with the old scale. The sums
+  are a depthwise convolution with weights of 1, or an average that divides by 1, by their estimated cycles.
+- A mean of 8 bits is a depthwise convolution with weights of 1 to 32 bits, as in Vela. It becomes the same sums, and one sum over these.
+- A mean of 16 bits, or of rows so long that their sums leave 16 bits, becomes sums of 32 bits, which are added in pairs.
+- A maximum becomes a maximum of maxima.
+- A dense map of few channels is summed as a map of more channels and fewer columns, with the same bytes: the NPU sums all channels of a
+  block at once. The sums of these channels are then summed in turn.
+- A pool that a compiler splits, or flattens to a row, because its window is too large, becomes one pool first.
 
-The same integers are rescaled by the same factors, so that the same bytes are written. Kernels that write wider than they read are those
-of Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8 to 16, POOL from 8 to 16 and from 16 to 8 (QUANTIZE).
+The same integers are rescaled by the same factors, so the same bytes are written. Kernels that write wider elements than they read occur in
+Vela 5.2's own streams: DEPTHWISE from 8 or 16 bits to 32 (MEAN), CONV from 8 to 16, POOL from 8 to 16 and from 16 to 8 (QUANTIZE).
 """
 
 from __future__ import annotations
@@ -52,29 +52,29 @@ from npu_model.weight_stream.weights import RECORD_BYTES, ChannelScale, decode_s
 
 _INT16, _INT32 = DataType(16, signed=True), DataType(32, signed=True)
 _CLAMP = Activation(ActivationKind.NONE, _INT16.minimum, _INT16.maximum)
-"""The clamp of a sum: the range of 16 bits for such results, and none for 32 bits; Vela sets the same."""
+"""The clamp of a sum: the range of 16 bits for 16-bit results, and none for 32 bits; Vela sets the same."""
 _SMALLEST = 1024
-"""Bytes of a map below which a pool of it stays: no arena is so small that they matter."""
+"""A pool of a map with fewer bytes stays: no arena is so small that they matter."""
 _TALLEST, _LARGEST = 64, 64 * 64
-"""Rows, and elements, of a depthwise convolution's window at most (Vela 5.2's supported operators)."""
+"""The most rows, and the most elements, of a depthwise convolution's window (Vela 5.2's supported operators)."""
 _HIGHEST = 256
-"""Rows, or columns, of a pool's window at most (the same)."""
+"""The most rows, or columns, of a pool's window (Vela 5.2's supported operators)."""
 _FEW = 2
-"""Rows of sums in a stripe for which kernels are compared: few are made at a time where bytes are short."""
+"""Rows of sums in a stripe for comparing kernels: stripes are low if bytes are short."""
 _QUICKER = 0.9
-"""Share of a mean's estimated cycles below which its sums of a few rows are faster, whatever the estimates are off by."""
+"""Sums of a few rows replace a mean if they take less than this share of its estimated cycles. The margin covers the estimates' errors."""
 _MOST_CHANNELS = 32
-"""Channels as which a map of few channels is summed, at most: blocks of more take no fewer cycles."""
+"""The most channels in which a map of few channels is summed: blocks with more channels take no fewer cycles."""
 _HARDLY_MORE = 1.05
-"""Bytes that a pool may hold beside the fewest that it can, where it takes fewer cycles so."""
+"""Bytes that a pool may hold above the minimum, if it takes fewer cycles with them."""
 _NARROW = 8
-"""Bits of a map whose sums are of 16 bits."""
+"""Bits of a map whose sums have 16 bits."""
 _ONE = {8: ChannelScale(0, 1 << 30, 30), 16: ChannelScale(0, 1 << 14, 14)}
-"""Record that scales a sum by 1, by the bits of the map: those that Vela has for a mean."""
+"""Record that scales a sum by 1, by the bits of the map. Vela uses the same records for a mean."""
 
 
 class _Made(Struct, frozen=True):
-    """The kernels of a pool, and the tensors between them; ``held`` bytes of the map and of the first of these are there at once."""
+    """The kernels of a pool, and the tensors between them. ``held`` bytes of the map and of the first such tensor exist at once."""
 
     kernels: tuple[EthosuPart, ...]
     tensors: tuple[Tensor, ...]
@@ -82,7 +82,7 @@ class _Made(Struct, frozen=True):
 
 
 def _is_sum(operation: KernelOperation, maker: KernelMaker) -> bool:
-    """Whether the operation is a depthwise convolution that sums elements to 32 bits, and does not scale the sums."""
+    """Whether the operation is a depthwise convolution that sums elements to 32 bits without scaling the sums."""
     if operation.kind is not OperationKind.DEPTHWISE or not has_streams(operation):
         return False
     if operation.ofm.dtype != _INT32 or operation.activation.kind is not ActivationKind.NONE:
@@ -110,7 +110,7 @@ def _convolved(operation: KernelOperation, maker: KernelMaker) -> KernelOperatio
 
 
 def _pooled(operation: KernelOperation, maker: KernelMaker) -> KernelOperation | None:
-    """The sums, of 16 bits, as averages that divide by 1; None if no block fits, or windows reach beyond the map."""
+    """The 16-bit sums as averages that divide by 1; None if no block fits, or if windows reach beyond the map."""
     if operation.padding != Padding() or operation.ofm.dtype != _INT16:
         return None
     sums = operation.having(
@@ -130,14 +130,14 @@ def _pooled(operation: KernelOperation, maker: KernelMaker) -> KernelOperation |
 
 
 def _summed(cut: PoolCut, operation: KernelOperation, ofm: FeatureMap, maker: KernelMaker) -> KernelOperation | None:
-    """The first kernel of a cut pool: sums by whichever kind of kernel is estimated to be faster in stripes of a few rows."""
+    """The first kernel of a cut pool: the kind of sums that is estimated to be faster in stripes of a few rows."""
     whole = cut.first(operation, ofm)
     made = [one for one in (_pooled(whole, maker), _convolved(whole, maker)) if one is not None]
     return min(made, key=lambda one: maker.cycles([cut.stripe(one, _FEW)]), default=None)
 
 
 def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker: KernelMaker) -> Iterator[KernelOperation | None]:
-    """The sum of the elements of an intermediate map along the axis: its second half is added to its first one until one is left."""
+    """The sum of an intermediate map along the axis: its second half is added to its first half until one element is left."""
     left = cut.count
     while left > 1:
         half = left // 2
@@ -161,7 +161,7 @@ def _added(cut: PoolCut, between: FeatureMap, operation: KernelOperation, maker:
 
 
 def _made(name: str, kernel: EthosuPart, cut: PoolCut, operations: Sequence[KernelOperation | None]) -> _Made | None:
-    """The kernels, the first to the tensor between them and the others from it; None if one of them fits into no block."""
+    """The kernels: the first writes the intermediate tensor, and the others read it; None if one of them fits no block."""
     middle = f"{name}/streamed"
     made: list[EthosuPart] = []
     for number, operation in enumerate(operations):
@@ -178,7 +178,7 @@ def _made(name: str, kernel: EthosuPart, cut: PoolCut, operations: Sequence[Kern
 
 
 def _tallest(operation: KernelOperation, cut: Axis, most: int) -> int:
-    """Elements along the axis whose sums with all beside them are sure to be at most ``most``."""
+    """The most elements along the axis whose sum, with all elements across it, never exceeds ``most``."""
     ifm, kernel = operation.ifm, operation.kernel
     furthest = max(ifm.dtype.maximum - ifm.zero_point, ifm.zero_point - ifm.dtype.minimum)
     beside = kernel.width if cut is Axis.ROWS else kernel.height
@@ -186,7 +186,7 @@ def _tallest(operation: KernelOperation, cut: Axis, most: int) -> int:
 
 
 def _narrow_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker, times: int = 1) -> _Made | None:
-    """The kernels of an average or a mean, with sums of 16 bits between them, the first of ``times`` the channels."""
+    """The kernels of an average or a mean, with 16-bit sums between them; the first kernel has ``times`` the channels."""
     operation = kernel.operation
     folded = in_channels(operation, times)
     cut = pool_cut(axis, folded, _tallest(folded, axis, _INT16.maximum), _INT16.bytes)
@@ -210,7 +210,7 @@ def _is_too_tall(operation: KernelOperation) -> bool:
 
 
 def _wide_sums(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker, times: int = 1) -> _Made | None:
-    """The kernels of a mean, with sums of 32 bits between them, the first of ``times`` the channels."""
+    """The kernels of a mean, with 32-bit sums between them; the first kernel has ``times`` the channels."""
     operation = kernel.operation
     folded = in_channels(operation, times)
     cut = pool_cut(axis, folded, _tallest(folded, axis, _INT32.maximum), _INT32.bytes)
@@ -240,9 +240,9 @@ def _maxima(name: str, kernel: EthosuPart, axis: Axis, maker: KernelMaker) -> _M
 
 
 def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker, *, whole: bool) -> list[_Made]:
-    """The kernels of a pool over a whole axis, which read little at a time, in some ways; none if exactness is unknown.
+    """The ways to replace a pool over a whole axis by kernels that read little at a time; none if exactness is unknown.
 
-    The kernel is known to sum a map if that was split or flattened, and is ``whole`` again.
+    A kernel is known to sum a map if it was split or flattened, and is ``whole`` again.
     """
     operation = kernel.operation
     axis = whole_axis(operation)
@@ -260,7 +260,10 @@ def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker, *, whole: bool)
 
 
 def with_streamed_pools(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with every pool over all rows of a map as kernels that read a few of them each; itself if none holds fewer bytes so."""
+    """``network`` with kernels that read a few rows for every pool over all rows of a map.
+
+    It is unchanged if none of them holds fewer bytes.
+    """
     maker = KernelMaker(network, accelerator, sources)
 
     def best(_: Sequence[KernelOperation], ways: Sequence[_Made]) -> _Made | None:
@@ -271,10 +274,10 @@ def with_streamed_pools(network: Network, accelerator: Accelerator, sources: Sou
 
 
 def with_quick_means(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with those means as sums of a few rows, and one over these, that are estimated to be faster so.
+    """``network`` with sums of a few rows, and one sum over these, for the means that are estimated to be faster this way.
 
-    The window of a mean over both axes spans a whole map, which a depthwise convolution takes position by position: three quarters of the
-    cycles go. One over rows alone is left, and so are pools: two of them take as long as one.
+    The window of a mean over both axes spans a whole map, and a depthwise convolution takes it position by position: sums save three
+    quarters of the cycles. A mean over rows alone stays, and so do pools: two of them take as long as one.
     """
     maker = KernelMaker(network, accelerator, sources)
 

@@ -1,4 +1,4 @@
-"""The table of forms: each form of a network as the passes that make it, one after the other."""
+"""The table of forms: each form of a network is a sequence of passes."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from cascader.ethosu.network.network import Network
 
 BEGIN = ("spared shifted copies", "spared copies")
 PLAIN = ("long steps", "recoded", "trimmed", "table slots", "row shapes", "transfers", "wide copies", "phases", "folded", "quick means")
-"""The passes with which forms begin: fewer copies, then kernels and tables that are better for any budget."""
+"""The passes at the beginning of every form: fewer copies, then kernels and tables that are better for any budget."""
 
 
 class FormFacts(Struct, frozen=True):
     """Facts that decide which forms a network has."""
 
     has_one_layout: bool
-    """Whether there is time for one layout only, beside finer slices."""
+    """Whether the search has time for only one layout, and finer slices."""
     waits: bool
-    """Whether its units mostly wait for weights, and layers may be cut."""
+    """Whether the network's units mostly wait for weights, and layers may be cut."""
     along_columns: bool
-    """Whether at least half of its kernels are one row high."""
+    """Whether at least half of the network's kernels are one row high."""
     copies_turn: bool
-    """Whether some of its spared copies change the order of elements."""
+    """Whether some of the spared copies change the order of elements."""
     recomputes: bool
-    """Whether there is time to look for work that is worth recomputing."""
+    """Whether the search has time to look for work that is worth recomputing."""
     bytes_count: bool
     """Whether anything but cycles counts."""
     sizes: int
@@ -55,11 +55,11 @@ def _always(_: FormFacts) -> bool:
 
 
 class Recipe(Struct, frozen=True):
-    """A form: the ``passes`` that make it, one after the other, behind those that it ``begins`` with.
+    """A form: the ``passes`` that make it, one after the other, after the passes that it ``begins`` with.
 
-    The form is left out if ``when`` says no, or if the pass that it ``needs`` finds nothing to do, here or in the plain network. One that
-    is ``smaller`` is there for its bytes: it is searched if it holds fewer than all others. One made ``beside`` the others takes long, and
-    nothing waits for it. Where few forms are asked for, these are those that are ``common``.
+    The form is left out if ``when`` says no, or if the pass that it ``needs`` finds nothing to do, here or in the plain network. A
+    ``smaller`` form only saves bytes: it is searched if it holds fewer than all others. A form made ``beside`` the others takes long, and
+    no other form waits for it. If few forms are wanted, only ``common`` ones are made.
     """
 
     name: str

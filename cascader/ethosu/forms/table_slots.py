@@ -1,7 +1,7 @@
-"""Table slots: look-up tables that follow each other lie in different slots of SHRAM, so that one is loaded while the last is used.
+"""Table slots: consecutive look-up tables lie in different slots of SHRAM, so that one is loaded while the last is used.
 
-A compiler that runs a network layer by layer may load every table into the same slot. It must then wait for the last kernel that uses
-the slot, and the command processor with it, and every copy behind.
+A compiler that runs a network layer by layer may load every table into the same slot. The load must then wait for the last kernel that uses
+the slot. The command processor waits too, and with it every later copy.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SLOTS = 8
 
 
 def _free_slots(tables: Sequence[LutLoad], accelerator: Accelerator) -> list[int]:
-    """The slots that no table of more than one slot takes."""
+    """The slots that no table of more than one slot uses."""
     taken = [(table.destination, table.destination + table.source.length) for table in tables if table.source.length > LUT_SLOT]
     starts = {slot: accelerator.lut_address + slot * LUT_SLOT for slot in range(_SLOTS)}
     return [slot for slot, at in starts.items() if not any(start < at + LUT_SLOT and at < end for start, end in taken)]
@@ -31,9 +31,9 @@ def _moved(payload: EthosuPart, table: LutLoad, slot: int, accelerator: Accelera
 
 
 def with_table_slots(network: Network, accelerator: Accelerator) -> Network:
-    """``network`` with its tables of one slot in the slots in turn; unchanged where other kernels use the tables' banks.
+    """``network`` with its one-slot tables in alternating slots; unchanged if other kernels use the tables' banks.
 
-    A table that several kernels use is in one slot for as long as no other one has taken that.
+    A table for several kernels stays in one slot as long as no other table has taken the slot.
     """
     kernels = network.kernels
     slots = _free_slots([kernel.lut for kernel in kernels.values() if kernel.lut is not None], accelerator)

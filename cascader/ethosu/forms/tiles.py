@@ -1,8 +1,8 @@
-"""Tiles: a segment of a network unrolled into columns of tiles along the width, the columns at their borders made again for each.
+"""Tiles: a segment of a network unrolled into columns of tiles along the width. Each tile recomputes the columns at its borders.
 
 A tile makes all rows of some columns of the segment's results. Its rows run as a cascade, as in any network. The tensors are as narrow as
-the tile with the surrounding columns that its kernels need. So a segment holds the bytes of a tile, and of its results and what it reads,
-which stay whole. The columns around a tile are multiplied and added again: the same factors, and the same bytes.
+the tile with the surrounding columns that its kernels need. So a segment holds the bytes of a tile, and its inputs and results, which stay
+whole. The columns around a tile are recomputed with the same factors, so the bytes are the same.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from npu_model.accelerator import Accelerator
 
 
 def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: KernelMaker) -> tuple[list[Part], list[Tensor]] | None:
-    """The parts and tensors of one tile; None if one of its kernels fits into no block."""
+    """The parts and tensors of one tile; None if one of its kernels fits no block."""
     spans = cut.needs(network, count, number)
     if spans is None:
         return None
@@ -44,7 +44,7 @@ def _tile(network: Network, cut: ColumnSpan, count: int, number: int, maker: Ker
 
 
 def tiled(network: Network, cut: ColumnSpan, count: int, accelerator: Accelerator, sources: Sources) -> Network | None:
-    """``network`` with a segment in ``count`` tiles, one after the other; None if it cannot be cut into as many."""
+    """``network`` with a segment in ``count`` tiles, one after the other; None if it cannot be cut into that many."""
     maker, graph = KernelMaker(network, accelerator, sources), network.graph
     parts, tensors = list[Part](), [tensor for tensor in graph.tensors if tensor.name not in cut.inside]
     for number in range(count):

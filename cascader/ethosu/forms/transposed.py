@@ -1,9 +1,8 @@
-"""Transposing: kernels on feature maps whose height and width have changed places.
+"""Transposing: kernels on feature maps whose height and width are exchanged.
 
 The MAC array takes the columns of a map in pairs (ublocks of 1 x 2 and 2 x 2). Therefore 25 x 5 elements cost the same as 25 x 6, and 5 x
-25 elements the same as 5 x 26. A kernel does not mind which of the two axes is called the height, as long as its window is transposed too.
-Tensors inside the network are stored in the new order. Those that others see keep theirs, and are addressed with the strides of the two
-axes exchanged (NHWC).
+25 elements the same as 5 x 26. Either axis may be a kernel's height, as long as its window is transposed too. Tensors inside the network
+are stored in the new order. Tensors that others see keep their order, and are addressed with the strides of the two axes exchanged (NHWC).
 """
 
 from __future__ import annotations
@@ -23,10 +22,10 @@ from npu_model.program import BRICK, LONGEST_STRIDE, FeatureMap, KernelOperation
 from npu_model.shapes import round_up
 
 WORTHWHILE = 0.99
-"""Largest share of all kernels' estimated cycles at which turning is taken: less gain is not worth a search of its own."""
+"""Transposing is taken if the estimated cycles of all kernels shrink to this share or less: a smaller gain is not worth a search."""
 
 _TRIED = 4
-"""Number of kernels that are tried as the first one to be transposed."""
+"""Number of kernels that are tried as the first transposed one."""
 
 
 def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) -> bool:
@@ -37,7 +36,10 @@ def _is_narrower_turned(operation: KernelOperation, accelerator: Accelerator) ->
 
 
 class _Choice(Struct, frozen=True):
-    """A choice of parts to transpose. ``tensors`` are stored transposed; ``dense`` ones become NHWC, as some of their parts are not."""
+    """A choice of parts to transpose.
+
+    ``tensors`` are stored transposed; ``dense`` tensors become NHWC, because some of their parts are not transposed.
+    """
 
     parts: frozenset[str]
     tensors: Mapping[str, Bricks]
@@ -45,9 +47,9 @@ class _Choice(Struct, frozen=True):
 
 
 def _may_be_turned(payload: EthosuPart, bricks: Mapping[str, Bricks]) -> bool:
-    """Whether each of its maps is in NHWC, a single pixel, or in a tensor whose bricks are understood.
+    """Whether each of the kernel's maps is in NHWC, a single pixel, or in a tensor whose bricks are understood.
 
-    A window that steps over more rows than the NPU's can runs row by row, and could not be run column by column.
+    A window whose row step is longer than the NPU's runs row by row; it could not run column by column.
     """
     steps_far = payload.operation.kernel.stride_y > LONGEST_STRIDE
     if payload.axis is not Axis.ROWS or steps_far:
@@ -79,7 +81,7 @@ def _choice(network: Network, bricks: Mapping[str, Bricks], parts: Collection[st
 
 
 def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sources: Sources) -> KernelOperation | None:
-    """The operation on transposed maps, in the fastest block of its depth, its weights still the old ones; None if no block fits."""
+    """The operation on transposed maps, in the fastest block of its depth, with its old weights; None if no block fits."""
 
     def moved(name: str | None, feature_map: FeatureMap) -> FeatureMap:
         form = choice.tensors.get(name) if name is not None and feature_map.region == ARENA else None
@@ -92,7 +94,7 @@ def _turned(payload: EthosuPart, choice: _Choice, accelerator: Accelerator, sour
 
 
 def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: Sources) -> Network | None:
-    """The network with its choice transposed, its weights still the old ones; None if a kernel has no block for it."""
+    """The network with its choice transposed, with its old weights; None if a kernel has no block for it."""
     dense, changed = in_forms(network, choice.dense), {}
     for name, kernel in dense.kernels.items():
         operation = _turned(kernel, choice, accelerator, sources) if name in choice.parts else kernel.operation
@@ -103,9 +105,9 @@ def _made(network: Network, choice: _Choice, accelerator: Accelerator, sources: 
 
 
 def _best(network: Network, accelerator: Accelerator, sources: Sources) -> frozenset[str]:
-    """The kernels from one on that are transposed, with which the network is estimated to be fastest; none if it is not worth it.
+    """The transposed kernels, from one kernel on, with which the network is estimated to be fastest; none if it is not worth it.
 
-    Where to begin is told from the kernels' cycles in the network and in the one that is transposed whole; the best places are tried.
+    The kernels' cycles in the network, and in the fully transposed one, say where to begin; the best starts are tried.
     """
     forms, kernels = bricks_by_tensor(network), network.kernels
     able = _able(network, forms)
@@ -142,7 +144,7 @@ def _with_weights(network: Network, changed: Network, parts_turned: Collection[s
 
 
 def with_transposed(network: Network, names: Collection[str], accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with those of the named kernels transposed that can be; itself if one of them has no block for it."""
+    """``network`` with the named kernels transposed if possible. It is unchanged if one of them has no block for it."""
     forms = bricks_by_tensor(network)
     parts = frozenset(names) & frozenset(_able(network, forms))
     changed = _made(network, _choice(network, forms, parts), accelerator, sources) if parts else None
@@ -150,15 +152,15 @@ def with_transposed(network: Network, names: Collection[str], accelerator: Accel
 
 
 def transposed(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with its kernels transposed from the first one on that it pays for; itself if it pays for none."""
+    """``network`` with its kernels transposed from the first one on for which it pays. It is unchanged if it never pays."""
     return with_transposed(network, _best(network, accelerator, sources), accelerator, sources)
 
 
 def transposed_in_place(network: Network, accelerator: Accelerator, sources: Sources) -> Network:
-    """``network`` with all kernels transposed that can be, on tensors that keep their rows; itself if a kernel has no block for it.
+    """``network`` with all possible kernels transposed, on tensors that keep their rows. It is unchanged if a kernel has no block for it.
 
-    The tensors in bricks become NHWC, and stripes are cut along what are columns to the kernels: the rows of the tensors. So
-    stripes may be as low as ever, at the price of fetching pixel by pixel.
+    The tensors in bricks become NHWC, and stripes are cut along the kernels' columns, which are the tensors' rows. So stripes may be as low
+    as before, at the price of fetches pixel by pixel.
     """
     forms = bricks_by_tensor(network)
     able, dense = _able(network, forms), {name: form.dense for name, form in forms.items()}

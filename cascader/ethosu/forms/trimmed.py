@@ -1,4 +1,4 @@
-"""Trimmed kernels: first and last rows that later kernels write again, before any kernel reads them, are left out.
+"""Trimmed kernels: first and last rows are left out if later kernels write them again before any kernel reads them.
 
 A compiler may fill the border of a padded tensor by four kernels whose strips overlap at the corners. Overlapping writers must keep their
 order. A strip through all rows would therefore end before the next strip begins, and no later part could be cut.
@@ -26,7 +26,7 @@ _NOWHERE = (0, 0)
 
 
 def _is_pointwise(operation: KernelOperation) -> bool:
-    """Whether each row of the result is made from the same row of one operand, all in maps of one tile."""
+    """Whether each row of the result depends on the same row of one operand, all in maps of one tile."""
     kernel, padding = operation.kernel, operation.padding
     single = operation.ifm2 is None and operation.ifm.is_single_tile and operation.ofm.is_single_tile
     plain = (kernel.height, kernel.stride_y, padding.top, padding.bottom) == (1, 1, 0, 0) and operation.upscale is Upscale.NONE
@@ -34,7 +34,7 @@ def _is_pointwise(operation: KernelOperation) -> bool:
 
 
 def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
-    """The rows of a map from the first to the last one (exclusive) that ``later`` does not mark whole."""
+    """The rows of a map from the first to the last one (exclusive) that ``later`` does not mark completely."""
     height = feature_map.shape.height
 
     def is_open(row: int) -> bool:
@@ -46,7 +46,7 @@ def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
 
 
 class _Writers:
-    """The writers of one tensor in their order, and which of them a kernel's rows may meet."""
+    """The writers of one tensor in their order, and which writers a kernel's rows may meet."""
 
     def __init__(self, graph: CascaderGraph, kernels: Mapping[str, EthosuPart], tensor: str) -> None:
         self.parts, self.readers = graph.writers(tensor), graph.readers(tensor)
@@ -55,7 +55,7 @@ class _Writers:
         self.hulls = Hulls(self.runs.values())
 
     def over(self, name: str, part: int) -> list[str]:
-        """The kernels whose bytes may meet those of a part, after it and before anybody reads the tensor."""
+        """The kernels that may write bytes of a part's result, after it and before the first read of the tensor."""
         behind = bisect_left(self.readers, part)
         reader = self.readers[behind] if behind < len(self.readers) else sys.maxsize
         return [self.names[place] for place in self.hulls.near(self.runs[name]) if part < self.parts[place] < reader]
@@ -77,7 +77,7 @@ def _trimmed(graph: CascaderGraph, kernels: Mapping[str, EthosuPart], writers: _
 
 
 def trimmed(network: Network) -> Network:
-    """``network`` with the first and the last rows left out that pointwise kernels write for others to write again."""
+    """``network`` without the first and last rows of pointwise kernels that other kernels write again."""
     graph, kernels = network.graph, network.kernels
     several = {one.name: _Writers(graph, kernels, one.name) for one in graph.tensors if len(graph.writers(one.name)) > 1}
     found = {

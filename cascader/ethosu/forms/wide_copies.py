@@ -1,8 +1,8 @@
-"""Wide copies: kernels that only copy bytes take two or four of them as one element, without the MAC array, where that is faster.
+"""Wide copies: a kernel that only copies bytes takes two or four of them as one element, without the MAC array, if that is faster.
 
-A compiler copies a tensor by an average over single elements, which goes through the MAC array: an element of 8 bits a cycle on 128
-MACs. The minimum of a 16-bit element and the largest value is the element itself. A 32-bit element shifted by 0 stays the same, too. The
-elementwise units thus copy bytes, four a cycle on 128 MACs.
+A compiler copies a tensor by an average over single elements, which goes through the MAC array: an element of 8 bits a cycle on 128 MACs.
+The minimum of a 16-bit element and the largest value is the element itself. A 32-bit element shifted by 0 stays the same, too. So the
+elementwise units copy bytes, four a cycle on 128 MACs.
 """
 
 from __future__ import annotations
@@ -40,13 +40,16 @@ from npu_model.shapes import Shape3D, round_up
 
 _INT16, _INT32 = DataType(16, signed=True), DataType(32, signed=True)
 _COPYING = ((_INT16, ElementwiseKind.MIN, _INT16.maximum), (_INT32, ElementwiseKind.SHL, 0))
-"""Element types, and the operation and its scalar operand that copy such elements: compilers use it on elements so wide."""
-_WIDTH = 1 << 16
-"""Columns that the registers of a feature map can count."""
-_WORTHWHILE = Fraction(3, 4)
-"""The part of a copy's cycles that a wide one takes at most: a small copy gains little, but can no longer be cut between any two bytes.
+"""Element types, and the operation and its scalar operand that copy such elements.
 
-RNNoise would need 960 bytes in place of 944 otherwise.
+Compilers use these operations on the same element sizes.
+"""
+_WIDTH = 1 << 16
+"""The most columns in the registers of a feature map."""
+_WORTHWHILE = Fraction(3, 4)
+"""The largest part of a copy's cycles that a wide one may take: a small copy gains little, but can no longer be cut between any two bytes.
+
+Otherwise RNNoise would need 960 bytes instead of 944.
 """
 
 
@@ -69,16 +72,16 @@ def is_copy(operation: KernelOperation) -> bool:
 
 
 def _row(feature_map: FeatureMap) -> int | None:
-    """Bytes of a row of a map of one tile, all of which lie together in the order of its elements; None if they do not.
+    """Bytes of a row of a one-tile map whose bytes are contiguous in the order of its elements; None for another map.
 
-    One of several bricks may yet be stored in another way: it stays what it is.
+    A map of several bricks may yet get another layout, so it stays.
     """
     row = row_bytes(feature_map) if feature_map.is_single_tile else None
     return row if feature_map.layout is Layout.NHWC or feature_map.strides.y == row else None
 
 
 def _of_type(feature_map: FeatureMap, row: int, dtype: DataType) -> FeatureMap | None:
-    """The same bytes, ``row`` of each of its rows, as elements of another type; None if a row does not begin or end at one."""
+    """The same bytes, ``row`` in each row, as elements of another type; None if a row does not begin and end at such an element."""
     strides, start = feature_map.strides, feature_map.base
     if (start | strides.y | row) % dtype.bytes or row // dtype.bytes > _WIDTH:
         return None
@@ -89,7 +92,7 @@ def _of_type(feature_map: FeatureMap, row: int, dtype: DataType) -> FeatureMap |
 
 
 def wide_copies(operation: KernelOperation) -> Iterator[KernelOperation]:
-    """The operation, if it copies rows without gaps, as others that copy the same bytes; their blocks are still to be chosen."""
+    """The operation, if it copies rows without gaps, as other operations that copy the same bytes, before their blocks are chosen."""
     row = _row(operation.ifm)
     if not is_copy(operation) or row is None or row != _row(operation.ofm):
         return
@@ -111,7 +114,7 @@ def _best(operation: KernelOperation, accelerator: Accelerator, sources: Sources
 
 
 def _fastest(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> KernelOperation:
-    """The operation, or the one that copies the same bytes in :data:`_WORTHWHILE` fewer cycles."""
+    """The operation, or one that copies the same bytes in at most :data:`_WORTHWHILE` of its cycles."""
     made = [best for other in wide_copies(operation) if (best := _best(other, accelerator, sources)) is not None]
     now = _best(operation, accelerator, sources) if made else None
     if now is None:
@@ -121,7 +124,7 @@ def _fastest(operation: KernelOperation, accelerator: Accelerator, sources: Sour
 
 
 def copy_cycles(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> float | None:
-    """Cycles that the fastest kernel takes for a copy; None if no block does for any."""
+    """Cycles of the fastest kernel for a copy; None if no block suits any kernel."""
     made = (_best(other, accelerator, sources) for other in (operation, *wide_copies(operation)))
     return min((sum(best.cycles) for best in made if best is not None), default=None)
 

@@ -1,4 +1,4 @@
-"""The workbench of a rewrite: kernels in their best blocks for a device, and networks in which some are made anew."""
+"""The workbench of a rewrite: kernels in their best blocks for a device, and networks with some kernels replaced."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ def fitted(operation: KernelOperation, accelerator: Accelerator) -> KernelOperat
 
 
 def of_depth(operation: KernelOperation, depth: int, accelerator: Accelerator) -> KernelOperation:
-    """The operation with the smallest block of so many channels."""
+    """The operation with the smallest block of ``depth`` channels."""
     return operation.having(block=Shape3D(accelerator.ofm_ublock.height, accelerator.ofm_ublock.width, depth))
 
 
 class BestBlock(Struct, frozen=True):
-    """An operation in the best block of its depth, with the weights still coded for the old block, and its cycles from each source."""
+    """An operation in the best block of its depth, with weights still coded for the old block, and its cycles from each source."""
 
     operation: KernelOperation
     cycles: tuple[float, ...]
@@ -61,7 +61,7 @@ def in_best_block(
 
 
 def in_best_depth(operation: KernelOperation, accelerator: Accelerator, sources: Sources) -> BestBlock | None:
-    """The operation in the best block of any depth and order of weights; None if none fits."""
+    """The operation in the best block of any depth and order of weights; None if no block fits."""
     depth = round_up(operation.ofm.shape.depth, accelerator.ofm_ublock.depth)
     depths = sorted({min(depth, accelerator.max_block.depth), *(some for some in (BRICK, 2 * BRICK, 4 * BRICK) if some < depth)})
     orders = [replace(operation, part_kernel=part_kernel) for part_kernel in (False, True)]
@@ -70,7 +70,7 @@ def in_best_depth(operation: KernelOperation, accelerator: Accelerator, sources:
 
 
 class Workbench:
-    """A network while some of its kernels are made anew: their streams go to the end of its constants."""
+    """A network while some of its kernels are replaced: their streams go to the end of its constants."""
 
     def __init__(self, network: Network, accelerator: Accelerator) -> None:
         self._network = network
@@ -95,9 +95,9 @@ class Workbench:
         return replace(operation, scales=self._constants.append_all(dealt_records(records, self.accelerator)))
 
     def with_weights(self, operation: KernelOperation, weights: Weights, *, keep: bool = False) -> KernelOperation:
-        """The operation with ``weights`` in streams of its own, in the order in which it takes them; its scales stay where they are.
+        """The operation with ``weights`` in streams of its own, in its order of reading; its scales keep their address.
 
-        Those of a layer that may be cut later, which asks for its weights again, are kept with ``keep``.
+        With ``keep`` the weights are kept in memory, for a layer that may be cut later and needs them again.
         """
         return self.with_streams(operation, coded(weights, WeightFormat.of(operation), self.accelerator, keep=keep))
 
@@ -106,7 +106,7 @@ class Workbench:
         return replace(operation, weights=self._constants.append_all(streams), parallel_mode=len(streams) - 1)
 
     def with_scales_again(self, operation: KernelOperation) -> KernelOperation:
-        """The operation with a copy of its scales at the end, so that one transfer copies them and a stream behind them."""
+        """The operation with a copy of its scales at the end, so that one transfer copies them and the next stream."""
         return replace(operation, scales=self._constants.append_all([self.read(span) for span in operation.scales]))
 
     def changed(self, change: Callable[[KernelOperation], KernelOperation | None]) -> Network:
@@ -115,9 +115,9 @@ class Workbench:
         return self.replaced({name: [replace(kernel, operation=operation)] for name, kernel, operation in made if operation is not None})
 
     def replaced(self, made: Mapping[str, Sequence[EthosuPart]], tensors: Sequence[Tensor] = ()) -> Network:
-        """The network with the kernels ``made`` in place of those of the named parts, and ``tensors`` more; itself if none are named.
+        """The network with the kernels ``made`` in place of the named parts, and more ``tensors``. It is unchanged if no part is named.
 
-        One kernel keeps the name of its part, several ones are numbered. The constants and results that no kernel uses any more are gone.
+        One kernel keeps the name of its part; several are numbered. Constants and results that no kernel uses any more are dropped.
         """
         if not made:
             return self._network
@@ -134,6 +134,6 @@ class Workbench:
 
 
 def _parts(old: Part, kernels: Sequence[EthosuPart]) -> list[Part]:
-    """The parts of some kernels in place of another one."""
+    """The parts that replace one part, one for each kernel."""
     names = [old.name] if len(kernels) == 1 else [f"{old.name}/{number}" for number in range(len(kernels))]
     return [part_of(old, kernel, name) for name, kernel in zip(names, kernels, strict=True)]

@@ -194,7 +194,7 @@ def unfinished(timeout: float) -> UnfinishedError:
 def child(
     words: Sequence[str], folder: Path, timeout: float, meanwhile: Callable[[], object] = nothing, runs: int = 1
 ) -> subprocess.CompletedProcess[str]:
-    """Run a program of Vela's that compiles ``compilations`` times; UnfinishedError if it does not start or does not end in time."""
+    """Run a program of Vela's that compiles ``runs`` times; UnfinishedError if it does not start or does not end in time."""
     try:
         return run_child(words, folder=folder, timeout=timeout * runs, meanwhile=meanwhile)
     except subprocess.TimeoutExpired:
