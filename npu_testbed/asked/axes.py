@@ -12,13 +12,13 @@ from cascader.ethosu.network.wanted_homes import outer_memory, wanted_home
 from cascader.ethosu.search.request import Request, Source
 from npu_model.accelerator import accelerator_names, require_use
 from npu_model.errors import InputError
+from npu_model.memory.outer_arena import outer_homes
 from npu_testbed.asked.ask import OneSearch, Search
 from npu_testbed.asked.kinds import Optimise
 from npu_testbed.asked.option import Declared, add_options, declared, given
 from npu_testbed.asked.parser import Parser
 from npu_testbed.asked.request import common_request, device_of, on_device
 from npu_testbed.devices.device_memory import arena_bound, system_of
-from npu_testbed.devices.one_memory import outer_homes
 from npu_testbed.devices.settings import Setting, TriedValues, choice
 
 Settings = tuple[Setting, ...]

@@ -30,9 +30,9 @@ from npu_testbed.models.sources import load_model
 from npu_testbed.models.te_models import TeSource, is_te
 
 if TYPE_CHECKING:
-    from npu_testbed import chips
+    from npu_testbed.devices import chips
 else:
-    chips = later("npu_testbed.chips")  # few name one
+    chips = later("npu_testbed.devices.chips")  # few name one
 
 __all__ = [
     "TeSource",

@@ -62,7 +62,7 @@ class ListChips(argparse.Action):
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
         """Print and end."""
-        from npu_testbed.chips import chips_text
+        from npu_testbed.devices.chips import chips_text
 
         print(chips_text())
         parser.exit()

@@ -10,12 +10,12 @@ from npu_testbed.ground.endings import say
 from npu_testbed.ground.progress import progress
 
 if TYPE_CHECKING:
-    from npu_testbed import chips
     from npu_testbed.asked.ask import Ask
+    from npu_testbed.devices import chips
     from npu_testbed.ground import terminal
     from npu_testbed.outcomes import Outcome
 else:
-    chips = later("npu_testbed.chips")  # few name one
+    chips = later("npu_testbed.devices.chips")  # few name one
     terminal = later("npu_testbed.ground.terminal")  # what colours a report is not for a document
 
 

@@ -14,9 +14,9 @@ from npu_testbed.asked.readers import byte_count
 
 if TYPE_CHECKING:
     from cascader.ethosu.search.request import Request
+    from npu_testbed.comparisons.sweeps.cluster import Cluster
     from npu_testbed.ground.progress import Progress
     from npu_testbed.outcomes.sweep import SweepOutcome
-    from npu_testbed.sweeps.cluster import Cluster
 
 
 def names(text: str) -> tuple[str, ...]:
@@ -121,11 +121,11 @@ class Sweep(SweepOptions, frozen=True):
 
     def answer(self, show: "Progress") -> "SweepOutcome":
         """Sweep, and write the requested files."""
+        from npu_testbed.comparisons.sweeps import sweep
+        from npu_testbed.comparisons.sweeps.sweep_tables import sweep_csv
         from npu_testbed.ground.files import write_files
         from npu_testbed.html.sweep import sweep_page
         from npu_testbed.outcomes.sweep import SweepOutcome
-        from npu_testbed.sweeps import sweep
-        from npu_testbed.sweeps.sweep_tables import sweep_csv
         from npu_testbed.views.sweep_plot import sweep_svg
 
         _check(self)
@@ -171,7 +171,7 @@ _TLS = ("tls_ca_file", "tls_cert", "tls_key")
 
 def _cluster(ask: Sweep) -> "Cluster | None":
     """The requested Dask cluster."""
-    from npu_testbed.sweeps.cluster import Certificates, Cluster
+    from npu_testbed.comparisons.sweeps.cluster import Certificates, Cluster
 
     given = [Path(path) for name in _TLS if (path := getattr(ask, name)) is not None]
     if ask.distributed is None:

@@ -1,1 +1,1 @@
-"""Comparisons with Vela: one network, many networks, tables and verdicts."""
+"""Answers side by side: one network beside Vela, many networks, and sweeps; with tables and verdicts."""

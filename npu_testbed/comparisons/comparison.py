@@ -16,13 +16,13 @@ from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from cascader.search.workers import processes_for, workers
 from npu_model.errors import InputError
+from npu_model.memory.outer_arena import has_outer_arena
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 from npu_testbed.comparisons.answer import AT_PERFORMANCE_CYCLES, AT_SIZE_CYCLES, IN_PERFORMANCE_BYTES, SMALLEST, BestAnswer
 from npu_testbed.comparisons.energies import EnergyRatios, energy_ratios
 from npu_testbed.comparisons.robust import RobustAnswer, robust_answers
 from npu_testbed.comparisons.vela_points import on_cores, operators_on_cpu, vela_points
-from npu_testbed.devices.one_memory import has_outer_arena
 from npu_testbed.energy import EnergyTable
 from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.separate_regions import end_ports

@@ -8,7 +8,7 @@ from cascader.frontends.vela.known_tensors import with_own_shapes
 from cascader.frontends.vela.model_changes import without_constant_outputs
 from npu_model.compiled.network import CpuOperator
 from npu_model.errors import InputError
-from npu_testbed.devices.one_memory import has_outer_arena
+from npu_model.memory.outer_arena import has_outer_arena
 from npu_testbed.ground.progress import Progress
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.replays.vela_runs import VelaBatch, VelaOutcome, VelaPoint, VelaRun, VelaTask, outcomes

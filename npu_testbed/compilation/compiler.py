@@ -21,6 +21,7 @@ from npu_model.compiled.lost_inputs import lost_inputs
 from npu_model.compiled.network import CompiledNetwork, read_compiled
 from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.memory.outer_arena import has_outer_arena
 from npu_model.program.region_numbers import ARENA
 from npu_model.tflite.model import TfliteModel
 from npu_model.tflite.tosa import model_of
@@ -31,7 +32,6 @@ from npu_testbed.compilation.promise import best_schedule, described, fits, shor
 from npu_testbed.compilation.summary_csv import summary_row
 from npu_testbed.compilation.vela_rows import vela_rows
 from npu_testbed.compilation.verdict import Verdict
-from npu_testbed.devices.one_memory import has_outer_arena
 from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.ground.endings import VelaStatusError
 from npu_testbed.ground.progress import Progress

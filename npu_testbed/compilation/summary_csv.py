@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from npu_model.memory.outer_arena import ARENA, CONSTANTS
 from npu_model.memory.system import MemorySystem
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program, RegionRole
 from npu_model.tflite.model import TfliteModel
 from npu_testbed.compilation.traffic import KINDS, access_cycles, class_bytes, cycles_per_word, memory_kind
-from npu_testbed.devices.one_memory import ARENA, CONSTANTS
 from npu_testbed.replays.simulation import Simulation
 from sim import Beats
 

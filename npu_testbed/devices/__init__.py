@@ -1,1 +1,1 @@
-"""The device and the memories that a user names: configuration files, timing, and the limits of an accelerator."""
+"""The device and the memories that a user names: chips, configuration files, timing, and the limits of an accelerator."""

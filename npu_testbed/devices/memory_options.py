@@ -20,9 +20,9 @@ from npu_testbed.devices.settings import Setting, setting, with_setting
 from npu_testbed.documents.units import MemorySystemEntry
 
 if TYPE_CHECKING:
-    from npu_testbed import chips
+    from npu_testbed.devices import chips
 else:
-    chips = later("npu_testbed.chips")  # few name one
+    chips = later("npu_testbed.devices.chips")  # few name one
 
 DEFAULT_TIMING_ADAPTER = "u55_high_end"
 """Ethos_U55_High_End_Embedded and Shared_Sram with the limits of the Corstone-300 FVP. The accuracy table is measured on it."""

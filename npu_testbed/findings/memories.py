@@ -7,9 +7,9 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
+from npu_model.memory.outer_arena import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_model.memory.system import Memory, MemorySystem
 from npu_model.printable import printable
-from npu_testbed.devices.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.findings.finding import Finding, part, percent
 from npu_testbed.replays.simulation import Simulation
 from sim import quick_cycles

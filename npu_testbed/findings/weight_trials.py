@@ -9,10 +9,10 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.ethosu.job.staging import weight_ranges
+from npu_model.memory.outer_arena import ARENA, CONSTANTS
 from npu_model.program import ByteRange, DmaOperation, KernelOperation, Program
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_testbed.devices.one_memory import ARENA, CONSTANTS
 from npu_testbed.findings.edits import cycles_with, with_transfers, without_transfer
 from npu_testbed.findings.finding import count
 from npu_testbed.replays.simulation import Simulation

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from npu_model.memory.outer_arena import ARENA, CONSTANTS
 from npu_model.program import KernelOperation, Program
-from npu_testbed.devices.one_memory import ARENA, CONSTANTS
 from npu_testbed.findings.edits import cycles_with
 from npu_testbed.findings.finding import LEAST, Finding, part, percent
 from npu_testbed.findings.weight_trials import Trial, WaitingLayer, copies_of, staged, trials, waiting

@@ -17,7 +17,7 @@ from npu_model.memory.vela_names import DEFAULT_MEMORY_MODE, DEFAULT_SYSTEM_CONF
 from npu_model.printable import printable, shown
 from npu_model.programmer_registers import REGISTER_BYTES
 from npu_model.toml_text import parse_toml
-from npu_testbed.chips import load_chip as load_named_chip
+from npu_testbed.devices.chips import load_chip as load_named_chip
 from npu_testbed.devices.configs import load_memory_system, load_timing_adapter
 from validation.reading import read_configuration
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from npu_model.printable import printable
+from npu_testbed.comparisons.sweeps import Result
+from npu_testbed.comparisons.sweeps.points import macs_of
+from npu_testbed.comparisons.sweeps.sweep_tables import memory_name
 from npu_testbed.html.document import html_report
-from npu_testbed.sweeps import Result
-from npu_testbed.sweeps.points import macs_of
-from npu_testbed.sweeps.sweep_tables import memory_name
 
 
 def sweep_page(results: Sequence[Result], deadline: float | None = None) -> bytes:

@@ -15,7 +15,7 @@ from cascader.frontends.vela.result import NOTHING_KNOWN, Known
 from npu_model.accelerator import accelerator, require_use
 from npu_model.errors import InputError
 from npu_model.front import later
-from npu_testbed.devices.one_memory import as_scheduled, has_outer_arena, outer_homes, outer_spill
+from npu_model.memory.outer_arena import as_scheduled, has_outer_arena, outer_homes, outer_spill
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.te_models import TeSource
 

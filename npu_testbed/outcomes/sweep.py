@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from npu_testbed.comparisons.sweeps.run import Result
+from npu_testbed.comparisons.sweeps.sweep_tables import sweep_json, sweep_text
 from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
 from npu_testbed.outcomes.outcome import Outcome
 from npu_testbed.outcomes.records import Records
-from npu_testbed.sweeps.run import Result
-from npu_testbed.sweeps.sweep_tables import sweep_json, sweep_text
 from npu_testbed.views.sweep_plot import sweep_svg
 
 

@@ -14,8 +14,8 @@ from npu_model.command_stream import COP_FORMATS
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.memory.outer_arena import is_scheduled_in_fast_scratch
 from npu_model.tflite.identifiers import is_tosa
-from npu_testbed.devices.one_memory import is_scheduled_in_fast_scratch
 from npu_testbed.replays.fast_scratch import in_fast_scratch, require_outer
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from msgspec.structs import replace
 
 from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
+from npu_model.memory.outer_arena import ARENA, FAST_SCRATCH
 from npu_model.memory.system import AXI0, MemorySystem
 from npu_model.program import DmaOperation, KernelOperation, Program, RegionRole
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
-from npu_testbed.devices.one_memory import ARENA, FAST_SCRATCH
 from sim import Footprint, footprint
 
 

@@ -19,11 +19,11 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.compiled.unwritten import unwritten_reads
 from npu_model.errors import InputError
 from npu_model.front import later
+from npu_model.memory.outer_arena import ARENA, FAST_SCRATCH, as_scheduled
 from npu_model.memory.system import MemorySystem
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_testbed.cpu_time import DEFAULT_CPU, CpuTable, load_cpu_table
 from npu_testbed.cpu_time.estimate import Inference, inference_of
-from npu_testbed.devices.one_memory import ARENA, FAST_SCRATCH, as_scheduled
 from npu_testbed.ground.files import write_file
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.ground.versions import Tools, tool_versions

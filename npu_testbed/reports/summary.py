@@ -7,6 +7,7 @@ from collections import Counter
 from msgspec import Struct
 
 from npu_model.compiled.network import CpuOperator
+from npu_model.memory.outer_arena import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_model.printable import printable
 from npu_model.program import RegionRole
 from npu_model.program.alignment import ALIGNMENT
@@ -14,7 +15,6 @@ from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING
 from npu_testbed.cpu_time.estimate import basis_text, inference_json, inference_text
 from npu_testbed.devices.memory_options import memory_system_json
-from npu_testbed.devices.one_memory import ARENA, CONSTANTS, FAST_SCRATCH
 from npu_testbed.devices.timing import timing_json, timing_text
 from npu_testbed.documents.document import extended
 from npu_testbed.documents.replay import BeatsEntry, ReplayDocument, SummaryEntry

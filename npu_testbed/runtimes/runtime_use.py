@@ -9,6 +9,7 @@ from cascader.ethosu.job.schedule import Schedule
 from npu_model.compiled.network import CompiledNetwork, CpuOperator
 from npu_model.errors import InputError
 from npu_model.export.regions import home_sizes
+from npu_model.memory.outer_arena import is_scheduled_in_fast_scratch
 from npu_model.memory.system import AXI0, AXI1, MemorySystem
 from npu_model.memory.timing_adapter import profile
 from npu_model.program import Binding
@@ -16,7 +17,6 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import FIRST_HOME
 from npu_model.shapes import round_up
 from npu_model.timing import DEFAULT_TIMING, TimingParameters
-from npu_testbed.devices.one_memory import is_scheduled_in_fast_scratch
 from npu_testbed.replays.fast_scratch import in_fast_scratch
 from npu_testbed.replays.memory_use import arena_bytes, fast_scratch_bytes, has_fast_scratch
 from npu_testbed.runtimes.own_share import OwnShare, own_share

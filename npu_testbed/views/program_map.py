@@ -13,8 +13,8 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from npu_model.compiled.network import CpuOperator
+from npu_model.memory.outer_arena import ARENA, FAST_SCRATCH
 from npu_model.program import Binding, ByteRange, DmaOperation
-from npu_testbed.devices.one_memory import ARENA, FAST_SCRATCH
 from npu_testbed.replays.simulation import Simulation
 from npu_testbed.views.arena_map import Area, AreaKind, ArenaMap, Slab
 from sim import Replay

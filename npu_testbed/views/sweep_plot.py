@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from math import sqrt
 
-from npu_testbed.sweeps.run import Result
-from npu_testbed.sweeps.sweep_tables import memory_name
+from npu_testbed.comparisons.sweeps.run import Result
+from npu_testbed.comparisons.sweeps.sweep_tables import memory_name
 from npu_testbed.views.svg import PlotAxis, axes, document, element, path_of, text, title
 
 WIDTH, LEFT, RIGHT, TOP = 1040, 90, 1010, 50

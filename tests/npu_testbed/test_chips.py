@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 import npu_testbed
 from npu_model.errors import InputError
 from npu_model.memory.vela_ini import memory_system
-from npu_testbed.chips import _chip, chip_names, chips_text, load_chip
+from npu_testbed.devices.chips import _chip, chip_names, chips_text, load_chip
 from validation.fvp.scores import mean_error
 from validation.silicon.scores import STEADY, cycles_per_element, differences
 

@@ -18,9 +18,9 @@ from command_line import call, refusal
 from test_sweep import space
 
 from npu_model.errors import InputError
-from npu_testbed.sweeps import cluster
-from npu_testbed.sweeps.cluster import Cluster, distributed
-from npu_testbed.sweeps.run import sweep
+from npu_testbed.comparisons.sweeps import cluster
+from npu_testbed.comparisons.sweeps.cluster import Cluster, distributed
+from npu_testbed.comparisons.sweeps.run import sweep
 
 dask = pytest.importorskip("distributed", reason="Dask is not installed: the extra 'distributed'")
 

@@ -18,6 +18,9 @@ from command_line import call, refusal
 from msgspec.structs import replace
 
 from npu_model.program import Program
+from npu_testbed.comparisons.sweeps import Answer, Result
+from npu_testbed.comparisons.sweeps.points import macs_of
+from npu_testbed.comparisons.sweeps.sweep_tables import enough
 from npu_testbed.energy import load_energy_table
 from npu_testbed.findings import findings
 from npu_testbed.html import html_report
@@ -31,9 +34,6 @@ from npu_testbed.html.sweep import sweep_page
 from npu_testbed.replays.scheduling import read_schedule
 from npu_testbed.replays.simulation import Simulation, replayed, simulate_schedule
 from npu_testbed.reports.headline import kibibytes, milliseconds
-from npu_testbed.sweeps import Answer, Result
-from npu_testbed.sweeps.points import macs_of
-from npu_testbed.sweeps.sweep_tables import enough
 from npu_testbed.views.arena_map import arena_map
 from npu_testbed.views.program_map import program_map
 from sim import Cause, Unit

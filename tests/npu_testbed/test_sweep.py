@@ -20,13 +20,13 @@ from npu_model.errors import InputError
 from npu_testbed.asked.ask import OneSearch
 from npu_testbed.asked.axes import axes
 from npu_testbed.asked.option import declared
+from npu_testbed.comparisons.sweeps import Answer, Result, run, sweep
+from npu_testbed.comparisons.sweeps.cluster import Cluster, distributed
+from npu_testbed.comparisons.sweeps.points import key_of_point, macs_of
+from npu_testbed.comparisons.sweeps.sweep_tables import best_table, deadline_table, enough
 from npu_testbed.devices.configs import load_timing_adapter
 from npu_testbed.devices.settings import with_setting
 from npu_testbed.replays.simulation import simulate_schedule
-from npu_testbed.sweeps import Answer, Result, run, sweep
-from npu_testbed.sweeps.cluster import Cluster, distributed
-from npu_testbed.sweeps.points import key_of_point, macs_of
-from npu_testbed.sweeps.sweep_tables import best_table, deadline_table, enough
 from npu_testbed.views.sweep_plot import COLOURS, sweep_svg
 
 MODEL = "zoo:tiny_conv"

@@ -14,7 +14,7 @@ from cpu_networks import cpu_split_network
 
 import npu_testbed
 from npu_model.accelerator import accelerator_names
-from npu_testbed.chips import chip_names, load_chip
+from npu_testbed.devices.chips import chip_names, load_chip
 
 if sys.version_info >= (3, 11):
     import tomllib

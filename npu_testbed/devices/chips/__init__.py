@@ -12,7 +12,7 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError, did_you_mean
 from npu_model.printable import printable
 from npu_model.toml_text import parse_toml
-from npu_testbed.chips import device_pack
+from npu_testbed.devices.chips import device_pack
 from validation.reading import read_configuration
 
 _OPTIONS = ("timing_adapter", "config", "system_config", "memory_mode")

@@ -7,12 +7,12 @@ from collections.abc import Sequence
 from msgspec import convert
 
 from npu_model.printable import printable
+from npu_testbed.comparisons.sweeps.points import macs_of, point_json
+from npu_testbed.comparisons.sweeps.run import Result
 from npu_testbed.documents.sweep import SweepDocument, SweepPointEntry
 from npu_testbed.ground.csv_file import csv_file
 from npu_testbed.reports.headline import kibibytes
 from npu_testbed.reports.macs import recomputed_share
-from npu_testbed.sweeps.points import macs_of, point_json
-from npu_testbed.sweeps.run import Result
 from validation.layout import filled
 from validation.tables import Table
 

@@ -1,4 +1,4 @@
-"""Memory systems in which a schedule can run: those with one memory for all feature maps."""
+"""Memory modes with an outer arena (Dedicated_Sram): their memory system as a schedule has it, and what lives in the outer memory."""
 
 from __future__ import annotations
 

@@ -20,12 +20,12 @@ from cascader.search.workers import as_completed, default_processes, workers
 from npu_model.accelerator import accelerator
 from npu_model.documents import typed
 from npu_model.errors import InputError
+from npu_testbed.comparisons.sweeps.cluster import Cluster, distributed
+from npu_testbed.comparisons.sweeps.points import Answer, key_of_point, point_json
 from npu_testbed.ground.answers import Answers
 from npu_testbed.ground.progress import Progress, silent
 from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.scheduling import choice_of
-from npu_testbed.sweeps.cluster import Cluster, distributed
-from npu_testbed.sweeps.points import Answer, key_of_point, point_json
 from sim import counted_network
 
 AHEAD = 2
