@@ -1,4 +1,4 @@
-"""Export of a compiled network: the file, the C sources and the archive that stock Ethos-U software takes, as bytes."""
+"""Export of a compiled network: the file, the C sources and the archive for stock Ethos-U software, as bytes."""
 
 from __future__ import annotations
 

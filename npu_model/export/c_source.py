@@ -1,7 +1,7 @@
-"""A network as C99 sources: driver payloads, constants, the arena's size and where its inputs and outputs lie.
+"""A network as C99 sources: driver payloads, constants, the arena's size, and the addresses of its inputs and outputs.
 
-Nothing but ``stddef.h`` and ``stdint.h`` is needed. The arrays bind to the Ethos-U core driver's ``ethosu_invoke_v3``: one call
-per job, with the base addresses and sizes that ``NAME_bind`` fills in.
+The sources need only ``stddef.h`` and ``stdint.h``. The arrays suit the Ethos-U core driver's ``ethosu_invoke_v3``: one call per job, with
+the base addresses and sizes that ``NAME_bind`` fills in.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import FIRST_HOME
 
 MAX_RANK = 8
-"""Dimensions of a LiteRT tensor, for which the description of an array has room."""
+"""The most dimensions of a LiteRT tensor, for which the description of an array has room."""
 
 _BYTES_PER_LINE = 16
 _HEX = tuple(f"0x{value:02x}," for value in range(256))
 _PLAIN = frozenset(range(0x20, 0x7F)) - set(b'"\\?')
-"""Characters that stand for themselves in a C string: a question mark might begin a trigraph."""
+"""Characters that a C string holds unescaped. A question mark is not one, because it might begin a trigraph."""
 
 _HEADER = """\
 /* {name}.h: a network for {accelerator}, made by npu-testbed.
@@ -151,12 +151,12 @@ def c_identifier(text: str) -> str:
 
 
 def _string(text: str) -> str:
-    """A string literal; all but plain ASCII as octal escapes of its UTF-8 bytes."""
+    """A string literal. Bytes outside printable ASCII are octal escapes of UTF-8."""
     return '"' + "".join(chr(byte) if byte in _PLAIN else f"\\{byte:03o}" for byte in text.encode("utf-8", "replace")) + '"'
 
 
 def _array(name: str, placement: str, content: bytes) -> str:
-    """An array definition; C knows no empty array, so that one gets a zero byte which no size counts."""
+    """An array definition. C has no empty array, so an empty one gets a zero byte that no size counts."""
     data = content or bytes(1)
     lines = (data[start : start + _BYTES_PER_LINE] for start in range(0, len(data), _BYTES_PER_LINE))
     rows = "\n".join("    " + " ".join(_HEX[byte] for byte in line) for line in lines)
@@ -167,7 +167,7 @@ _NO_ROWS = dict.fromkeys(("wait_told", "free_told", "wait_field", "ring_sized"),
 
 
 def _lost_text(network: CompiledNetwork) -> str:
-    """The lines of a header on the inputs that a run writes over; "" if all of them stay."""
+    """The lines of a header on the inputs that a run overwrites; "" if it overwrites none."""
     lines = []
     for one in lost_inputs(network):
         over = f"output {' and '.join(map(str, one.outputs))} lies over it" if one.outputs else "another tensor lies there"
@@ -176,7 +176,7 @@ def _lost_text(network: CompiledNetwork) -> str:
 
 
 def _layouts_text(network: CompiledNetwork) -> str:
-    """The lines of a header on inputs and outputs whose order is not the model's; "" if all have the model's."""
+    """The lines of a header on inputs and outputs whose order differs from the model's; "" if none does."""
     return "".join(f" * {sentence}\n" for sentence in layout_sentences(network.nhwc, network.inputs, network.outputs))
 
 
@@ -197,7 +197,7 @@ def _row_texts(name: str, ring: int) -> dict[str, str]:
 
 
 def _home_texts(upper: str, sizes: dict[int, int]) -> dict[str, str]:
-    """Texts of header and source on home regions, all of them "" for a network that has none."""
+    """Texts of header and source on home regions. All of them are "" for a network without any."""
     names = ("homes_handed", "homes_told", "homes_named", "homes_sized", "homes_taken", "homes_bound", "in_region", "region_field")
     texts = dict.fromkeys(names, "")
     if not sizes:
@@ -242,7 +242,7 @@ def _tensors(bindings: Iterable[Binding], *, with_region: bool) -> str:
 
 
 def check_whole(network: CompiledNetwork, file_kind: str) -> None:
-    """InputError unless all of the network runs on the NPU in one arena, between inputs and outputs of its own."""
+    """InputError unless all of the network runs on the NPU in one arena, with inputs and outputs of its own."""
     check_network(network)
     if cpu_codes(network):
         raise InputError(f"The network runs {cpu_codes(network)[0]} on the CPU: {file_kind} has no kernels for it; export a .tflite file.")
@@ -263,7 +263,10 @@ def check_whole(network: CompiledNetwork, file_kind: str) -> None:
 
 
 class StreamedRows(Struct, frozen=True):
-    """Rows of an input that arrive one by one in a ring of ``ring`` rows: those that are there before each job, and free behind it."""
+    """The rows of an input that arrive one by one in a ring of ``ring`` rows.
+
+    They are the rows that must have arrived before each job, and the rows that are free after it.
+    """
 
     until: tuple[int, ...]
     freed: tuple[int, ...]
@@ -271,7 +274,10 @@ class StreamedRows(Struct, frozen=True):
 
 
 def _arrays(name: str, programs: tuple[Program, ...], rows: StreamedRows | None) -> tuple[list[str], str]:
-    """The array definitions, and the table of jobs, each with its rows of a streamed input; programs of one compilation share constants."""
+    """The array definitions, and the table of jobs, each with its rows of a streamed input.
+
+    The programs of one compilation share constants.
+    """
     placement = f"{name.upper()}_PLACEMENT"
     contents = list(dict.fromkeys(constants_of(program) for program in programs))
     arrays = [_array(f"constants_{number}", placement, content) for number, content in enumerate(contents)]
@@ -285,7 +291,7 @@ def _arrays(name: str, programs: tuple[Program, ...], rows: StreamedRows | None)
 
 
 def _reset(name: str, variables: tuple[Binding, ...]) -> tuple[str, str]:
-    """Declaration and definition of what fills the states; "" for a network that has none."""
+    """Declaration and definition of the function that fills the states; "" for a network without states."""
     if not variables:
         return "", ""
     fills = [(v, initial_byte(v.dtype, v.quantisation.zero_point if v.quantisation else 0)) for v in variables]
@@ -295,12 +301,11 @@ def _reset(name: str, variables: tuple[Binding, ...]) -> tuple[str, str]:
 
 
 def export_c(network: CompiledNetwork, name: str, rows: StreamedRows | None = None) -> dict[str, str]:
-    """``name.h`` and ``name.c``, by file name. ``name`` begins all names in them.
+    """``name.h`` and ``name.c``, by file name. All names in them begin with ``name``.
 
-    ``rows`` are those of an input that arrives row by row (None: no input does).
-
-    The sources compile without a warning as C99 with ``gcc -Wall -Wextra``, and as C++. InputError if ``name`` is no C identifier,
-    or the network has CPU operators or breaks a rule of its accelerator.
+    ``rows`` describes an input that arrives row by row (None: no input does). The sources compile without a warning as C99 with ``gcc -Wall
+    -Wextra``, and as C++. InputError if ``name`` is not a C identifier, or if the network has CPU operators or breaks a rule of its
+    accelerator.
     """
     if not re.fullmatch(r"[A-Za-z][A-Za-z0-9_]*", name):
         raise InputError(f"{name!r} cannot name things in C: give a letter followed by letters, digits and underscores.")

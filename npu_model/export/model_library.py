@@ -8,7 +8,7 @@ The tar file holds::
     parameters/NAME.params           the constants, as one parameter file of TVM
     src/NAME.program.txt             the Programs as text, where TVM has the Relay source
 
-It has no runtime and no executor configuration: the jobs run on the Ethos-U core driver, as with TVM's own Ethos-U code generator.
+The archive has no runtime and no executor configuration: the jobs run on the Ethos-U core driver, as with TVM's own Ethos-U code generator.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ EXPORT_DATETIME = "1970-01-01 00:00:00Z"
 """A fixed time: the same network gives the same bytes."""
 
 _CPU = 1
-"""kDLCPU of DLPack, the device that TVM's ``c`` and ``ethos-u`` targets have."""
+"""kDLCPU of DLPack, the device of TVM's ``c`` and ``ethos-u`` targets."""
 
 _LIST_MAGIC, _ARRAY_MAGIC = 0xF7E58D4F05049CB7, 0xDD5E40F096B4A13F
 """First words of TVM's parameter files and of the arrays in them (``src/runtime/file_utils.h``, ``ndarray.h``)."""
@@ -45,7 +45,7 @@ _UINT = 1
 
 
 def parameter_file(arrays: Mapping[str, bytes]) -> bytes:
-    """TVM's binary form of named arrays of bytes: magic, names, then each array with device, type, shape and content.
+    """TVM's binary file of named byte arrays: magic, names, then each array with device, type, shape and content.
 
     >>> len(parameter_file({"p0": bytes(16)}))
     106
@@ -68,7 +68,10 @@ def _ports(side: str, bindings: Sequence[Binding]) -> dict[str, dict[str, Any]]:
 
 
 def _metadata(network: CompiledNetwork, name: str, constants: int) -> dict[str, Any]:
-    """Content of ``metadata.json``. The workspace is the arena: inputs and outputs lie inside it, or outside and are part of io alone."""
+    """The text of ``metadata.json``.
+
+    The workspace is the arena. Inputs and outputs lie inside it, or they lie outside and only io counts them.
+    """
     ports = network.inputs + network.outputs
     main = {
         "device": _CPU,
@@ -92,7 +95,7 @@ def _metadata(network: CompiledNetwork, name: str, constants: int) -> dict[str, 
 
 
 def _archive(files: Mapping[str, bytes]) -> bytes:
-    """A tar file whose bytes depend on nothing but names and contents."""
+    """A tar file whose bytes depend only on names and contents."""
     stream = io.BytesIO()
     with tarfile.open(fileobj=stream, mode="w", format=tarfile.USTAR_FORMAT) as archive:
         for path in sorted(files):
@@ -105,7 +108,7 @@ def _archive(files: Mapping[str, bytes]) -> bytes:
 def export_mlf(network: CompiledNetwork, name: str) -> bytes:
     """The archive as the bytes of an uncompressed tar file; the same network gives the same bytes.
 
-    InputError as :func:`export_c` raises it.
+    It raises the InputErrors of :func:`export_c`.
     """
     sources = export_c(network, name)
     contents = list(dict.fromkeys(constants_of(program) for program in network.programs))

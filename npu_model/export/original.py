@@ -1,4 +1,4 @@
-"""The model that a network was compiled from, asked for what a compiled network does not hold."""
+"""The model that a network was compiled from: it gives facts that a compiled network does not hold."""
 
 from __future__ import annotations
 
@@ -17,21 +17,21 @@ from npu_model.tflite.records import OperatorRecord, SignatureRecord, SubgraphRe
 from npu_model.tflite.schema import tflite
 
 _COMPILERS_OWN = (OFFLINE_ALLOCATION, "vela_version", LAYOUTS)
-"""Metadata of one compilation (Vela 5.2.0), and the layouts, which the exported network knows itself."""
+"""Metadata of one compilation (Vela 5.2.0), and the layouts, which the export writes itself."""
 
 _NAME = "main"
 """Name of the subgraph if there is no model to take it from."""
 
 
 def _is(tensor: TfliteTensor, binding: Binding) -> bool:
-    """Whether the model's tensor and the compiled network's array are one and the same."""
+    """Whether the model's tensor and the compiled network's array are the same."""
     scale = Quantisation(tensor.scales[0], tensor.zero_points[0]) if tensor.scales and tensor.zero_points else None
     known = (tensor.shape, DATA_TYPES.get(tensor.dtype), scale)
     return known == (binding.shape, binding.dtype, binding.quantisation) and not tensor.data
 
 
 def _record(binding: Binding | ConstantOutput) -> TensorRecord:
-    """A tensor that says what the binding does, or the constant."""
+    """A tensor made from the binding or the constant alone."""
     dtype = next(name for name, dtype in DATA_TYPES.items() if dtype == binding.dtype)
     scale = binding.quantisation
     scales, zero_points = ((scale.scale,), (scale.zero_point,)) if scale else ((), ())
@@ -40,7 +40,7 @@ def _record(binding: Binding | ConstantOutput) -> TensorRecord:
 
 
 class NoOriginal:
-    """No model at hand: all there is to say of a network is in its bindings."""
+    """Stands for a missing model: the bindings of a network are then the only source."""
 
     name = _NAME
 
@@ -49,11 +49,11 @@ class NoOriginal:
         return _record(binding)
 
     def constant(self, output: ConstantOutput) -> TensorRecord:
-        """The tensor of an output that is a constant."""
+        """The tensor of a constant output."""
         return _record(output)
 
     def operator(self, step: CpuOperator) -> OperatorRecord:
-        """InputError: the options of a CPU operator are known from the model alone."""
+        """InputError, because only the model knows the options of a CPU operator."""
         raise InputError(f"The network runs {step.code} on the CPU, whose options are in the model it was compiled from: give that model.")
 
     def constants(self, operator: OperatorRecord, _given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
@@ -95,7 +95,7 @@ class NoOriginal:
 
 
 class Original(NoOriginal):
-    """The model's records, looked up by the names of tensors, which compilation keeps."""
+    """The model's records, found by the names of tensors, which compilation keeps."""
 
     def __init__(self, data: bytes, network: CompiledNetwork) -> None:
         """InputError if the .tflite file ``data`` is damaged or does not have the network's inputs and outputs."""
@@ -122,24 +122,27 @@ class Original(NoOriginal):
         return tuple(self._model.tensors[index].name for index in indices if index >= 0)
 
     def tensor(self, binding: Binding) -> TensorRecord:
-        """The model's tensor of that name, if it is the same array; else as the binding says."""
+        """The model's tensor of that name, if it is the same array; otherwise a tensor made from the binding."""
         index = self._named.get(binding.name)
         if index is not None and _is(self._model.tensors[index], binding):
             return self._reader.tensor(index)
         return _record(binding)
 
     def constant(self, output: ConstantOutput) -> TensorRecord:
-        """The model's output at that place, if it is the same constant; else as the output says."""
+        """The model's output at that position, if it is the same constant; otherwise a tensor made from the output."""
         index = self._model.outputs[output.place] if output.place < len(self._model.outputs) else -1
         same = index >= 0 and (self._model.tensors[index].name, bytes(self._model.tensors[index].data)) == (output.name, output.content)
         return self._reader.tensor(index) if same else _record(output)
 
     def operator(self, step: CpuOperator) -> OperatorRecord:
-        """The model's next operator of this code with these outputs; each is found once."""
+        """The model's next operator with this code and these outputs; each operator is found once."""
         return self._reader.operator(self._finder.find(step))
 
     def constants(self, operator: OperatorRecord, given: Sequence[str]) -> tuple[TensorRecord | None, ...]:
-        """The constant at each of the operator's inputs, None for those that the network has by name, for states and for none at all."""
+        """The constant at each of the operator's inputs.
+
+        It is None for an input that the network names, for a state and for a missing input.
+        """
         return constants(self._reader, operator.inputs, given)
 
     def state(self, index: int) -> TensorRecord | None:
@@ -156,13 +159,13 @@ class Original(NoOriginal):
         return tuple(self._reader.operator(number) for number in numbers)
 
     def handles(self) -> dict[str, tuple[OperatorRecord, TensorRecord]]:
-        """The operators that make handles of resource variables, with the tensors of these, by the variables' names."""
+        """The operators that make handles of resource variables, each with the handle's tensor, by the variable's name."""
         names = handles(self._reader)
         made = {one.outputs[0]: number for number, one in enumerate(self._model.operators) if one.code == HANDLE and one.outputs}
         return {name: (self._reader.operator(made[index]), self._reader.tensor(index)) for index, name in names.items()}
 
     def others(self, network: CompiledNetwork) -> tuple[SubgraphRecord, ...]:
-        """The model's other subgraphs, unchanged; InputError if the network has another number of subgraphs."""
+        """The model's other subgraphs, unchanged; InputError if the network has a different number of subgraphs."""
         found = self._model.others
         if len(found) != network.others:
             raise InputError(
@@ -177,7 +180,7 @@ class Original(NoOriginal):
         return tuple((name, data) for name, data in self._model.metadata.items() if name not in _COMPILERS_OWN)
 
     def signatures(self, inputs: Sequence[tuple[str, int]], outputs: Sequence[tuple[str, int]]) -> tuple[SignatureRecord, ...]:
-        """The model's signatures on the new file's tensors, given by name and number, less those of lost tensors."""
+        """The model's signatures, on the new file's tensors by name and number, without lost tensors."""
         result = []
         for signature in self._reader.signatures():
             if signature.subgraph:

@@ -1,4 +1,4 @@
-"""The arrays that Vela writes with ``--output-format raw``, for a runtime that has no TFLite, such as ExecuTorch's."""
+"""The arrays that Vela writes with ``--output-format raw``, for a runtime without TFLite, such as ExecuTorch's."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ from npu_model.export.tflite_file import payload_of
 from npu_model.program import Binding, RegionRole
 
 _AXES = 6
-"""Axes that a shape has in the file: the C++ core of Vela 5.2 puts ones before the tensor's own."""
+"""Axes of a shape in the file: the C++ core of Vela 5.2 puts ones before the tensor's own axes."""
 
 
 def _whole(content: bytes) -> NDArray[np.bytes_]:
-    """Bytes as one string, as Vela has them, but without NumPy's way of losing zeros at the end."""
+    """Bytes as one string array, as in Vela's file, but NumPy does not drop zeros at the end."""
     return np.frombuffer(content, f"S{len(content)}").reshape(()) if content else np.zeros(0, "S1")
 
 
@@ -47,12 +47,11 @@ def _arrays(kind: str, bindings: tuple[Binding, ...]) -> dict[str, NDArray[np.in
 
 
 def export_raw(network: CompiledNetwork, cop_format: str = COP_FORMATS[0]) -> bytes:
-    """The ``.npz`` file of a network that is one program: commands, constants, bytes of scratch, and where inputs and outputs lie.
+    """The ``.npz`` file of a network with one program: commands, constants, bytes of scratch, and addresses of inputs and outputs.
 
-    Its arrays are those of Vela 5.2 but for the quantisation, which Vela pickles and ExecuTorch 1.5 does not read.
-
-    ``cop_format`` is that of the driver payload. InputError if the network has CPU operators, several programs, states, a fast scratch of
-    its own or tensors outside the arena.
+    Its arrays are the same as Vela 5.2's, except for the quantisation, which Vela pickles and ExecuTorch 1.5 does not read. ``cop_format``
+    is the format of the driver payload. InputError if the network has CPU operators, several programs, states, a separate fast scratch or
+    tensors outside the arena.
     """
     check_network(network)
     if codes := cpu_codes(network):

@@ -1,4 +1,4 @@
-"""A network's regions as an export needs them: each where the driver binds it, every array inside the arena."""
+"""A network's regions for an export: each region where the driver binds it, and every array inside the arena."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from npu_model.program.check import check_program
 from npu_model.program.region_numbers import FIRST_HOME
 
 CONSTANTS, ARENA, FAST_SCRATCH = range(3)
-"""Base-pointer indices of the custom operator's inputs 1 to 3 (Vela 5.2.0; TFLite Micro's Ethos-U kernel binds them so)."""
+"""Base-pointer indices of the custom operator's inputs 1 to 3 (Vela 5.2.0; TFLite Micro's Ethos-U kernel binds them like this)."""
 
 _ROLES = {CONSTANTS: RegionRole.CONSTANTS, ARENA: RegionRole.ARENA, FAST_SCRATCH: RegionRole.FAST_SCRATCH}
 
 
 def constants_of(program: Program) -> bytes:
-    """The content of the constants; b"" if the program has none."""
+    """The bytes of the constants; b"" if the program has none."""
     return next((region.content for region in program.regions if region.index == CONSTANTS), b"")
 
 
@@ -29,7 +29,7 @@ def size_of(program: Program, index: int) -> int | None:
 
 
 def has_own_fast_scratch(program: Program) -> bool:
-    """Whether the fast scratch is memory of its own: else it is the arena, as in all memory modes but Dedicated_Sram."""
+    """Whether the fast scratch is separate memory. In all memory modes but Dedicated_Sram it is the arena."""
     return size_of(program, FAST_SCRATCH) not in (None, size_of(program, ARENA))
 
 
@@ -44,10 +44,10 @@ def home_sizes(network: CompiledNetwork) -> dict[int, int]:
 
 
 def check_handed(program: Program, file_kind: str) -> None:
-    """InputError unless each home region of a program is that of one of its inputs or outputs, in the order in which runtimes hand them.
+    """InputError unless the home regions of a program belong to its inputs and outputs, in the order in which runtimes pass them.
 
-    TFLite Micro's Ethos-U kernel hands the driver constants, scratch and fast scratch, then the operator's inputs and then its outputs, as
-    base addresses 0 to 7: the first input is region 3.
+    TFLite Micro's Ethos-U kernel passes constants, scratch and fast scratch to the driver, then the operator's inputs and then its outputs,
+    as base addresses 0 to 7: the first input is region 3.
     """
     handed = {FIRST_HOME + place: binding for place, binding in enumerate((*program.inputs, *program.outputs))}
     for region in program.regions:
@@ -88,7 +88,7 @@ def _check_regions(program: Program) -> None:
 
 
 def check_network(network: CompiledNetwork) -> None:
-    """InputError unless the network is what its accelerator runs and all its arrays lie in the arena, or in home regions."""
+    """InputError unless the accelerator can run the network and all its arrays lie in the arena, or in home regions."""
     if not network.programs:
         raise InputError(f"The network has {len(network.steps)} CPU operators and no NPU program: there is nothing to export for an NPU.")
     for program in network.programs:
@@ -119,7 +119,7 @@ def cpu_codes(network: CompiledNetwork) -> tuple[str, ...]:
 
 
 def check_written(network: CompiledNetwork, file_kind: str) -> None:
-    """InputError if an output is a constant, which a file that says where outputs lie in the arena does not hold."""
+    """InputError if an output is a constant, because a file with arena addresses of outputs cannot hold it."""
     if network.constant_outputs:
         raise InputError(
             f"Output {network.constant_outputs[0].name!r} is a constant: {file_kind} has outputs in the arena alone; "

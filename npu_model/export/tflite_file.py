@@ -1,4 +1,4 @@
-"""The compiled .tflite file: custom operators ``ethos-u`` with their payloads, memory plan and the network's CPU operators.
+"""The compiled .tflite file: custom operators ``ethos-u`` with their payloads, the memory plan and the network's CPU operators.
 
 The layout is that of Vela 5.2.0's C++ core, for TFLite Micro's Ethos-U kernel and the Linux driver stack. Inputs 0 to 3 of a custom
 operator are command stream, read-only data, scratch (the arena) and fast scratch (the arena again). The IFMs follow.
@@ -28,18 +28,18 @@ CUSTOM_OPTIONS = bytes((1, 4, 1))
 """Custom options that TFLite Micro's Ethos-U kernel reads: a FlexBuffer of the integer 1, the operator's kind (Vela 5.2.0)."""
 
 _UNPLANNED = -1
-"""Offset of a tensor outside the arena (OfflineMemoryAllocation of TFLite Micro)."""
+"""Offset that stands for a tensor outside the arena (OfflineMemoryAllocation of TFLite Micro)."""
 
 _ALLOCATION_VERSION = 0
-"""Format version of the plan; the number of subgraphs and of tensors follow (what Vela 5.2.0 writes)."""
+"""Format version of the plan; the number of subgraphs and of tensors follow, as Vela 5.2.0 writes them."""
 
 _MAX_OFFSET = (1 << 31) - 1
 
 
 def payload_of(program: Program, cop_format: str = COP_FORMATS[0], arena_size: int = 0) -> bytes:
-    """The driver payload of a program, encoded from its operations; for COP2 also the bytes of its arena are needed.
+    """The driver payload of a program, encoded from its operations. COP2 also needs the bytes of its arena.
 
-    InputError if there is no such format.
+    InputError if the format is unknown.
     """
     if cop_format not in COP_FORMATS:
         raise InputError(f"Driver payloads of format {cop_format!r} are unknown: choose {' or '.join(COP_FORMATS)}.")
@@ -64,7 +64,7 @@ class _Layout:
         self._memories: dict[tuple[str, int | bytes], int] = {}
 
     def _offset(self, binding: Binding) -> int:
-        """The arena offset of an array; the runtime places what lives outside the arena."""
+        """The arena offset of an array. The runtime places arrays that live outside the arena."""
         return binding.address if binding.region == ARENA else _UNPLANNED
 
     def add(self, record: TensorRecord, offset: int = _UNPLANNED) -> int:
@@ -83,7 +83,7 @@ class _Layout:
         return self._latest[binding]
 
     def written(self, binding: Binding) -> int:
-        """The tensor that an operator writes an array to: a new one, as a tensor has one producer, unless it is a variable."""
+        """The tensor to which an operator writes an array: a new one, because a tensor has one producer, unless it is a variable."""
         if binding in self._latest and not self.records[self._latest[binding]].is_variable:
             self._latest[binding] = self.add(self.original.tensor(binding), self._offset(binding))
         return self.read(binding)
@@ -100,7 +100,7 @@ class _Layout:
         return self._states[record]
 
     def memory(self, name: str, content: int | bytes) -> int:
-        """A tensor of bytes that all operators share: the read-only data, or so many bytes at the start of the arena."""
+        """A tensor of bytes that all operators share: the read-only data, or ``content`` bytes at the start of the arena."""
         key = (name, content)
         if key not in self._memories:
             constant = isinstance(content, bytes)
@@ -131,9 +131,9 @@ def _npu_operator(layout: _Layout, program: Program, arena_size: int, cop_format
 
 
 def _resource_operators(layout: _Layout, network: CompiledNetwork) -> tuple[tuple[OperatorRecord, ...], dict[str, int]]:
-    """Operators before all steps of a network with resource variables, and the tensors of their handles by the variables' names.
+    """Operators before all steps of a network with resource variables, and the tensors of the variables' handles by name.
 
-    CALL_ONCE is the first: Vela 5.2's C++ core puts it behind the operators that read what it assigns.
+    CALL_ONCE comes first. Vela 5.2's C++ core puts it after the operators that read the values it assigns.
     """
     known, operators, handles = layout.original.handles(), list(layout.original.once()), dict[str, int]()
     for variable in network.resources:
@@ -176,7 +176,7 @@ def _cpu_operator(layout: _Layout, step: CpuOperator, handles: dict[str, int]) -
 
 
 def _allocation(layout: _Layout, others: tuple[SubgraphRecord, ...]) -> bytes:
-    """The place of each tensor, subgraph after subgraph; those of the ``others`` are left to the runtime."""
+    """The offset of each tensor, subgraph after subgraph. The runtime places the tensors of ``others``."""
     if max(layout.offsets) > _MAX_OFFSET:
         raise InputError(f"A tensor lies at byte {max(layout.offsets)} of the arena: the file's plan counts to {_MAX_OFFSET}.")
     offsets = [*layout.offsets, *(_UNPLANNED for graph in others for _ in graph.tensors)]
@@ -187,12 +187,12 @@ def _allocation(layout: _Layout, others: tuple[SubgraphRecord, ...]) -> bytes:
 def export_tflite(network: CompiledNetwork, model: bytes | None = None, cop_format: str = COP_FORMATS[0]) -> bytes:
     """A .tflite file that runs ``network``, with the names, shapes and quantisation of its inputs and outputs.
 
-    ``model`` is the .tflite file that the network was compiled from (or any compilation of it): It gives the CPU operators their options
-    and constants, and the file its metadata, signatures and other subgraphs. It may be left out if everything runs on the NPU.
-    ``cop_format`` is that of the driver payloads. A tensor outside the arena has no place in the file's plan: the runtime gives it one.
+    ``model`` is the .tflite file that the network was compiled from (or any compilation of it). It gives the options and constants of CPU
+    operators, and the file's metadata, signatures and other subgraphs. It may be left out if everything runs on the NPU. ``cop_format`` is
+    the format of the driver payloads. The file's plan has no offset for a tensor outside the arena: the runtime places it.
 
-    Re-reading the file gives the same Programs, with region 2 added if they had none. InputError if the network breaks a rule of
-    its accelerator, has arrays outside the arena that no runtime hands on, or is not the model's.
+    Re-reading the file gives the same Programs, with region 2 added if they had none. InputError if the network breaks a rule of its
+    accelerator, has arrays outside the arena that no runtime passes on, or does not belong to the model.
     """
     check_network(network)
     original = NoOriginal() if model is None else Original(model, network)

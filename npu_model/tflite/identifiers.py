@@ -1,4 +1,4 @@
-"""Kinds of flatbuffers told by their identifiers; nothing is read, and nothing is imported for it."""
+"""Kinds of flatbuffers, recognised by their identifiers. Nothing else is read, and nothing is imported."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ TFLITE_IDENTIFIER = b"TFL3"
 """Bytes 4 to 8 of a .tflite file."""
 
 TOSA_IDENTIFIER = b"TOSA"
-"""Bytes 4 to 8 of a TOSA network, what ExecuTorch's Arm backend hands to Vela."""
+"""Bytes 4 to 8 of a TOSA network, which ExecuTorch's Arm backend passes to Vela."""
 
 
 def is_tflite(data: bytes) -> bool:

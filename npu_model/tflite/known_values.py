@@ -1,7 +1,7 @@
-"""Values of tensors that are the same in every inference: of shapes, and of what operators make of shapes and constants.
+"""Values of tensors that are the same in every inference: shapes, and results of operators on shapes and constants.
 
-Converters write them where a network was traced with a batch of any size: SHAPE, a part of it, PACK, and then a RESHAPE, FILL or
-RESIZE that takes the result. The kernels are LiteRT's on integers that have no quantisation; others move any elements.
+Converters write such operators if a network was traced with a batch of any size: SHAPE, a part of it, PACK, and then a RESHAPE, FILL or
+RESIZE that takes the result. Kernels that compute are LiteRT's on integers without a quantisation; other kernels move any elements.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from npu_model.tflite.records import FieldValue, OperatorRecord
 Array = NDArray[Any]
 
 MOST_BYTES = 1 << 16
-"""Bytes of a value that is worked out: more of it in a memory of constants is worth less than the operator."""
+"""The most bytes of a computed value: a larger one takes more memory for constants than the operator is worth."""
 
 _TYPES = {
     "INT8": "<i1", "UINT8": "<u1", "INT16": "<i2", "UINT16": "<u2", "INT32": "<i4", "UINT32": "<u4",
@@ -32,7 +32,7 @@ _INDICES = ("INT32", "INT64")
 
 _Fields = Mapping[str, FieldValue]
 _Kernel = Callable[[Sequence[Array], _Fields, TfliteTensor], Array]
-"""Makes the output of its operands, the options' fields, and what the model says of the output."""
+"""A kernel: it computes the output from its operands, the options' fields, and the model's record of the output."""
 
 
 def _int(fields: _Fields, name: str) -> int:
@@ -103,7 +103,7 @@ _MOVES: dict[str, _Kernel] = {
     "TRANSPOSE": lambda operands, _fields, _made: np.transpose(operands[0], tuple(operands[1].tolist())),
     "ZEROS_LIKE": lambda operands, _fields, _made: np.zeros_like(operands[0]),
 }
-"""Kernels that move elements, whatever they mean."""
+"""Kernels that move elements of any meaning."""
 
 _OF_SHAPE = ("SHAPE", "RANK")
 """Operators that read no element of their operand."""
@@ -124,15 +124,15 @@ _SUMS: dict[str, _Kernel] = {
     "REDUCE_PROD": _reduced(np.prod),
     "SUM": _reduced(np.sum),
 }
-"""Kernels of integers that have no quantisation."""
+"""Kernels for integers without a quantisation."""
 
 
 _GROWING = ("FILL", "TILE", "BROADCAST_TO", "RANGE")
-"""Operators whose number of results follows from the values of their operands, even if the model states another number."""
+"""Operators whose number of results depends on the values of their operands, even if the model states another number."""
 
 
 def _elements(code: str, operands: Sequence[Array]) -> int:
-    """Elements of the result of an operator that grows."""
+    """Elements of the result of an operator that grows its operand."""
     if code == "RANGE":
         start, stop, step = (_axis(one) for one in operands)
         return max(0, -(-(stop - start) // step))
@@ -145,7 +145,7 @@ def _array(tensor: TfliteTensor, data: bytes) -> Array:
 
 
 def _is_open(reader: RecordReader, index: int) -> bool:
-    """Whether an extent of the tensor behind the first one is not known."""
+    """Whether an extent of the tensor after the first one is unknown."""
     return any(extent < 0 for extent in reader.model.tensors[index].shape_signature[1:])
 
 
@@ -154,7 +154,7 @@ def _size(tensor: TfliteTensor) -> int:
 
 
 def _made(reader: RecordReader, operator: OperatorRecord, code: str, known: Mapping[int, bytes]) -> bytes | None:
-    """The value of the operator's output; None if it is not known."""
+    """The value of the operator's output; None if it is unknown."""
     tensors = reader.model.tensors
     made = tensors[operator.outputs[0]]
     if code == "SHAPE":
@@ -177,7 +177,7 @@ def _made(reader: RecordReader, operator: OperatorRecord, code: str, known: Mapp
 
 
 def _is_askable(reader: RecordReader, operator: TfliteOperator, known: Mapping[int, bytes]) -> bool:
-    """Whether the operator makes one output of a kind and a size that is worked out, and its operands are known or need not be."""
+    """Whether the operator has one output of a kind and size that is computed here, and its operands are known or not needed."""
     tensors = reader.model.tensors
     if len(operator.outputs) != 1 or not operator.inputs or min(*operator.inputs, *operator.outputs) < 0:
         return False
@@ -191,9 +191,9 @@ def _is_askable(reader: RecordReader, operator: TfliteOperator, known: Mapping[i
 
 
 def known_values(reader: RecordReader) -> dict[int, bytes]:
-    """The content of those tensors of the reader's subgraph that operators make of shapes and constants alone, by their number.
+    """The values of those tensors of the reader's subgraph that operators compute from shapes and constants alone, by tensor number.
 
-    What operators make of large constants is left out, as are values of other sizes than the model says: they are damaged.
+    Results of large constants are left out. So are values whose size differs from the model's, because such a model is damaged.
     """
     known: dict[int, bytes] = {}
     for number, parsed in enumerate(reader.model.operators):

@@ -1,4 +1,4 @@
-"""Multiply-accumulates of an operator of a .tflite file, from the shapes of its tensors: what a CPU that runs it has to do."""
+"""Multiply-accumulates of an operator of a .tflite file, from the shapes of its tensors: the work of a CPU that runs it."""
 
 from __future__ import annotations
 
@@ -10,12 +10,14 @@ from npu_model.tflite.model import TfliteOperator, TfliteTensor
 _Shape = tuple[int, ...]
 
 _WEIGHTS, _IMAGE = 1, 2
-"""Places of an operator's weights, and of a transposed convolution's input."""
+"""Operand numbers of an operator's weights, and of a transposed convolution's input."""
 
 _MATRIX = 2
 
 MOST = (1 << 47) - 1
-"""The most that is said of an operator, some days of a microcontroller: shapes of a damaged file may multiply to anything."""
+"""The largest number that is given for an operator, some days of a microcontroller, because shapes of a damaged file may multiply to
+anything.
+"""
 
 
 def _convolution(inputs: Sequence[_Shape], output: _Shape) -> int:
@@ -44,12 +46,15 @@ def _dense(inputs: Sequence[_Shape], output: _Shape) -> int:
 
 
 def _matrices(inputs: Sequence[_Shape], output: _Shape) -> int:
-    """Operands (..., rows, inner) and (..., inner, columns), either of them transposed or not: inner is what the output has not."""
+    """Operands (..., rows, inner) and (..., inner, columns), each perhaps transposed.
+
+    The inner extent is the one that the output does not have.
+    """
     return prod(output) * prod(inputs[0]) // max(prod(output[:-1]), 1)
 
 
 def _recurrent(inputs: Sequence[_Shape], _: _Shape) -> int:
-    """Every matrix of weights once for each row of the input: batch and time are its first extents."""
+    """Every matrix of weights once for each row of the input, whose first extents are batch and time."""
     return prod(inputs[0][:-1]) * sum(prod(shape) for shape in inputs[1:] if len(shape) == _MATRIX)
 
 
@@ -69,7 +74,7 @@ _KINDS: dict[str, Callable[[Sequence[_Shape], _Shape], int]] = {
 
 
 def operator_macs(operator: TfliteOperator, tensors: Sequence[TfliteTensor]) -> int:
-    """The multiply-accumulates of one run, :data:`MOST` at most; 0 of an operator that does none, or whose tensors have other ranks."""
+    """The multiply-accumulates of one run, at most :data:`MOST`; 0 for an operator without any, or with tensors of other ranks."""
     kind = _KINDS.get(operator.name)
     if kind is None or not operator.outputs:
         return 0

@@ -1,4 +1,4 @@
-"""A .tflite flatbuffer as plain values: what the front ends, the decoder and the exporter need of it."""
+"""A .tflite flatbuffer as plain values: the facts that the front ends, the decoder and the exporter need."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _BUILTIN_NAMES = {value: name for name, value in vars(tflite.BuiltinOperator).it
 
 
 class TfliteTensor(Brief, frozen=True):
-    """One tensor: ``dtype`` is the schema's name (INT8, FLOAT32, ...), ``data`` empty unless it is constant.
+    """One tensor: ``dtype`` is the schema's name (INT8, FLOAT32, ...); ``data`` is empty unless it is constant.
 
-    ``shape_signature`` has -1 for an extent that is not known, () where all are as in ``shape``.
+    ``shape_signature`` has -1 for an unknown extent; it is () if all extents are as in ``shape``.
     """
 
     unshown = ("data",)
@@ -39,7 +39,7 @@ class TfliteTensor(Brief, frozen=True):
 
 
 class TfliteOperator(Struct, frozen=True):
-    """One operator: builtin name (CONV_2D, ...) or, for CUSTOM, its custom code; tensors by index, -1 for none."""
+    """One operator: builtin name (CONV_2D, ...) or, for CUSTOM, its custom code; tensors by index, -1 for a missing one."""
 
     code: str
     custom_code: str
@@ -48,7 +48,7 @@ class TfliteOperator(Struct, frozen=True):
 
     @property
     def name(self) -> str:
-        """Its name: the custom code, or else the builtin name."""
+        """The name of the operator: the custom code, or else the builtin name."""
         return self.custom_code if self.code == "CUSTOM" else self.code
 
 
@@ -65,7 +65,7 @@ class TfliteSubgraph(Struct, frozen=True):
 class TfliteModel(Struct, frozen=True):
     """The first subgraph of a model with the metadata (name to bytes), and the ``others``.
 
-    Others are what operators of control flow run (IF, WHILE, CALL_ONCE), or what other signatures begin with.
+    The others are run by operators of control flow (IF, WHILE, CALL_ONCE), or begin other signatures.
     """
 
     description: str
@@ -78,18 +78,18 @@ class TfliteModel(Struct, frozen=True):
 
 
 _KEPT = 2
-"""Models that are kept: a network and what Vela made of it are read in several steps of one import."""
+"""The number of models that are kept: several steps of one import read a network and Vela's result for it."""
 
 
 _NEWER_CODE = 10
-"""Place of ``builtin_code`` in the vtable of the schema's table OperatorCode (its fourth field)."""
+"""Position of ``builtin_code`` in the vtable of the schema's table OperatorCode (its fourth field)."""
 
 
 def builtin_code(code: Any) -> int:
     """Builtin operator of an entry in the table of operator codes: the larger one of its two fields, as LiteRT reads it.
 
-    Codes above 127 are only in the newer field, older files have the deprecated one alone, and some tools write none but the newer one.
-    That the package's own accessor does not read below 127.
+    Only the newer field has codes above 127. Older files have only the deprecated field, and some tools write only the newer one. The
+    package's own accessor does not read the newer field for codes below 127.
     """
     place = code._tab.Offset(_NEWER_CODE)  # noqa: SLF001  # the generated tables' only way to a field
     newer = code._tab.Get(flatbuffers.number_types.Int32Flags, code._tab.Pos + place) if place else 0  # noqa: SLF001  # the same
@@ -97,10 +97,10 @@ def builtin_code(code: Any) -> int:
 
 
 class _Reader:
-    """The model's tables as plain values, with a bound on what is read.
+    """The model's tables as plain values, with a limit on the bytes that are read.
 
-    Offsets of a damaged file may point thousands of vectors at the same bytes. An intact file holds each vector once or
-    shares a few, so that ``SHARING`` times its length is never reached.
+    Offsets of a damaged file may point thousands of vectors at the same bytes. An intact file holds each vector once or shares a few, so it
+    stays below ``SHARING`` times its length.
     """
 
     SHARING = 4
@@ -130,7 +130,7 @@ class _Reader:
         return tuple(vector().tolist()) if length else ()
 
     def buffer(self, index: int) -> bytes:
-        """The content of a buffer; subgraphs besides the first share its weights, which counts once."""
+        """The content of a buffer. Several subgraphs share its weights, so they count once."""
         if self._in_others and index in self._buffers:
             return self._buffers[index]
         count = self.model.BuffersLength()
@@ -165,7 +165,7 @@ class _Reader:
         )
 
     def operator(self, operator: Any, tensors: int) -> TfliteOperator:
-        """One operator; its tensors are within ``tensors``."""
+        """One operator; InputError if its tensors are not within ``tensors``."""
         count = self.model.OperatorCodesLength()
         if not 0 <= operator.OpcodeIndex() < count:
             raise InputError(f"Operator code {operator.OpcodeIndex()} is named but the file has {count}: the file is damaged.")
@@ -185,7 +185,7 @@ class _Reader:
             yield entry(index)
 
     def subgraph(self, graph: Any) -> TfliteSubgraph:
-        """One subgraph; every tensor that it names is one of its own."""
+        """One subgraph; InputError if it names a tensor that it does not have."""
         tensors = tuple(self.tensor(tensor) for tensor in self.table(graph.Tensors, graph.TensorsLength()))
         operators = tuple(self.operator(op, len(tensors)) for op in self.table(graph.Operators, graph.OperatorsLength()))
         inputs = self.indices(graph.InputsAsNumpy, graph.InputsLength())

@@ -1,4 +1,4 @@
-"""Reading a .tflite model as the records that the writer takes, so that parts of it can be written into another file."""
+"""Reading a .tflite model as records for the writer, so that parts of it can be written into another file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_model.tflite.records import FieldValue, ModelRecord, OperatorRecord, Si
 from npu_model.tflite.schema import tflite
 
 SUBGRAPH = "Subgraph"
-"""Ending of the names of fields that say which subgraph an operator runs."""
+"""Suffix of fields that say which subgraph an operator runs."""
 
 _OPTION_NAMES = {value: name for name, value in vars(tflite.BuiltinOptions).items() if not name.startswith("_")}
 
@@ -38,9 +38,9 @@ def _text(value: bytes | None) -> str:
 
 
 class RecordReader:
-    """Records of the tensors and operators of one subgraph of a .tflite file (the first), each read when it is asked for.
+    """Records of the tensors and operators of one subgraph of a .tflite file (the first), each read on demand.
 
-    A damaged file can name one vector many times: all of them together are at most ``SHARING`` times the file's length.
+    A damaged file can name one vector many times. All vectors together may have at most ``SHARING`` times the file's length.
     """
 
     SHARING = 4
@@ -54,7 +54,7 @@ class RecordReader:
         self._left = self.SHARING * len(data)
 
     def of_subgraph(self, number: int) -> RecordReader:
-        """A reader of another subgraph, whose tensors and operators stand in its ``model`` where the first one's do."""
+        """A reader of another subgraph. In its ``model``, that subgraph's tensors and operators take the place of the first one's."""
         graph, other = self.model.others[number - 1], copy(self)
         other.model = replace(
             self.model, tensors=graph.tensors, operators=graph.operators, inputs=graph.inputs, outputs=graph.outputs, others=()
@@ -74,7 +74,7 @@ class RecordReader:
 
     @contextmanager
     def _guard(self) -> Iterator[None]:
-        """Turn what the generated accessors raise when an offset points outside the file into an InputError."""
+        """Raise InputError for errors of the generated accessors at an offset outside the file."""
         try:
             yield
         except InputError:
@@ -155,7 +155,7 @@ class RecordReader:
                 raise InputError(f"Operator {index} runs subgraph {value} but the file has 0 to {count - 1}: the file is damaged.")
 
     def tensor(self, index: int) -> TensorRecord:
-        """Tensor ``index``; InputError if it is sparse or quantised in a way of its own."""
+        """Tensor ``index``; InputError if it is sparse or quantised in a custom way."""
         with self._guard():
             parsed, tensor = self.model.tensors[index], self._graph.Tensors(index)
             quantisation = tensor.Quantization()
@@ -198,9 +198,9 @@ class RecordReader:
 
 
 def read_records(data: bytes) -> ModelRecord:
-    """A .tflite file as records: writing them gives a file of the same content.
+    """A .tflite file as records: writing them gives a file with the same content.
 
-    InputError if ``data`` is damaged or holds what records cannot (sparse tensors, options of the StableHLO set).
+    InputError if ``data`` is damaged or holds parts that records cannot hold (sparse tensors, options of the StableHLO set).
     """
     reader = RecordReader(data)
     model = reader.model

@@ -11,7 +11,7 @@ FieldValue = int | float | bool | str | tuple[int, ...] | tuple[float, ...]
 
 
 class TensorRecord(Brief, frozen=True):
-    """One tensor: ``dtype`` is a tflite.TensorType, ``data`` empty unless constant; several scales mean one per channel.
+    """One tensor: ``dtype`` is a tflite.TensorType; ``data`` is empty unless it is constant; several scales mean one per channel.
 
     ``minimums`` and ``maximums`` are the converter's record of the real values; ``shape_signature`` has -1 for an unknown extent.
     """
@@ -34,8 +34,8 @@ class TensorRecord(Brief, frozen=True):
 class OperatorRecord(Struct, frozen=True):
     """One operator: its tflite.BuiltinOperator and version, tensors by index (-1 for none), the options table and its fields.
 
-    A custom operator has a ``custom_code`` and may have ``custom_options``, which only its own kernel understands.
-    ``intermediates`` are tensors that say how values within the operator are quantised.
+    A custom operator has a ``custom_code`` and may have ``custom_options``, which only its own kernel understands. ``intermediates`` are
+    tensors that give the quantisation of values within the operator.
     """
 
     code: int
@@ -50,12 +50,12 @@ class OperatorRecord(Struct, frozen=True):
 
     @property
     def kind(self) -> tuple[int, int, str]:
-        """Its entry in the table of operator codes: code, version and custom code."""
+        """The operator's entry in the table of operator codes: code, version and custom code."""
         return self.code, self.version, self.custom_code
 
 
 class SignatureRecord(Struct, frozen=True):
-    """A signature: its key, and the names it gives to inputs and outputs (tensors by index) of a ``subgraph`` (0 is the first)."""
+    """A signature: its key, and its names for inputs and outputs (tensors by index) of a ``subgraph`` (0 is the first)."""
 
     key: str
     inputs: tuple[tuple[str, int], ...]

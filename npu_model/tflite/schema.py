@@ -1,7 +1,7 @@
-"""The package ``tflite``, generated from TFLite's schema, with a front that imports a module when a name of it is asked for.
+"""The package ``tflite``, generated from TFLite's schema, with a front that imports a module when one of its names is used.
 
-Its own front imports all of its 187 modules, which is a tenth of the imports of a command that needs fifteen. Nothing else changes: what
-no module has by name comes from the package's own front, which runs then, and a front that somebody has imported before stays.
+The package's own front imports all of its 187 modules, a tenth of the imports of a command that needs fifteen. Other behaviour stays: a
+name that no module has comes from the package's own front, which runs then. A front that was imported earlier stays.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Front(ModuleType):
         return getattr(self, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        """Set a name; Python names a module in its package when it is imported, where this package has the class of the same name."""
+        """Set a name. On import, Python sets a module's name in its package, where this package has the class of the same name."""
         inner = vars(value).get(name, value) if isinstance(value, ModuleType) else value
         super().__setattr__(name, inner)
 
@@ -56,4 +56,4 @@ def _schema() -> Any:
 
 
 tflite = _schema()
-"""The package, which has the lazy front if nobody had imported it before."""
+"""The package. It gets the lazy front unless it was imported before."""

@@ -1,4 +1,4 @@
-"""TOSA networks: what is known of them without reading them, as only Vela does."""
+"""TOSA networks. They are not read, because only Vela reads them; this module holds what is known without it."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from npu_model.tflite.model import TfliteModel, read_tflite
 
 
 def model_of(data: bytes) -> TfliteModel:
-    """The .tflite model, or for a TOSA network one without tensors and operators.
+    """The .tflite model. For a TOSA network, it is a model without tensors and operators.
 
     >>> model_of(bytes(4) + b"TOSA").operators
     ()

@@ -79,7 +79,7 @@ def _tensor(builder: Any, tensor: TensorRecord, buffer: int) -> int:
 
 
 def _field(builder: Any, value: FieldValue) -> int | float | bool:
-    """Value that stands in the table: a number itself, or the offset of a string or vector."""
+    """The value in the table: a number itself, or the offset of a string or vector."""
     if isinstance(value, str):
         return int(builder.CreateString(value))
     if isinstance(value, tuple):
@@ -172,7 +172,7 @@ def _signature(builder: Any, signature: SignatureRecord) -> int:
 def _contents(model: ModelRecord) -> tuple[list[bytes], list[list[int]]]:
     """The buffers, those of the metadata last, and for every subgraph the buffer of each tensor.
 
-    Subgraphs beside the first share buffers of equal content, as signatures share weights.
+    Subgraphs after the first share buffers of equal content, because signatures share weights.
     """
     contents: list[bytes] = [b""]
     known: dict[bytes, int] = {}

@@ -1,1 +1,1 @@
-"""Weight and scale streams: their coding, the order of weights in them, and the work of decoding them."""
+"""Weight and scale streams: their coding, the order of weights in them, and the decoder's work."""

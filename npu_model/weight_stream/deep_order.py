@@ -1,7 +1,7 @@
 """The order in which an Ethos-U85 reads weights: from an OHWI array to the symbols of each of its weight streams and back.
 
 Sources: Vela 5.2.0 ``architecture/ethosu85/ethos_u85_weight_encoder.cpp`` (order) and ``ethos_u85.cpp`` (depth of an IFM block, which no
-register holds). Every symbol of the published streams is where this order says.
+register holds). This order gives the position of every symbol in the published streams.
 """
 
 from __future__ import annotations
@@ -21,21 +21,22 @@ from npu_model.shapes import round_up
 
 Int16 = npt.NDArray[np.int16]
 Places = npt.NDArray[np.int64]
-"""Places of symbols in the flat OHWI array; -1 is a zero that fills up."""
+"""Positions of symbols in the flat OHWI array; -1 is a zero for padding."""
 
 _SUBKERNEL = 8
 _GROUP = 4
-"""OFM channels that are dealt to a stream at a time."""
+"""OFM channels that a stream gets at a time."""
 _PAUSE_TAPS = 10
 _SMALL, _MIDDLE = 256, 512
-"""MACs up to which a depthwise stream of 8 bits has no pauses, and short ones."""
+"""The most MACs for which a depthwise stream of 8 bits has no pauses, or short ones."""
 
 
 class DeepFormat(Struct, frozen=True):
-    """All that decides the order of a kernel's weights besides their shape.
+    """All facts except the shape that decide the order of a kernel's weights.
 
-    ``ublock_depth`` and ``block_depth`` are those of the OFM, ``ifm_block_depth`` the IFM channels of a step. ``taps_multiple`` taps are
-    filled up to, ``inner_depth`` of IFM channels follow a tap, ``lanes`` at a time. ``pause`` is in taps, after every ten of a depthwise.
+    ``ublock_depth`` and ``block_depth`` are depths of the OFM; ``ifm_block_depth`` is the IFM channels of a step. Taps are padded to a
+    multiple of ``taps_multiple``. ``inner_depth`` IFM channels follow a tap, ``lanes`` at a time. ``pause`` is in taps, after every ten
+    taps of a depthwise stream.
     """
 
     streams: int
@@ -77,7 +78,7 @@ class DeepFormat(Struct, frozen=True):
 
 
 def ifm_block_depth(macs: int, ublock_depth: int, bits: int, *, part_kernel: bool, sparse: bool) -> int:
-    """IFM channels that are summed in a step (``ethos_u85.cpp`` ``FindBlockConfig``).
+    """IFM channels that a step sums (``ethos_u85.cpp`` ``FindBlockConfig``).
 
     >>> ifm_block_depth(256, 16, 8, part_kernel=False, sparse=False)
     32
@@ -90,7 +91,7 @@ def ifm_block_depth(macs: int, ublock_depth: int, bits: int, *, part_kernel: boo
 
 
 def _taps(rows: int, columns: int, stride: tuple[int, int]) -> list[tuple[int, int]]:
-    """The taps of a sub-kernel in their order: phase by phase, each row by row, backwards in odd rows."""
+    """The taps of a sub-kernel in their order: phase by phase, row by row in each phase, backwards in odd rows."""
     found = []
     for phase_y in range(stride[0]):
         for phase_x in range(stride[1]):
@@ -101,7 +102,7 @@ def _taps(rows: int, columns: int, stride: tuple[int, int]) -> list[tuple[int, i
 
 
 def _with_pauses(places: Places, taps: int, layout: DeepFormat) -> Places:
-    """Symbols of some ublocks (ublock, tap, symbol), with the zeros that fill up their taps, ublock by ublock."""
+    """Symbols of some ublocks (ublock, tap, symbol), with the padding zeros of their taps, ublock by ublock."""
     unit = layout.inner_depth * layout.ublock_depth
     missing = round_up(taps, layout.taps_multiple) - taps
     parts: list[Any] = []
@@ -114,7 +115,7 @@ def _with_pauses(places: Places, taps: int, layout: DeepFormat) -> Places:
 
 
 def _block_places(shape: Sequence[int], layout: DeepFormat, stream: int, z: int, j: int) -> Iterator[Places]:
-    """Places of the symbols of one stream for the OFM block at ``z`` and the IFM block at ``j``."""
+    """Positions of one stream's symbols for the OFM block at ``z`` and the IFM block at ``j``."""
     depth, height, width, channels = shape
     count = -(-min(layout.block_depth, depth - z) // layout.ublock_depth)
     step = _GROUP * layout.streams
@@ -136,7 +137,7 @@ def _block_places(shape: Sequence[int], layout: DeepFormat, stream: int, z: int,
 
 
 def places(shape: Sequence[int], layout: DeepFormat, stream: int) -> Iterator[Places]:
-    """Places of the symbols of one stream, a piece at a time: IFM blocks upwards in the first OFM block, downwards in the next."""
+    """Positions of one stream's symbols, part by part: IFM blocks upwards in the first OFM block, downwards in the next."""
     blocks = range(0, 1 if layout.is_depthwise else shape[3], layout.ifm_block_depth)
     for number, z in enumerate(range(0, shape[0], layout.block_depth)):
         for j in blocks if number % 2 == 0 else reversed(blocks):
@@ -144,13 +145,13 @@ def places(shape: Sequence[int], layout: DeepFormat, stream: int) -> Iterator[Pl
 
 
 def interleaved(pieces: Sequence[Places], layout: DeepFormat) -> Places:
-    """The one sequence of a fast stream from those of all streams: blocks of these in turn."""
+    """The single sequence of a fast stream: blocks of all streams' sequences in turn."""
     unit = layout.ublock_depth * layout.inner_depth * layout.taps_multiple // layout.streams
     return np.stack([piece.reshape(-1, unit) for piece in pieces], axis=1).reshape(-1)
 
 
 def require_order(shape: Sequence[int], layout: DeepFormat, streams: Sequence[bytes]) -> None:
-    """InputError if a kernel's weights cannot be in these streams: they are too many for the bytes, or the block is none."""
+    """InputError if these streams cannot hold a kernel's weights: there are too many for the bytes, or the block is invalid."""
     if layout.block_depth % _GROUP or layout.ublock_depth % (_GROUP * layout.streams):
         raise InputError(
             f"OFM blocks of {layout.block_depth} channels in microblocks of {layout.ublock_depth} cannot be dealt to {layout.streams} "
@@ -162,4 +163,4 @@ def require_order(shape: Sequence[int], layout: DeepFormat, streams: Sequence[by
 
 
 MOST_SYMBOLS_A_BYTE = 64
-"""Symbols that a byte of a stream holds at most: a zero run takes a bit for up to 8 zeros."""
+"""The most symbols in a byte of a stream: a zero run takes a bit for up to 8 zeros."""

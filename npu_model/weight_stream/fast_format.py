@@ -1,6 +1,6 @@
 """The fast format of an Ethos-U85's weight stream: a header of 32 bytes and symbols of one width.
 
-Source: Vela 5.2.0 ``dependencies/mlw_codec/source/mlw_encode_fwd.cpp``. Header bits: 0 raw, 1 small table, 104-111 what was added to raw
+Source: Vela 5.2.0 ``dependencies/mlw_codec/source/mlw_encode_fwd.cpp``. Header bits: 0 raw, 1 small table, 104-111 the number added to raw
 values, then 16 table entries of 9 bits, the sign in bit 0. Symbols: 8 bits if raw, else 2-bit or 4-bit numbers of table entries.
 """
 

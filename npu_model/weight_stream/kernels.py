@@ -29,7 +29,7 @@ from npu_model.weight_stream.weights import (
 
 
 def _dealt_weights(op: KernelOperation, streams: Sequence[bytes], device: Accelerator) -> Int16:
-    """Each core has the weights of its channels: they take these in turn."""
+    """Each core has the weights of its channels. The cores take the channels in turn."""
     if len(streams) == 1:
         return weights_from_stream(op, streams[0], device)
     weights = np.zeros(weight_shape(op), np.int16)
@@ -48,7 +48,7 @@ def _dealt_scales(op: KernelOperation, tables: Sequence[bytes]) -> list[ChannelS
 
 
 def _deep_weights(op: KernelOperation, streams: Sequence[bytes], device: Accelerator) -> Int16:
-    """All streams of a U85's kernel together: a fast one has all symbols, else each has its groups of four channels."""
+    """All streams of a U85's kernel together: a fast stream has all symbols; otherwise each stream has its groups of four channels."""
     shape, layout = weight_shape(op), DeepFormat.of(op, device)
     deep_order.require_order(shape, layout, streams)
     padded = (*streams, *[b""] * (layout.streams - len(streams)))
@@ -65,7 +65,7 @@ def _deep_weights(op: KernelOperation, streams: Sequence[bytes], device: Acceler
 
 
 def _exactly(stream: bytes, count: int) -> Int16:
-    """As many symbols of a standard stream as there must be; InputError if there are others."""
+    """The symbols of a standard stream; InputError if their number is not the expected one."""
     symbols = decode(stream, count) if stream else np.zeros(0, np.int16)
     if len(symbols) != count:
         raise InputError(f"The weight stream holds {len(symbols)} weights: {count} are needed; the file is damaged.")
@@ -73,7 +73,7 @@ def _exactly(stream: bytes, count: int) -> Int16:
 
 
 def deep_streams(op: KernelOperation, weights: Int16, device: Accelerator) -> tuple[bytes, ...]:
-    """The standard weight streams of a U85's kernel for its weights (OHWI); one without a channel is empty."""
+    """The standard weight streams of a U85's kernel for its weights (OHWI); a stream without a channel is empty."""
     shape, layout = weight_shape(op), DeepFormat.of(op, device)
     flat = np.append(np.ascontiguousarray(weights, np.int16).reshape(-1), np.int16(0))
     found = []
@@ -84,11 +84,11 @@ def deep_streams(op: KernelOperation, weights: Int16, device: Accelerator) -> tu
 
 
 _DEEP_FIELDS = {AccumulatorFormat.INT32: (4, 8, 31), AccumulatorFormat.INT48: (6, 8, 15)}
-"""By the accumulators: bytes of the bias, the byte after the scale, and bits of the scale (``EncodeBias32``, ``EncodeBias48``)."""
+"""By the type of accumulators: bytes of the bias, the byte after the scale, and bits of the scale (``EncodeBias32``, ``EncodeBias48``)."""
 
 
 def _deep_scales(op: KernelOperation, tables: Sequence[bytes]) -> list[ChannelScale]:
-    """One table has the records of all channels; the width of the bias is that of the accumulators."""
+    """One table has the records of all channels; the type of accumulators decides the width of the bias."""
     bias, scale, bits = _DEEP_FIELDS[op.accumulator]
     found = []
     for table in tables:

@@ -1,8 +1,7 @@
-"""The decoder of compressed weight streams (MLW): from the bytes of a weight range to the symbols the MACs read.
+"""The decoder of compressed weight streams (MLW): from the bytes of a weight range to the symbols that the MACs read.
 
-A stream is a row of slices with an end mark. A slice has a header (:mod:`npu_model.weight_stream.mlw_header`) and chunks of
-weights and zero runs (:mod:`npu_model.weight_stream.mlw_chunks`). The format is that of ``mlw_codec`` in Vela 5.2.0, against which
-the tests hold it.
+A stream is a row of slices with an end mark. A slice has a header (:mod:`npu_model.weight_stream.mlw_header`) and chunks of weights and
+zero runs (:mod:`npu_model.weight_stream.mlw_chunks`). The format is the one that ``mlw_codec`` in Vela 5.2.0 writes; tests compare the two.
 """
 
 from __future__ import annotations
@@ -22,14 +21,14 @@ from npu_model.weight_stream.mlw_header import Header, Palette, read_header
 Int16 = npt.NDArray[np.int16]
 
 _NATIVE = native("npu_model")
-"""Compiled: the symbols of a stream that is not damaged; None if it is not built."""
+"""The compiled decoder: the symbols of an undamaged stream. None if it is not built."""
 
 _LARGEST_INDEX = 511
 """A weight has 9 bits: sign in bit 0, magnitude up to 255."""
 
 
 class Slice(Struct, frozen=True):
-    """One slice of a stream: its first symbol and their number (zeros of runs included), its first bit and the bit after it."""
+    """One slice of a stream: its first symbol, the number of symbols (zeros of runs included), its first bit and the bit after it."""
 
     first: int
     count: int
@@ -38,7 +37,7 @@ class Slice(Struct, frozen=True):
 
 
 class Walked(Struct, frozen=True):
-    """One slice whose chunks are found but whose symbols are not worked out: from bit ``start`` to bit ``end``."""
+    """One slice with known chunks but without symbols yet: from bit ``start`` to bit ``end``."""
 
     bits: Bits
     header: Header
@@ -106,7 +105,7 @@ def _weights(part: _Decoded) -> Int64:
 
 
 def places(header: Header, runs: Int64 | None) -> Int64:
-    """Where in its slice each weight stands: after the zero runs before it and the weights before it."""
+    """The position of each weight in its slice: after the zero runs before it and the weights before it."""
     first = np.arange(header.count)
     if runs is None:
         return first

@@ -13,14 +13,14 @@ Int64 = npt.NDArray[np.int64]
 WINDOW_STEP = 4
 """Log2 of the bits from one window to the next: windows start on every 16th bit."""
 WINDOW_OFFSET = (1 << WINDOW_STEP) - 1
-"""Mask of a bit position's offset in its window; what is left of the window's 64 bits, 49 or more, can be read at once."""
+"""Mask of a bit position's offset in its window. The remaining bits of the window's 64, at least 49, can be read at once."""
 
 
 class Bits(Brief, frozen=True):
-    """``length`` bits, and the 64 bits that follow every 16th of them: one array, and its view as Python integers.
+    """``length`` bits, and the 64 bits after every 16th bit: one array, and its view as Python integers.
 
-    The last window starts after the last bit and holds zeros, then follows IndexError: who walks by ``windows`` compares its position
-    with ``length`` in the end.
+    The last window starts after the last bit and holds zeros; a later one raises IndexError. A caller that walks by ``windows`` compares
+    its position with ``length`` at the end.
     """
 
     unshown = ("array", "windows")

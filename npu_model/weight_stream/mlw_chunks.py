@@ -1,7 +1,7 @@
-"""The chunks of a weight slice: a walk that finds them one after the other, and their symbols all at once.
+"""The chunks of a weight slice: a walk finds them one after the other, then their symbols are computed all at once.
 
-Where a chunk begins depends on how many symbols the chunk before it held, so that the walk is a loop; it only counts.
-The values are then worked out for the whole slice in a few array operations.
+A chunk's start depends on the number of symbols in the previous chunk, so the walk is a loop; it only counts. The values are then computed
+for the whole slice in a few array operations.
 """
 
 from __future__ import annotations
@@ -19,23 +19,22 @@ from npu_model.weight_stream.mlw_header import Coding, Header
 _LEAD = 8
 """Weights wait for the zero runs once they are this many ahead: the decoder's buffer between the two (Vela 5.2.0's codec)."""
 WEIGHTS_A_CYCLE = 8
-"""Weights that the decoder hands on in a cycle: 32 in 4 for each OFM channel of an ublock (Vela's estimators).
+"""Weights that the decoder outputs in a cycle: 32 in 4 cycles for each OFM channel of an ublock (Vela's estimators).
 
-Silicon has no more, whatever its memories (docs/pmu.md); zeros of a run are not counted, with which the FVP's cycles agree.
+Silicon outputs no more with any memory (docs/pmu.md). The zeros of a run do not count; the FVP's cycles agree.
 """
 _UNARY = 12
-"""Bits of a chunk's first unary word of weights; a second one has a bit for each bit set in it."""
+"""Bits of a chunk's first unary word of weights. The second word has a bit for each bit set in the first."""
 _ONES = tuple(n.bit_count() for n in range(1 << _UNARY))
 _NONE = (0,) * (1 << _UNARY)
 _MASKS = tuple((1 << n) - 1 for n in range(_UNARY + 1))
 
 
 class Chunks(Struct, frozen=True):
-    """The chunks of one kind of symbol: each one's unary bits, its number of symbols, the bit of its first remainder and its last cycle.
+    """The chunks of one kind of symbol: for each its unary bits, number of symbols, first remainder's bit and last cycle.
 
-    For weights the second unary word stands above the first one's 12 bits. A turn takes a chunk of weights, one of zero runs,
-    or one of each, and reads the remainders of the turn before it. It is a cycle, and of more than eight weights each one beyond them
-    takes an eighth of a cycle more.
+    For weights the second unary word stands above the first one's 12 bits. A turn takes a chunk of weights, a chunk of zero runs, or one of
+    each, and reads the remainders of the previous turn. A turn is a cycle; each weight beyond eight takes an eighth of a cycle more.
     """
 
     codes: list[int] = field(default_factory=list)
@@ -50,9 +49,9 @@ def _surplus(count: int) -> int:
 
 
 def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
-    """The weight chunks of a slice without zero runs, and the bit after the last.
+    """The weight chunks of a slice without zero runs, and the bit after the last chunk.
 
-    A chunk is its unary words and then the remainders of the chunk before it, so that the hardware can work on both at once.
+    A chunk is its unary words and then the remainders of the previous chunk, so that the hardware can work on both at once.
     """
     coding, windows = header.weights, bits.windows
     width, unary, remainder = 0 if coding.raw else _UNARY, coding.unary, coding.remainder
@@ -81,9 +80,9 @@ def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
 
 
 def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks, int]:
-    """The weight chunks and the zero-run chunks of a slice, which alternate, and the bit after the last.
+    """The weight chunks and the zero-run chunks of a slice, which alternate, and the bit after the last chunk.
 
-    Zero runs come only while no more of them than weights are known, weights only while they are less than 8 ahead.
+    Zero runs come only while no more zero runs than weights are known, weights only while they are less than 8 ahead.
     """
     coding, windows, total = header.weights, bits.windows, header.run_count
     weights, zeros = Chunks(), Chunks()
@@ -132,9 +131,9 @@ def _walk_both(bits: Bits, header: Header, runs: Coding) -> tuple[Chunks, Chunks
 
 
 def walk(bits: Bits, header: Header) -> tuple[Chunks, Chunks, int]:
-    """The weight chunks of a slice, its zero-run chunks (none without zero runs) and the bit after it.
+    """The weight chunks of a slice, its zero-run chunks (none without zero runs) and the bit after them.
 
-    InputError if they go on after the stream's last bit.
+    InputError if they continue after the stream's last bit.
     """
     try:
         if header.runs is None:
@@ -150,7 +149,7 @@ def walk(bits: Bits, header: Header) -> tuple[Chunks, Chunks, int]:
 
 
 def _quotients(steps: npt.NDArray[np.int32], ends: npt.NDArray[np.bool_], count: int) -> Int64:
-    """The first ``count`` unary numbers: sums of ``steps`` up to each of ``ends``; chunk borders do not part a number."""
+    """The first ``count`` unary numbers: sums of ``steps`` up to each of ``ends``. A number may cross a chunk border."""
     sums = np.cumsum(steps, dtype=np.int64)[np.flatnonzero(ends)[:count]]
     return np.diff(sums, prepend=np.int64(0))
 
@@ -169,8 +168,8 @@ def _finish(bits: Bits, chunks: Chunks, coding: Coding, quotients: Int64 | int) 
 def weight_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Int64:
     """The indices of a slice's weights.
 
-    A raw index is its remainder. Else a unary bit 0 ends a number; 1 counts one and takes a bit of the second word: 0 ends the
-    number, 1 counts one more and goes on, or ends it too if the code is truncated.
+    A raw index is its remainder. Any other index is a unary number: a bit 0 ends it, and a bit 1 counts one and takes a bit of the second
+    word. There, 0 ends the number, and 1 counts one more and continues, or ends it too if the code is truncated.
     """
     if coding.raw:
         return _finish(bits, chunks, coding, 0)
@@ -183,7 +182,7 @@ def weight_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Int64:
 
 
 def run_symbols(bits: Bits, chunks: Chunks, coding: Coding) -> Int64:
-    """The lengths of a slice's zero runs: in the unary word 1 counts one and 0 ends the number."""
+    """The lengths of a slice's zero runs. In the unary word, 1 counts one and 0 ends the number."""
     codes = np.array(chunks.codes, np.int32)[:, None]
     steps = codes >> np.arange(coding.unary, dtype=np.int32) & 1
     return _finish(bits, chunks, coding, _quotients(steps, steps == 0, sum(chunks.counts)))

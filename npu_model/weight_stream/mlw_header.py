@@ -1,4 +1,4 @@
-"""The header of a weight stream's slice: how its weights and zero runs are coded, and the palette.
+"""The header of a weight stream's slice: the coding of its weights and zero runs, and the palette.
 
 All codes and widths are those that Vela 5.2.0's ``mlw_codec`` writes and reads.
 """
@@ -14,13 +14,13 @@ _END, _NO_RUNS, _LAST_RUN_DIVISION = 7, 6, 3
 _RAW, _LAST_DIVISION = 7, 5
 _LONG_UNARY, _SHORT_UNARY = 12, 8
 _SHORT_RUN_DIVISION = 3
-"""From this remainder width on, the unary word of zero runs is the short one."""
+"""From this remainder width on, zero runs have the short unary word."""
 _WIDEST_LONG_RAW = 5
-"""The widest uncompressed index that comes twelve to a chunk; wider ones come eight to a chunk."""
+"""The widest uncompressed index with twelve indices to a chunk; wider indices come eight to a chunk."""
 
 
 class Palette(Struct, frozen=True):
-    """The way from an index to a weight: the palette's entries first, then direct values from ``direct_offset`` on.
+    """The way from an index to a weight: first the palette's entries, then direct values from ``direct_offset`` on.
 
     Entries and direct values hold the sign in bit 0 and the magnitude above it. ``bits`` is the width of an entry.
     """
@@ -31,7 +31,7 @@ class Palette(Struct, frozen=True):
 
     @property
     def index_bits(self) -> int:
-        """Width of an uncompressed index: an entry's number, or without entries the value itself."""
+        """Width of an uncompressed index: the number of an entry, or the value itself if there are no entries."""
         return (len(self.entries) - 1).bit_length() if self.entries else self.bits
 
 
@@ -48,7 +48,7 @@ class Coding(Struct, frozen=True):
 
 
 class Header(Struct, frozen=True):
-    """One slice: ``count`` indices (1 to 32768) coded as ``weights`` says, with a zero run after each if ``runs`` says how.
+    """One slice: ``count`` indices (1 to 32768) with the code ``weights``, and a zero run after each with the code ``runs``, if any.
 
     A slice with a new palette has one more zero run, before its first weight. ``body`` is the bit after the header.
     """
@@ -62,7 +62,7 @@ class Header(Struct, frozen=True):
 
     @property
     def run_count(self) -> int:
-        """Zero runs of the slice."""
+        """Number of zero runs in the slice."""
         return self.count + self.new_palette if self.runs else 0
 
 
@@ -92,10 +92,10 @@ def _weights(division: int, palette: Palette, *, truncated: bool) -> Coding:
 
 
 def read_header(bits: Bits, position: int, palette: Palette | None) -> Header | None:
-    """The slice header at a bit position, or None for an end mark; ``palette`` is that of the slice before.
+    """The slice header at a bit position, or None for an end mark; ``palette`` is the previous slice's.
 
-    Layout: ZDIV 3, SLICELEN 15, WDIV 3, WTRUNC 1, NEWPAL 1 and, if NEWPAL is set, the palette. InputError if the stream
-    ends within the header, a division is none that the hardware has, or there is no palette to go on with.
+    Layout: ZDIV 3, SLICELEN 15, WDIV 3, WTRUNC 1, NEWPAL 1 and, if NEWPAL is set, the palette. InputError if the stream ends within the
+    header, if the hardware does not have a division, or if there is no palette to continue with.
     """
     run_division = bits.field(position, 3)
     if run_division == _END:

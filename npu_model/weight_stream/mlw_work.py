@@ -1,9 +1,9 @@
 """The weight decoder's work on a stream: the bits that it reads and the cycles that it takes, symbol by symbol.
 
-The format says how the decoder works: it takes up to 12 weights (8 if they are long and uncompressed) and up to 12 zero runs
-together, while the remainders of the ones before pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here,
-and half a cycle more for 12 weights: 8 weights a cycle are the most, as Arm's estimators say and silicon shows. A turn of zero runs
-yields any number of zeros in its cycle.
+The format shows how the decoder works. It takes up to 12 weights (8 if they are long and uncompressed) and up to 12 zero runs together,
+while the previous remainders pass (:mod:`npu_model.weight_stream.mlw_chunks`). Such a turn is one cycle here, and half a cycle more for 12
+weights: the decoder takes 8 weights a cycle at most, as Arm's estimators say and silicon shows. A turn of zero runs yields any number of
+zeros in its cycle.
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ from npu_model.weight_stream.mlw_bits import Int64
 from npu_model.weight_stream.mlw_chunks import Chunks
 
 _NATIVE = native("npu_model")
-"""Compiled: the work for a stream that is not damaged; None if it is not built."""
+"""The compiled work: for an undamaged stream. None if it is not built."""
 
 
 class DecoderWork(Struct, frozen=True):
-    """The decoder's work up to the end of each part of a stream, all from its start: bits read and cycles taken."""
+    """The decoder's work from a stream's start up to the end of each part: bits read and cycles taken."""
 
     bits: tuple[int, ...]
     turns: tuple[int, ...]
@@ -44,7 +44,7 @@ def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
 
 
 def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
-    """Bits and cycles behind the first n symbols of a slice, for each n of ``counts`` (1 or more), and its symbols."""
+    """Bits and cycles after the first n symbols of a slice, for each n in ``counts`` (1 or more), and its symbols."""
     header, runs = part.header, part.runs()
     total = header.count + (0 if runs is None else int(runs.sum()))
     inside = counts[counts <= total]
@@ -62,10 +62,10 @@ def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
 
 @lru_cache(maxsize=4096)
 def decoder_work(stream: bytes, counts: tuple[int, ...]) -> DecoderWork:
-    """The work up to the end of each part of a stream that ends with the n-th symbol, for each n of ``counts``, ascending.
+    """The work up to the end of each part of a stream. A part ends with the n-th symbol, for each n in ``counts``, ascending.
 
-    The last part has all bits that are left, the end mark and what fills the stream up. Headers and palettes take no time: how long they
-    take is unknown. The errors of :func:`npu_model.weight_stream.mlw.decode`, and InputError if the stream does not hold the last n
+    The last part has all remaining bits, with the end mark and the padding. Headers and palettes take no time, because their time is
+    unknown. It raises the errors of :func:`npu_model.weight_stream.mlw.decode`, and InputError if the stream does not hold the last n
     symbols.
     """
     if _NATIVE is not None:

@@ -22,15 +22,14 @@ SUBKERNEL = 8
 
 
 STREAM_BITS = (8, 16)
-"""Bits of the elements that weights are multiplied with (IFM_PRECISION has 32 for elementwise operations alone)."""
+"""Bits of the elements that weights are multiplied with (IFM_PRECISION has 32 only for elementwise operations)."""
 
 
 class WeightFormat(Struct, frozen=True):
-    """All that decides a weight stream besides the weights and the accelerator.
+    """All facts that decide a weight stream, except for the weights and the accelerator.
 
-    ``block_depth`` is the depth of the OFM block. ``part_kernel`` chooses the kernel-first order, which depthwise operations
-    do not have. ``ifm_bits`` is 8 or 16. The dilations (1 or 2) and ``decompose`` (4 x 4 sub-kernels on both axes)
-    decide how a large window is cut.
+    ``block_depth`` is the depth of the OFM block. ``part_kernel`` chooses the kernel-first order, which depthwise operations do not have.
+    ``ifm_bits`` is 8 or 16. The dilations (1 or 2) and ``decompose`` (4 x 4 sub-kernels on both axes) decide how a large window is cut.
     """
 
     block_depth: int
@@ -63,7 +62,7 @@ class WeightFormat(Struct, frozen=True):
 
     @property
     def element_multiple(self) -> int:
-        """Taps of a sub-kernel are padded with zeros to a multiple of this many."""
+        """Taps of a sub-kernel are padded with zeros to a multiple of this number."""
         if self.depthwise:
             return 4
         if self.part_kernel:
@@ -79,9 +78,9 @@ class WeightFormat(Struct, frozen=True):
 class _Run(Struct, frozen=True):
     """One run of symbols: an OFM depth block, an IFM depth block, a sub-kernel (rows, columns, channels as start and count).
 
-    The symbols lie as the six axes of ``axes``: outer IFM ublocks, OFM ublocks, taps, inner IFM ublocks, OFM channels
-    in the ublock, IFM channels in the ublock. ``ofm`` and ``ifm`` count what the ublocks cover, beyond the tensor where it ends and, on
-    one of several cores, beyond the block; ``kept`` are the OFM channels of the block itself.
+    The symbols are in the order of the six ``axes``: outer IFM ublocks, OFM ublocks, taps, inner IFM ublocks, OFM channels in the ublock,
+    IFM channels in the ublock. ``ofm`` and ``ifm`` count all channels of the ublocks, even beyond the end of the tensor or, with several
+    cores, of the block. ``kept`` counts the OFM channels of the block itself.
     """
 
     kept: int
@@ -100,7 +99,7 @@ class _Run(Struct, frozen=True):
 
     @property
     def box(self) -> tuple[slice, slice, slice, slice]:
-        """The run's place in the padded OHWI array."""
+        """The run's position in the padded OHWI array."""
         (o, oc), (y, yc), (x, xc), (i, ic) = self.ofm, self.rows, self.columns, self.ifm
         return slice(o, o + oc), slice(y, y + yc), slice(x, x + xc), slice(i, i + ic)
 
@@ -184,7 +183,7 @@ def hardware_order(weights: Int16, layout: WeightFormat, accelerator: Accelerato
 def from_hardware_order(symbols: Int16, shape: tuple[int, int, int, int], layout: WeightFormat, accelerator: Accelerator) -> Int16:
     """Inverse of :func:`hardware_order`: the OHWI array of ``shape``.
 
-    InputError if the number of symbols is not the one that the shape and the format ask for.
+    InputError if the number of symbols does not match the shape and the format.
     """
     check_format(shape, layout, accelerator)
     expected = symbol_count(shape, layout, accelerator)
@@ -205,11 +204,11 @@ def from_hardware_order(symbols: Int16, shape: tuple[int, int, int, int], layout
 
 
 def symbol_count(shape: tuple[int, int, int, int], layout: WeightFormat, accelerator: Accelerator) -> int:
-    """Symbols of a stream for weights of ``shape`` (OHWI): what the weight decoder has to produce."""
+    """Number of symbols in a stream for weights of ``shape`` (OHWI), all of which the weight decoder produces."""
     return sum(run.symbols for run in _runs(shape, layout, accelerator))
 
 
 @lru_cache(maxsize=4096)
 def run_ends(shape: tuple[int, int, int, int], layout: WeightFormat, accelerator: Accelerator) -> tuple[int, ...]:
-    """Symbols up to the end of each run, in stream order: a run is one sub-kernel of one IFM block for one OFM block."""
+    """Number of symbols up to the end of each run, in stream order. A run is one sub-kernel of one IFM block for one OFM block."""
     return tuple(accumulate(run.symbols for run in _runs(shape, layout, accelerator)))

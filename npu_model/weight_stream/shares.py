@@ -1,4 +1,4 @@
-"""The part of a kernel's weight streams that each step takes: from the streams where they are known, else in proportion."""
+"""Each step's part of a kernel's weight streams: from the streams if they are known, otherwise in proportion."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npu_model.timing import TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 TURNS_PER_32_WEIGHTS = 4
-"""Turns of the decoder for 32 uncompressed 8-bit weights: what ``decoder_cycles_per_channel`` counts in the constant model."""
+"""Turns of the decoder for 32 uncompressed 8-bit weights; the constant model's ``decoder_cycles_per_channel`` counts them."""
 
 
 class WeightShare(Struct, frozen=True):
@@ -25,7 +25,7 @@ class WeightShare(Struct, frozen=True):
     decoding: int | None = None
 
     def piece(self, start: int, end: int, depth: int) -> WeightShare:
-        """The piece of the share for OFM channels ``start`` to ``end`` of the step's ``depth``, if all channels take alike."""
+        """The part of the share for OFM channels ``start`` to ``end`` of the step's ``depth``, if all channels need the same."""
         if end - start == depth:
             return self
         cuts = [(beats * start // depth, beats * end // depth) for beats in self.beats]
@@ -39,12 +39,12 @@ def _share(before: tuple[int, ...], after: tuple[int, ...], decoding: int | None
 
 
 def _slice(length: int, part: int, whole: int) -> int:
-    """Bytes of a compressed stream before ``part`` of ``whole`` equal shares: a stream's own slices lie on 16 bytes."""
+    """Bytes of a compressed stream before ``part`` of ``whole`` equal shares: the slices of a stream begin at multiples of 16 bytes."""
     return length if part == whole else length * part // whole // 16 * 16
 
 
 def _dealt(length: int, ofm_box: Box, depth: int, takes: tuple[int, ...], word: int) -> list[int]:
-    """Port words before each step, and after the last, in a stream of ``length`` bytes of which nothing else is known."""
+    """Port words before each step, and after the last, in a stream for which only ``length`` in bytes is known."""
     start, end = _slice(length, ofm_box.c0, depth), _slice(length, ofm_box.c1, depth)
     total = sum(takes)
     return [ceil_div(start + (end - start) * done // total, word) for done in accumulate(takes, initial=0)]
@@ -61,7 +61,7 @@ def decoded_shares(
 ) -> tuple[WeightShare, ...]:
     """Shares that follow the streams, for the ``steps`` of an OFM block.
 
-    A decoder takes a turn and reads a word of the port's width in a cycle at most; cores decode side by side.
+    A decoder takes at most a turn, and reads at most a word of the port's width, in a cycle. The cores decode in parallel.
     """
     first, word = ofm_box.c0 // op.block.depth * steps, 8 * accelerator.port_bytes_per_cycle
 
@@ -83,5 +83,5 @@ def _decoding(turns: int, timing: TimingParameters) -> int:
 
 
 def decoding_cycles(work: tuple[DecoderWork, ...], timing: TimingParameters) -> int | None:
-    """Cycles in which the decoders pass all weights of a kernel once; None if they are not known by their streams."""
+    """Cycles in which the decoders pass all weights of a kernel once; None if its streams are unknown."""
     return _decoding(max((core.turns[-1] for core in work if core.turns), default=0), timing) if timing.decodes_streams else None

@@ -1,6 +1,6 @@
-"""The weights and scales of a kernel, and their streams: one of each for every core of the NPU, which take the channels in turn.
+"""The weights and scales of a kernel, and their streams: each core of the NPU has one of each, and the cores take the channels in turn.
 
-Who makes kernels asks for the weights of all channels, or hands them over; how many streams they are is the device's affair.
+A maker of kernels reads or passes the weights of all channels. The device decides how many streams they are.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ def has_streams(op: KernelOperation) -> bool:
 
 
 def coded(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator, *, keep: bool = False) -> tuple[bytes, ...]:
-    """The stream of each core for the weights (OHWI) of all channels; a core beyond the last channel has an empty one.
+    """The stream of each core for the weights (OHWI) of all channels; a core beyond the last channel has an empty stream.
 
-    ``layout`` is the operation's, of all cores. What will be asked for again is kept with ``keep``.
+    ``layout`` is the operation's, for all cores. With ``keep`` the result is kept for later requests.
     """
     cores, streams = accelerator.cores, []
     for core in range(cores):

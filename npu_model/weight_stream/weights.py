@@ -27,12 +27,12 @@ MAX_WEIGHT = 255
 RECORD_BYTES = 10
 """Bytes of one channel's scale and bias record: bias 40 bits, scale 32, shift 6, little endian (Vela 5.2.0 ``npu_encode_bias``)."""
 _MOST_BYTES = 32 << 20
-"""Bytes of weights and streams that are kept before all are forgotten."""
+"""The most bytes of kept weights and streams; beyond it all are dropped."""
 _BIAS_BITS, _SCALE_BITS, _SHIFT_BITS = 40, 32, 6
 
 
 _NATIVE = native("npu_model")
-"""Compiled: the stream of weights in the order of a format, without Python's lock; None if it is not built."""
+"""The compiled coder: the stream of weights in the order of a format, without Python's lock. None if it is not built."""
 
 
 def _codec() -> ModuleType:
@@ -45,7 +45,7 @@ def _codec() -> ModuleType:
 def encode_weights(weights: npt.NDArray[np.integer], layout: WeightFormat, accelerator: Accelerator) -> bytes:
     """Compressed stream of weights (OHWI, zero point subtracted), a multiple of 16 bytes long.
 
-    The stream is that of ``ethosu.vela.api.npu_encode_weights``, to the byte; without a compiled core its codec makes it.
+    The stream equals that of ``ethosu.vela.api.npu_encode_weights``, byte for byte. Without a compiled core, Vela's codec makes it.
     """
     check_format(weights.shape, layout, accelerator)
     largest = max(int(weights.max()), -int(weights.min()))
@@ -63,13 +63,13 @@ def keep_weights(stream: bytes, weights: npt.NDArray[np.integer], layout: Weight
 
 
 def _terms(shape: tuple[int, ...], layout: WeightFormat, accelerator: Accelerator) -> array[int]:
-    """The terms of an order, as the core takes them: ``Order`` of order.h."""
+    """The terms of an order in the compiled core's form: ``Order`` of order.h."""
     blocks = layout.block_depth, accelerator.ofm_ublock.depth, *ifm_steps(layout, accelerator)
     return array("q", (*shape, *blocks, layout.element_multiple, *layout.subkernel, layout.part_kernel))
 
 
 def encode_symbols(symbols: Int16) -> bytes:
-    """Compressed stream of symbols that are in the decoder's order already, a multiple of 16 bytes long."""
+    """Compressed stream of symbols that are already in the decoder's order, a multiple of 16 bytes long."""
     count = len(symbols)
     if _NATIVE is not None:
         # One channel of as many inputs, in one run.
@@ -103,9 +103,9 @@ T = TypeVar("T", bytes, Int16)
 
 
 class _Kept(Generic[T]):
-    """Streams or weights that this process has worked out: forms of one network have most of theirs in common.
+    """Streams or weights that this process has computed, because the forms of one network share most of them.
 
-    What they are made of is known by its digest: weights in 16 bits are some times as large as their stream.
+    A digest identifies their source: weights in 16 bits are several times as large as their stream.
     """
 
     def __init__(self) -> None:
@@ -113,7 +113,7 @@ class _Kept(Generic[T]):
         self._bytes = 0
 
     def of(self, content: bytes, terms: tuple[object, ...], make: Callable[[], T]) -> T:
-        """Return what ``make`` returns for some content on some terms; it is called once as long as not too many others were asked for."""
+        """Return the result of ``make`` for some content on some terms. ``make`` is called once unless too many results were kept since."""
         key = sha256(content).digest(), terms
         found = self._known.get(key)
         if found is None:
@@ -134,14 +134,14 @@ _WEIGHTS = _Kept[Int16]()
 def decode_stream(stream: bytes, limit: int | None = None) -> Int16:
     """Symbols of a compressed stream, in hardware order, ``limit`` at most.
 
-    InputError if its length is none of a weight range, or for a reason of :func:`npu_model.weight_stream.mlw.decode`.
+    InputError if its length is not a weight range's, or for a reason of :func:`npu_model.weight_stream.mlw.decode`.
     """
     _require_length(stream)
     return decode(stream, limit)
 
 
 def _require_length(stream: bytes) -> None:
-    """InputError if the length of a stream is none of a weight range."""
+    """InputError if the length of a stream is not a weight range's."""
     if not stream or len(stream) % ALIGNMENT:
         raise InputError(
             f"A weight stream of {len(stream)} bytes is not a positive multiple of {ALIGNMENT} bytes: the file is cut off; "
@@ -157,12 +157,12 @@ def weight_shape(op: KernelOperation) -> tuple[int, int, int, int]:
 
 
 def core_channels(depth: int, core: int, cores: int) -> int:
-    """OFM channels of one core: they take the channels in turn, so that core 0 has the odd one."""
+    """OFM channels of one core. The cores take the channels in turn, so core 0 has the odd one."""
     return ceil_div(depth - core, cores)
 
 
 def core_format(op: KernelOperation, core: int) -> tuple[tuple[int, int, int, int], WeightFormat]:
-    """Shape (OHWI) and format of one core's weights; the cores share the depth of a block as they share that of the tensor."""
+    """Shape (OHWI) and format of one core's weights. The cores share the depth of a block as they share the tensor's."""
     depth, *others = weight_shape(op)
     layout, cores = WeightFormat.of(op), len(op.weights)
     shape = (core_channels(depth, core, cores), *others)
@@ -172,7 +172,7 @@ def core_format(op: KernelOperation, core: int) -> tuple[tuple[int, int, int, in
 def weights_from_stream(op: KernelOperation, stream: bytes, accelerator: Accelerator, core: int = 0) -> Int16:
     """Weights (OHWI, zero point subtracted) of a convolution or depthwise operation, from the bytes of its weight range.
 
-    If several cores have a range each, the weights of the channels that ``core`` takes. InputError if the stream is damaged or does not fit
+    If each core has its own range, these are the weights of the channels of ``core``. InputError if the stream is damaged or does not fit
     the operation.
     """
     shape, layout = core_format(op, core)

@@ -1,4 +1,4 @@
-"""The decoder's work for the weight streams of a Program: which bytes a kernel's weight ranges hold, and what they ask of the decoder."""
+"""The decoder's work for the weight streams of a Program: the bytes of a kernel's weight ranges, and the decoder's time for them."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ from npu_model.weight_stream.order import STREAM_BITS, WeightFormat, run_ends
 from npu_model.weight_stream.weights import core_format, weight_shape
 
 StreamWork = Mapping[int, tuple[DecoderWork, ...]]
-"""By operation index the work for the stream of each core; kernels without weights, or whose weights are unknown, have none."""
+"""By operation index the work for the stream of each core; kernels without weights, or with unknown ones, have none."""
 
 
 _Slice = tuple[bytes, int, int]
-"""Some bytes of a content: the first, and the one behind the last."""
+"""Some bytes of a content: the first byte, and the byte after the last."""
 
 _Slices = tuple[_Slice, ...]
 _Cores = tuple[_Slices, ...]
@@ -37,18 +37,18 @@ def _length(slices: _Slices) -> int:
 
 
 class _Contents:
-    """The content of the regions, as far as constants and copies of constants tell."""
+    """The content of the regions, as far as constants and copies of constants show it."""
 
     def __init__(self, program: Program) -> None:
         self._constants = {region.index: region.content for region in program.regions if region.content}
         self._copies: dict[int, list[tuple[int, _Slices]]] = {}
         self.copied: list[DmaOperation] = []
-        """Transfers that were not looked at yet: most programs ask for none."""
+        """Transfers that were not looked at yet: most programs need none."""
         # By the identity of the ranges, which stripes of a part share; the streams since the last copy.
         self._streams: dict[int, _Cores | None] = {}
 
     def _copy(self, op: DmaOperation) -> None:
-        """A transfer overwrites what lies at its destination; what it brings is known if its source is."""
+        """A transfer overwrites the bytes at its destination. Its bytes are known if its source is."""
         if op.to_shram:
             return
         self._streams.clear()
@@ -88,8 +88,8 @@ class _Contents:
 def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator: Accelerator) -> tuple[DecoderWork, ...]:
     """The work for the stream of each core, up to the end of every sub-kernel of every IFM block of every OFM block.
 
-    A core without a channel of an OFM block has nothing to do for it. InputError if a stream is damaged or too
-    short, or no weights go with the elements of the IFM.
+    A core without a channel of an OFM block has no work for it. InputError if a stream is damaged or too short, or if IFM elements of this
+    type have no weights.
     """
     bits = op.ifm.dtype.bits
     if accelerator.weight_streams:
@@ -111,14 +111,14 @@ def operation_work(op: KernelOperation, streams: tuple[bytes, ...], accelerator:
 
 
 class _KnownWork:
-    """The work of streams that come again: known by their places in contents, and by what decides their format."""
+    """The work of streams that are used again, by their positions in contents and by the facts that decide their format."""
 
     def __init__(self) -> None:
         self._found: dict[object, tuple[DecoderWork, ...]] = {}
         self._contents: dict[int, bytes] = {}
 
     def of(self, op: KernelOperation, cores: _Cores, accelerator: Accelerator) -> tuple[DecoderWork, ...]:
-        """As :func:`operation_work`, for the stream of each core."""
+        """Like :func:`operation_work`, for the stream of each core."""
         places = tuple((id(content), begin, end) for slices in cores for content, begin, end in slices)
         key = weight_shape(op), WeightFormat.of(op), op.ifm.dtype.bits, accelerator, tuple(map(len, cores)), places
         known = self._found.get(key)
@@ -135,7 +135,7 @@ class _KnownWork:
 
 
 _MOST_WORKS, _MOST_CONTENTS = 8192, 8
-"""Works that are kept before all are forgotten, and contents of constants."""
+"""The most works and contents of constants that are kept; beyond it all are dropped."""
 
 _KNOWN = _KnownWork()
 
