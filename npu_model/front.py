@@ -38,7 +38,7 @@ class _Later:
         self._module = module
 
     def __getattr__(self, name: str) -> Any:
-        # Who looks at all objects of a module asks for such names, and imports nothing by it.
+        # A tool that looks at all objects of a module asks for such names. That must import nothing.
         if name.startswith("__"):
             raise AttributeError(name)
         return getattr(import_module(self._module), name)

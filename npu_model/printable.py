@@ -18,7 +18,7 @@ def printable(text: str, limit: int = MAX_NAME) -> str:
     >>> printable("a" * 300, 11)
     'aaaa...aaaa'
     """
-    # What is cut away need not be escaped first: a name may have megabytes.
+    # Text that is cut off need not be escaped first: a name may have megabytes.
     text = _cut(text, limit)
     if text.isprintable():
         return text

@@ -18,7 +18,7 @@ from npu_model.printable import shown
 if TYPE_CHECKING:
     from importlib import metadata
 else:
-    metadata = later("importlib.metadata")  # its import takes a fortieth of a second, and few register anything
+    metadata = later("importlib.metadata")  # The import takes a fortieth of a second, and few users register anything.
 
 FORMS, COSTS = "npu_testbed.forms", "npu_testbed.costs"
 """Groups of entry points: forms of a network, and costs of a schedule."""

@@ -13,7 +13,7 @@ def _refuse(sentence: str) -> int:
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; exit with status 2 if the packages found are not ours."""
-    # Nothing of ours is imported before it is known to be ours.
+    # A module is imported only once its name is known to be ours.
     try:
         from npu_testbed.ground.own_packages import require_own_packages  # noqa: PLC0415
     except ImportError as error:

@@ -36,7 +36,7 @@ def width() -> int:
     with suppress(ValueError):
         if (asked := int(os.environ.get("COLUMNS", ""))) > 0:
             return max(asked, _LEAST)
-    # Standard output may be closed, or be what a test has put in its place.
+    # Standard output may be closed, or a test may have replaced it.
     with suppress(OSError, ValueError, AttributeError):
         if sys.stdout.isatty():
             return max(os.get_terminal_size(sys.stdout.fileno()).columns, _LEAST)

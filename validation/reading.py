@@ -34,13 +34,13 @@ def _refuse(what: str, path: str | Path, mode: int) -> None:
 
 
 def _read(path: str | Path, what: str, bound: int) -> bytes:
-    # Opening a device can do something to it, so it is looked at first.
+    # Opening a device can have effects, so it is examined first.
     _refuse(what, path, os.stat(path).st_mode)  # noqa: PTH116  # Path("") is ".", which would be another complaint
     descriptor = os.open(path, _FLAGS)
     with os.fdopen(descriptor, "rb") as file:
         status = os.fstat(descriptor)
         _refuse(what, path, status.st_mode)
-        # A file may grow while it is read, and some (/proc) say that they have 0 bytes.
+        # A file may grow while it is read, and some files (/proc) report 0 bytes.
         data = b"" if status.st_size > bound else file.read(bound + 1)
     size = max(status.st_size, len(data))
     if size > bound:

@@ -55,7 +55,7 @@ class Draw:
 def _gaps(extents: Sequence[Extent]) -> Steps:
     """Bytes by which every extent (columns) must lie above every other one (rows), if it lies above it."""
     steps = max(extent.end for extent in extents)
-    # Where nothing is live the top is far below and the bottom far above everything, so that no gap is needed there.
+    # Where nothing is live, the top lies far below and the bottom far above everything, so no gap is needed there.
     tops, bottoms = np.full((len(extents), steps), NEVER), np.full((len(extents), steps), -NEVER)
     for number, extent in enumerate(extents):
         live = extent.high > extent.low
@@ -193,7 +193,7 @@ def _anneal(fit: _FirstFit, start: _Packing, draw: Draw, moves: int, bound: int,
         if best.peak <= bound:
             break
         allowance = current.peak * heat * (1 - move / moves)
-        # A threshold instead of a probability: the same in effect, and first fit can give up early.
+        # A threshold replaces a probability: it has the same effect, and first fit can give up early.
         limit = current.peak + int(-allowance * math.log(1 - draw.unit())) + 1
         order = _neighbour(draw, current, fit)
         peak, addresses = fit.place(order, limit, current)

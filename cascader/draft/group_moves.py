@@ -41,7 +41,7 @@ class Neighbourhood:
         self._every: tuple[tuple[int, Callable[..., list[Groups]]], ...] = (
             (1, cache(partial(self._restriped, lambda more_rows, higher: more_rows != 0 and not higher))),
             (1, cache(partial(self._restriped, lambda more_rows, higher: not more_rows and higher != 0))),
-            # More rows with a lower bound, or the other way round: alone the first may not fit, and the second gain nothing.
+            # More rows with a lower bound, or fewer with a higher one: alone, the first may not fit, and the second may gain nothing.
             (1, cache(partial(self._restriped, lambda more_rows, higher: more_rows * higher < 0))),
             (2, cache(self._joined)),
             (1, cache(self._cut)),

@@ -85,7 +85,7 @@ class Outlines:
         for number, (family, rows) in enumerate(zip(stores.tensors, stores.rows, strict=True)):
             tensors = sorted(family, key=makers.__getitem__)
             row_bytes = self._row_bytes[tensors[0]]
-            if rows * row_bytes:  # the home of one without bytes is not the arena
+            if rows * row_bytes:  # The home of a tensor without bytes is not the arena.
                 rolled = (rows, row_bytes) if rows < max(made[tensor] for tensor in family) else (0, 0)
                 found.append((number, tensors, (*rolled, rows * row_bytes, starts[number], ends[number])))
         return sorted(found, key=lambda one: (one[2][3], one[1][0]))

@@ -55,7 +55,7 @@ class Placement:
     def within(self, budget: int, groups: Groups, moves: int) -> Addresses | None:
         """Addresses within ``budget``: a greedy search's if they fit; None if none are found."""
         peak, addresses = self.greedily(groups)
-        # Whether addresses are searched for depends on the budget alone, so that no answer depends on what was asked before.
+        # Whether addresses are searched for depends on the budget alone, so that no answer depends on earlier requests.
         if peak > budget >= self.live(groups):
             peak, addresses = self.searched(groups, moves)
         return addresses if peak <= budget else None

@@ -83,7 +83,7 @@ class Cascader:
         self.provenance = provenance
         columns = column_counts(network)
         if columns:
-            # A group of more parts than there are layers is mostly slices of layers, which gain nothing from each other.
+            # A group with more parts than layers is mostly slices of layers, which gain nothing from each other.
             length = min(options.plans.group_length, len({kernel.layer for kernel in network.kernels.values()}))
             plans = replace(options.plans, stripe_rows=columns, inner_rows=(), group_length=max(1, length))
             options = replace(options, plans=plans, drafts=replace(options.drafts, stripe_rows=columns, inner_rows=()))

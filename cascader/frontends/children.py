@@ -61,7 +61,7 @@ def run_child(
         ) as process:
             try:
                 meanwhile()
-                # A child that has ended by now was in time: what it has said is there.
+                # A child that has ended by now was in time: its output is there.
                 left = timeout if process.poll() is not None else max(deadline - time.monotonic(), 0)
                 output, errors = process.communicate(timeout=left)
             except BaseException:

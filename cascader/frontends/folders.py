@@ -67,7 +67,7 @@ class OwnFolder:
         sweep(tempfile.gettempdir())
         new = Path(tempfile.mkdtemp(prefix=_NEW))
         self._held = _lock(new)
-        # Whoever sees it by this name sees it locked.
+        # A process that sees the folder by this name sees it locked.
         self.path = new.rename(new.with_name(f"{_PREFIX}{os.getpid()}-{new.name.removeprefix(_NEW)}"))
 
     def remove(self) -> None:

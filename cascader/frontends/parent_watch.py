@@ -7,7 +7,7 @@ def end_with_parent(folder: str) -> None:
     :func:`~cascader.frontends.children.run_child` holds the other end of that pipe. The system closes the pipe when the parent process is
     gone.
     """
-    # The text of this module is run by itself, so that all it needs is imported here.
+    # The text of this module runs by itself, so it imports everything that it needs here.
     import os  # noqa: PLC0415
     import threading  # noqa: PLC0415
 

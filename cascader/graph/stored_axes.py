@@ -123,7 +123,7 @@ class StoredTensors:
             seen[one.output][0].append(one.view)
             for operand in one.operands:
                 seen[operand.tensor][1].append(operand.view)
-        # Writers come first: of several axes with equally many views theirs are taken.
+        # Writers come first: if several axes have equally many views, the writers' axis is taken.
         self._axes = {tensor.name: stored_axes(tensor.size, [*seen[tensor.name][0], *seen[tensor.name][1]]) for tensor in graph.tensors}
         self.tensors: Mapping[str, Tensor] = {
             tensor.name: self._tensor(tensor) for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT

@@ -18,7 +18,7 @@ from npu_model.shapes import ceil_div
 if TYPE_CHECKING:
     Rational = int | Fraction
 else:
-    Rational = Exact  # what both are: files are read by one type, where a union with Fraction would have no meaning
+    Rational = Exact  # Both are integers here: files are read by one type, and a union with Fraction would have no meaning.
 """An exact number: an int wherever it is whole."""
 
 

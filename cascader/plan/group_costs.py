@@ -94,7 +94,7 @@ class KnownCosts:
         hidden = self.cost.hidden(part, start, end)
         if hidden:
             self.hidden[line] = hidden
-        # A row of an array takes some times longer to assign.
+        # An assignment to an array's row takes several times longer.
         _TIMES.pack_into(self._flat[0], line * _TIMES.size, *times[1:])
         _COSTS.pack_into(self._flat[1], line * _COSTS.size, times.staged - times.staged_lead - hidden, times.direct - hidden)
 

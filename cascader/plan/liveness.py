@@ -40,7 +40,7 @@ def live_rows(graph: RowGraph, jobs: JobTable | Sequence[StripeJob]) -> dict[int
         if uses.needs:
             lives[index] = _life(uses, facts, len(jobs))
         elif facts.kind.is_there_at_first:
-            # Nobody reads it, but it is filled, and a variable is kept.
+            # No part reads it, but it is filled, and a variable is kept.
             end = max(len(jobs), 1) if facts.kind is TensorKind.VARIABLE else 1
             lives[index] = LiveRows(0, np.zeros(end, np.int64), np.full(end, facts.rows, np.int64))
     return lives

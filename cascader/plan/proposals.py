@@ -66,7 +66,7 @@ class PlanTable(Struct, Generic[G], frozen=True, eq=False):
     @property
     def sizes(self) -> list[int]:
         """The bytes that plans need, ascending, each once."""
-        # Asked for indices, too, numpy does without its masked arrays, whose import takes as long as a small search at a limit.
+        # With indices, numpy does not need its masked arrays, whose import takes as long as a small search at a limit.
         found: list[int] = np.unique(self.columns[:, 1], return_index=True)[0].tolist()
         return found
 
@@ -149,7 +149,7 @@ def ladder(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], rungs: int) -> tup
     table = _table(plans)
     sizes = table.sizes
     low, high = smallest_limit(table), sizes[-1]
-    first = max(1, low)  # plans of tensors that all live outside the arena take no byte of it
+    first = max(1, low)  # Plans of tensors that all live outside the arena take no byte in it.
     step = (max(1, high) / first) ** (1 / max(1, rungs - 1))
     wanted = (first * step**i for i in range(rungs))
     return tuple(sorted({low, high} | {sizes[min(len(sizes) - 1, bisect_left(sizes, value))] for value in wanted}))

@@ -202,7 +202,7 @@ def group_plans(
     for config in stripe_configs(graph, first, last, options):
         for modes in _modes(graph, first, last, inside, config, options):
             group = StripedGroup(first, last, config, modes, external, kept)
-            # A kept tensor of which some stripes ask too little makes no plan; without one nothing can be wrong here.
+            # If some stripes need too little of a kept tensor, it makes no plan; a plan without kept tensors is always right here.
             with suppress(InputError) if kept else nullcontext():
                 made.append(plan(graph, group, rates))
     return pareto(made) if options.cull else tuple(made)

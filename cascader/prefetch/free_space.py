@@ -121,7 +121,7 @@ class CopyRoom:
         width = ceil_div(size, room.unit)
         if width > room.units:
             return None
-        # Places that other copies hold beyond the last job need no look: they are not free at the first one either.
+        # Bytes that other copies hold beyond the last job need no look: they are not free at the first job either.
         found = Gaps(room.unit, _highest_in_windows(np.maximum(room.free_from[last], self._free_from), width))
         return found if found.first_start <= first else None
 
@@ -150,7 +150,7 @@ class Gaps:
         if self.first_start > wanted:
             place = int(self._free_from.argmin())
         else:
-            # Places that are not free yet are less than nothing ahead of what is wanted, and as numbers without a sign hugely ahead.
+            # Bytes that are not free yet would be a negative distance ahead; as unsigned numbers they are hugely far ahead.
             ahead = (wanted - self._free_from).view(f"u{self._free_from.itemsize}")
             place = len(ahead) - 1 - int(ahead[::-1].argmin()) if highest else int(ahead.argmin())
         return Gap(place * self._unit, int(self._free_from[place]))

@@ -91,7 +91,7 @@ class _Run:
         job = self.jobs[step]
         if self.copier <= start or not job.home or self.finish <= start or job.part in self.ready:
             return
-        # Beside the copy the job makes direct / contended of its way, and takes home / contended of the copy's turns.
+        # Next to the copy, the job makes direct / contended of its way, and takes home / contended of the copy's turns.
         copying, left = self.copier - start, self.finish - start
         if left * (job.contended - job.home) <= copying * job.direct:
             self.finish = start + left * job.contended // job.direct
@@ -100,7 +100,7 @@ class _Run:
             together = copying * job.contended // (job.contended - job.home)
             self.copier = start + together
             self.finish += together * (job.contended - job.direct) // job.contended
-        # Only the copy issued last is still on its way: the command processor has waited for those before it.
+        # Only the last issued copy is still under way: the command processor has waited for the earlier ones.
         if self.is_copy:
             self.ready[self.issues[-1].constants.part] = self.copier
 
@@ -146,17 +146,17 @@ class _Run:
         before, staged = last.part in self.ready, job.part in self.ready
         tail = last.staged_tail if before else last.tail
         overlap = self.shared(step, before, staged) if step else 0
-        # Before its constants are there, and before the command processor knows of the job, nothing is read ahead.
+        # Nothing is read ahead before its constants are there and the command processor knows of the job.
         known = max(self.arrival, self.ready.get(job.part, 0), self.copier if job.copier else 0)
         begin = max(self.finish - overlap, known)
         ahead = min(job.staged_lead if staged else job.lead, tail, begin - known)
         done = begin - ahead + (job.staged if staged else job.direct)
-        # A kernel may take longer than the transfer that begins beside it.
+        # A kernel may take longer than the transfer that begins with it.
         self.finish = max(self.finish, done) if job.copier else done
         if job.copier:
             self.copier, self.is_copy = begin + job.copier, False
         if not staged and job.home:
-            # All constants pass their port, at the earliest once the decoder is done with those of the job before.
+            # All constants pass their port, at the earliest after the decoder has finished the previous job's constants.
             self.port = max(self.port, begin - tail) + job.home
             self.finish = max(self.finish, self.port)
         self._delay(step, begin - ahead)

@@ -127,9 +127,10 @@ class _Processes(Executor):
         self._lines = lines
         self._waiting = [0] * len(lines)
         self._shared = [None if isinstance(line, _Here) else SharedArguments() for line in lines]
-        # Every line tells of its answers in a thread of its own.
+        # Every line reports its answers in its own thread.
         self._lock = threading.Lock()
-        # Calls arrive in the order in which they are packed. It is another lock, as a line may have its own while it tells of an answer.
+        # Calls arrive in the order in which they are packed. This needs another lock, because a line may hold its own while it reports an
+        # answer.
         self._sending = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -179,7 +180,7 @@ def _watch(parent: Connection) -> None:
     # Nobody is left to read an error message.
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), 2)
-        # A notebook's standard error is no file: what a forked process writes there comes to the cell.
+        # A notebook's standard error is not a file: a forked process's output there appears in the cell.
         sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: PTH123, SIM115  # open until the process is over
     if hasattr(signal, "pthread_kill"):
         signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGTERM)
@@ -259,7 +260,7 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
         yield _Here()
         return
     if getattr(current_process(), "_inheriting", False):
-        # This is a worker that imports the script which starts workers, as its own main module. Its parent says what to do.
+        # This is a worker that imports the script which starts workers, as its own main module. Its parent decides what it does.
         raise SystemExit(1)
     forks = _may_fork()
     context = get_context("fork" if forks else "spawn")
@@ -278,9 +279,9 @@ def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
         raise InputError(f"One of {processes} worker processes was ended from outside, perhaps for its memory: try --jobs 1.") from None
     finally:
         if not finished:
-            # After an error nobody waits for what still runs.
+            # After an error no caller waits for running calls.
             ours.close()
-        # Processes without calls end beside what follows. One that ends while Python does, after an error, would be told so on stderr.
+        # Idle processes end while the caller continues. A process that ends while Python exits after an error would be reported on stderr.
         pool.shutdown(wait=not finished, cancel_futures=True)
         ours.close()
         theirs.close()

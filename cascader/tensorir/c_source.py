@@ -82,7 +82,7 @@ def schedule_c(schedule: Schedule, name: str) -> dict[str, bytes]:
     source = (
         f"/* Generated: a cascaded network in C99, its kernels by TVM {load().version}. */\n{_QUIET}"
         f'#include <stdint.h>\n\n#include "{name}.h"\n\n'
-        # The union aligns the bytes for the widest elements that are read from them.
+        # The union aligns the bytes for the widest elements in them.
         f"static const union {{\n    uint8_t bytes[{len(made.pool)}];\n    int64_t widest;\n}} pool = {{{{\n"
         f"{_lines([str(value) for value in made.pool.tolist()])}\n}}}};\n\n{''.join(_compiled(made.module))}\n{signature} {{\n{body}}}\n"
     )
@@ -186,7 +186,7 @@ def _in_arena(function: Any, placed: _Placed, name: str) -> Any:
     body = rewrite(function.body, {tirx.AllocBuffer: declared})
     given = [tirx.DeclBuffer(buffer, data=variable) for buffer, variable in zip(function.params, parameters, strict=True)]
     made = tirx.PrimFunc([*parameters, arena, stack], tirx.SeqStmt([*given, body]))
-    # A function that is alone becomes the entry, which TVM gives the calling convention of its runtime.
+    # A single function becomes the entry, and TVM gives it the calling convention of its runtime.
     other = tirx.PrimFunc([], tirx.Evaluate(0))
     return compat.tvm.IRModule({name: made.with_attr("tirx.noalias", True), "other": other})
 
@@ -200,6 +200,6 @@ def _c_type(name: str, dtype: str) -> str:
 def _constant(function: str, name: str, c_type: str, constants: Mapping[str, Array]) -> str:
     if name not in constants:
         raise InputError(f"Constant {name!r} is not among the arrays that are given: add it.")
-    # repr of a float is exact; -2147483648 is no literal of C.
+    # repr of a float is exact; -2147483648 is not a literal of C.
     texts = ["(-2147483647 - 1)" if value == -(2**31) else repr(value) for value in constants[name].ravel().tolist()]
     return f"static const {c_type} {function}_{name}[{len(texts)}] = {{\n{_lines(texts)}\n}};\n\n"

@@ -73,7 +73,7 @@ class _Indices:
 
     def span(self, index: Any, extent: int) -> IndexSpan:
         """The span of an index on an axis of ``extent``: the whole permitted range where the rules cannot give it exactly."""
-        # As written first: an axis of one element simplifies to 0, though it is the axis.
+        # The expression as it was written: an axis of one element simplifies to 0, although it is the axis.
         exact = self._exact(index) or self._exact(self._analyser.simplify(index))
         if exact is not None:
             return exact
@@ -106,7 +106,7 @@ def _combined(expression: Any, a: IndexSpan, b: IndexSpan) -> IndexSpan | None:
         # A rounded value times a factor is not the rounded product.
         return other.times(factor) if factor is not None and factor >= 1 and (other.is_whole or factor == 1) else None
     if isinstance(expression, tirx.Sub):
-        # Only what does not grow with the box may be taken away: an axis cannot run backwards.
+        # Only a span that does not grow with the box may be subtracted: an axis cannot run backwards.
         return a + IndexSpan(b.row, 1 - b.high, 1 - b.low) if not any(b.row) and b.is_whole else None
     # Two rounded values: the sum of two floors may lie below the floor of the sum.
     return a + b if a.is_whole or b.is_whole else None

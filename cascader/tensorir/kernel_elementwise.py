@@ -74,7 +74,7 @@ def _shifted_right(unit: OutputUnit, a: LaneValue, b: LaneValue) -> LaneValue:
     if unit.operation.rounding is Rounding.TRUNCATE:
         term = writer.select(value < 0, (one << shift) - one, zero)
     else:
-        # Double rounding differs from natural rounding beyond a shift of 31 only, which no operand of SHR reaches.
+        # Double rounding differs from natural rounding only beyond a shift of 31, which no operand of SHR reaches.
         term = writer.select(shift > 0, one << writer.tvm.tirx.max(shift - one, zero), zero)
     return LaneValue((value + term) >> shift, a.bound + (1 << _MOST_SHIFT))
 

@@ -85,7 +85,7 @@ class PartBody:
     def _lowered(self, expression: Any) -> Any:
         """The expression on the function's own buffers; the accumulations that it needs are written first."""
         tirx = load().tirx
-        # Only the branch that is chosen may be read: the other one may lie outside the tensor.
+        # Only the chosen branch may be read: the other one may lie outside the tensor.
         expression = rewrite(expression, {tirx.Select: lambda node: tirx.if_then_else(node.condition, node.true_value, node.false_value)})
         return rewrite(expression, {load().load: self._operand})
 

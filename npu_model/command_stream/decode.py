@@ -81,7 +81,7 @@ def decoded(words: tuple[int, ...], family: str = U55) -> Iterator[tuple[Operati
     position = start = 0
     while position < len(words):
         word = words[position]
-        # Bits 10-13 and 15 are zero in every command: left in the code, they make it an unknown one.
+        # Bits 10-13 and 15 are zero in every command. Kept in the code, they make it unknown.
         code, parameter = word & 0xFFFF & ~PAYLOAD_BIT, word >> 16
         if word & PAYLOAD_BIT:
             if position + 1 >= len(words):

@@ -67,7 +67,7 @@ class RegisterWriter:
         self._short_ends = {register: 1 << bits for register, bits in narrow.shorts.items()}
         self._length_ends = {register: 1 << bits for register, bits in narrow.lengths.items()}
         self.words: list[int] = []
-        # Apart, as the two command enumerations share their numbers.
+        # Separate tables, because the two command enumerations share their numbers.
         self._shorts: dict[ShortRegister, int] = {}
         self._longs: dict[LongRegister, tuple[int, int]] = {}
         self.registers = RegisterFile(self._shorts, self._longs)

@@ -51,7 +51,7 @@ def _initialisers(data: bytes) -> Iterator[tuple[bytes, bytes]]:
             yield declaration, data[start + 1 : end]
             position = end + 1
         else:
-            # A function, a namespace or a structure, in which an array may stand.
+            # A function, a namespace or a structure, which may contain an array.
             position = start + 1
 
 

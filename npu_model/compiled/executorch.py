@@ -100,7 +100,7 @@ def _program(blocks: dict[str, bytes], number: int) -> Program:
         regions=(
             Region(CONSTANTS, RegionRole.CONSTANTS, len(constants), constants),
             Region(ARENA, RegionRole.ARENA, arena),
-            # The runtime gives the fast scratch, of which the stream says nothing but what it uses.
+            # The runtime provides the fast scratch; the stream shows only which bytes are used.
             Region(scratch, RegionRole.FAST_SCRATCH, round_up(extents_of(operations).get(scratch, 0), _ALIGNMENT)),
         ),
         inputs=_tensors(blocks["inputs"], "input", number),

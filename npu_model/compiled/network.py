@@ -368,7 +368,7 @@ def read_compiled(data: bytes) -> CompiledNetwork:
         if op.code not in (HANDLE, ONCE)
     )
     read = {index for operator in model.operators for index in operator.inputs}
-    # A runtime places an input that nothing reads where it likes: it is no part of the arena.
+    # A runtime is free to place an input that nothing reads: it is not part of the arena.
     needed = tuple(index for index in model.inputs if index in offsets or index in read or index in model.outputs)
     _require_values(model, offsets)
     inputs, outputs = (_bindings(model, indices, places) for indices in (needed, model.outputs))

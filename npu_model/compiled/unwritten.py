@@ -101,7 +101,7 @@ class _Arena:
     def missing_of_map(self, fm: FeatureMap) -> int | None:
         """First byte of a map's elements that nothing wrote, tile by tile."""
         if all(self.missing(span) is None for span in fm.byte_ranges()):
-            # Mostly all is written, and a range is looked at once, however many elements lie on one another there.
+            # Most ranges are fully written, and a range is looked at once, however many elements lie on one another there.
             return None
         for view in _views(self._written, fm):
             if not view.all():

@@ -148,7 +148,7 @@ class _Blocks:
             if self._keeps and (is_kept or depth.c0):
                 fetches = [()] * sum(one.fetches for one in depth.passes)
             elif not (self._is_deep and depth.c0):
-                # The blocks below one another need the same of the IFM if they need all of its channels.
+                # Blocks below one another need the same IFM bytes if they need all of its channels.
                 fetches = self._fetches(ofm_box, depth)
             jobs.append(self._job(ofm_box, depth, fetches))
         return tuple(jobs)

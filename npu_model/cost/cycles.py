@@ -120,7 +120,7 @@ def mac_pace(
         return MacPace(0, 0, 0)
     size = op.ifm.dtype.bytes
     if op.kind is OperationKind.POOL and not reduces_depth(op):
-        # A 16-bit element takes the lane twice, but for the 32-MAC configuration (Vela).
+        # A 16-bit element passes the lane twice, except on 32 MACs (Vela).
         passes = 2 if size == 2 and accelerator.macs > 32 else 1
         whole = max(timing.pool_floor, taps * passes)
         if not timing.pool_passes:

@@ -118,7 +118,7 @@ def flat_operation(
         ),
     )
     maps = chain(_map(op.ifm), _map(op.ifm2), _map(op.ofm))
-    # An array is made of a tuple in half of the time that it takes of an iterator.
+    # An array is built from a tuple in half the time that it takes from an iterator.
     return array("q", (*head, *maps, *_ranges(op.weights, modulus), *_ranges(op.scales, modulus)))
 
 

@@ -70,7 +70,7 @@ class BlockQuery(Struct, frozen=True):
             kernel=op.kernel,
             pool=op.pool,
             elementwise=op.elementwise,
-            # Vela's compiler gives 32-bit scalars a buffer all the same (Vela 5.2.0 regor ethos_u55.cpp).
+            # Vela's compiler still gives 32-bit scalars a buffer (Vela 5.2.0 regor ethos_u55.cpp).
             scalar=op.scalar is not None and op.ifm.dtype.bits < 32,
             part_kernel=op.part_kernel,
             upscale=op.upscale,

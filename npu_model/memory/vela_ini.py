@@ -134,7 +134,7 @@ class _Section:
         text = self.text(key)
         try:
             rough = float(text)
-            # The exact value is taken only of a plausible number: 1e999999999 as a fraction would never finish.
+            # Only a plausible number is read exactly: 1e999999999 as a fraction would never finish.
             value = Fraction(text) if math.isfinite(rough) and low / 2 <= rough <= high * 2 else None
         except ValueError:
             raise InputError(f"{key}={text[:40]} in [{self.title}] is not a number: write one from {low} to {high}.") from None

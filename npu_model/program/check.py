@@ -163,7 +163,7 @@ def operation_violations(program: Program, op: Operation, device: Accelerator) -
     elif isinstance(op, DmaOperation):
         yield from _dma(program, op, device)
     elif isinstance(op, (DmaWait, KernelWait)) and not 0 <= op.outstanding <= MAX_WAIT:
-        # More than can be under way is legal: such a wait is met already. Vela 3.0.0 emits it.
+        # A wait for more transfers than can be under way is legal: it is met already. Vela 3.0.0 emits it.
         yield f"waits for {op.outstanding} outstanding operations but the command has room for 0 to {MAX_WAIT}"
 
 

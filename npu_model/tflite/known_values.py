@@ -202,7 +202,7 @@ def known_values(reader: RecordReader) -> dict[int, bytes]:
         try:
             value = _made(reader, reader.operator(number), parsed.code, known)
         except (InputError, ValueError, IndexError, TypeError, ZeroDivisionError, OverflowError, MemoryError):
-            continue  # options or operands that no kernel takes: whoever needs the value says so
+            continue  # No kernel takes these options or operands; the code that needs the value reports it.
         if value:
             known[parsed.outputs[0]] = value
     return known

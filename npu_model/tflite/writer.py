@@ -32,7 +32,7 @@ def _buffer(builder: Any, data: bytes) -> int:
         tflite.BufferStart(builder)
         return int(tflite.BufferEnd(builder))
     builder.StartVector(1, len(data), _CONSTANT_ALIGNMENT)
-    # The elements at once, as the library's own CreateByteVector does (which cannot align them).
+    # All elements at once, as the library's own CreateByteVector does (which cannot align them).
     builder.head -= len(data)
     builder.Bytes[builder.head : builder.head + len(data)] = data
     vector = builder.EndVector()

@@ -65,7 +65,7 @@ def walk_slices(stream: bytes) -> Iterator[Walked]:
     palette: Palette | None = None
     while True:
         header = read_header(bits, position, palette)
-        if header is None:  # the stream fills up to the byte; what follows is a new stream, or more end marks that fill it up to 16 bytes
+        if header is None:  # The stream fills the byte. A new stream follows, or more end marks that fill it up to 16 bytes.
             position = (position + 3 + 7) // 8 * 8
             palette = None
             if position == bits.length:

@@ -71,7 +71,7 @@ def _walk_weights(bits: Bits, header: Header) -> tuple[Chunks, int]:
         left -= owed
         add_code(first | second << _UNARY)
         add_count(owed)
-    # The last chunk may have room for more weights than there are; the first one has no remainders of another chunk before its own.
+    # The last chunk may have room for more weights than there are. The first chunk has no earlier chunk's remainders before its own.
     counts[-1] = owed = owed + left
     late = accumulate(map(_surplus, counts))
     turns = [turn + ceil_div(surplus, WEIGHTS_A_CYCLE) for turn, surplus in enumerate(late)]
@@ -141,7 +141,7 @@ def walk(bits: Bits, header: Header) -> tuple[Chunks, Chunks, int]:
             zeros = Chunks()
         else:
             weights, zeros, end = _walk_both(bits, header, header.runs)
-    except IndexError:  # cheaper than to compare every chunk with the end
+    except IndexError:  # This is cheaper than a comparison of every chunk with the end.
         raise bits.out_of_bits() from None
     if end > bits.length:
         raise bits.out_of_bits()

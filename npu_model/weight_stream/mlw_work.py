@@ -38,7 +38,7 @@ def _at(chunks: Chunks, remainder: int, counts: Int64) -> tuple[Int64, Int64]:
     turns = np.array(chunks.turns, np.int64) + 1
     chunk = np.searchsorted(np.cumsum(sizes), counts)
     zero = np.zeros(1, np.int64)
-    # The chunk of the n-th symbol, and chunk 0 of nothing before the first one.
+    # The chunk of the n-th symbol, or chunk 0 if there is no symbol yet.
     index = np.where(counts > 0, chunk + 1, 0)
     return np.concatenate((zero, ends))[index], np.concatenate((zero, turns))[index]
 
@@ -52,7 +52,7 @@ def _slice_work(part: Walked, counts: Int64) -> tuple[Int64, Int64, int]:
     weights = np.searchsorted(stands, inside)
     bits, turns = _at(part.weights, header.weights.remainder, weights)
     if header.runs is not None:
-        # A weight needs the run before it, a zero the run that it is in.
+        # A weight needs the run before it; a zero needs the run that holds it.
         is_weight = (weights > 0) & (stands[np.maximum(weights - 1, 0)] == inside - 1)
         needed = weights + header.new_palette - is_weight
         zero_bits, zero_turns = _at(part.zeros, header.runs.remainder, needed)

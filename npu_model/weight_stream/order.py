@@ -148,7 +148,7 @@ def check_format(shape: tuple[int, ...], layout: WeightFormat, accelerator: Acce
         raise InputError(
             f"Depthwise weights have {shape[3]} IFM channels in {order} order: 1 in depth-first order is needed; one filter per channel."
         )
-    # Of several cores each has its part of a block, which may end inside an ublock.
+    # With several cores each has its part of a block, which may end inside an ublock.
     if layout.block_depth < 1 or (accelerator.cores == 1 and layout.block_depth % step):
         raise InputError(
             f"OFM block depth {layout.block_depth} is not a positive multiple of {step}: choose a block of {accelerator.name}."

@@ -72,7 +72,7 @@ def encode_symbols(symbols: Int16) -> bytes:
     """Compressed stream of symbols that are already in the decoder's order, a multiple of 16 bytes long."""
     count = len(symbols)
     if _NATIVE is not None:
-        # One channel of as many inputs, in one run.
+        # One channel with that many inputs, in one run.
         terms = array("q", (1, 1, 1, count, 1, 1, count, count, 1, SUBKERNEL, SUBKERNEL, 0))
         stream: bytes = _NATIVE.encode_weights(np.ascontiguousarray(symbols, np.int16).tobytes(), terms)
         return stream

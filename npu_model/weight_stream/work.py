@@ -44,7 +44,7 @@ class _Contents:
         self._copies: dict[int, list[tuple[int, _Slices]]] = {}
         self.copied: list[DmaOperation] = []
         """Transfers that were not looked at yet: most programs need none."""
-        # By the identity of the ranges, which stripes of a part share; the streams since the last copy.
+        # By the identity of the ranges, which the stripes of a part share: the streams since the last copy.
         self._streams: dict[int, _Cores | None] = {}
 
     def _copy(self, op: DmaOperation) -> None:

@@ -51,7 +51,7 @@ class Parser(argparse.ArgumentParser):
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             word = unknown[0].partition("=")[0]
-            # An option of another command may resemble an unrelated option: --effort is like --report.
+            # An option of another command may look like an unrelated option: --effort is like --report.
             alike = [option for option in self._option_string_actions if option[:3] == word[:3]]
             near = did_you_mean(word, alike) if word.startswith("-") else ""
             self.error(f"unrecognized arguments: {' '.join(unknown)}{near}")

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.job import schedule as schedules
     from npu_testbed.replays import scheduling
 else:
-    schedules = later("cascader.ethosu.job.schedule")  # few verbs are given a schedule that is at hand
+    schedules = later("cascader.ethosu.job.schedule")  # Few verbs get a schedule object.
     scheduling = later("npu_testbed.replays.scheduling")  # the same
 
 P = ParamSpec("P")

@@ -115,7 +115,7 @@ def _layers(
     from npu_testbed.findings import findings
     from npu_testbed.replays.simulation import simulate_schedule
 
-    # A section of a page has the summary alone: layers are replayed only for a file that shows them.
+    # A section of a page has the summary only: layers are replayed only for a file that shows them.
     if len(comparisons) > 1 or (ask.markdown and ask.csv is None and ask.report is None):
         return None, None
     listeners = [events] if ask.report is not None else []

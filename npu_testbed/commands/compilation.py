@@ -131,7 +131,7 @@ class Compile(CompileOptions, frozen=True):
         )
         group.add_argument("--list-configs", action=ListConfigsOf, help="print the configurations of a file, and exit")
         add_vela_options(parser)
-        # Vela takes an option by any beginning that no other one has, and scripts do so.
+        # Vela accepts any unambiguous prefix of an option, and scripts use such prefixes.
         parser.allow_abbrev = True
 
     @classmethod
@@ -147,7 +147,7 @@ class Compile(CompileOptions, frozen=True):
         named = kinds.texts(self.models)
         if len(named) == 1 and not Path(named[0]).is_dir():
             return self._compiled(named[0], show)
-        # One network alone is compiled by Vela while all of this is imported.
+        # Vela compiles a single network while all of this is imported.
         from npu_testbed.commands.several_compilations import compile_each, models_in
 
         if self.sizes is not None:

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from npu_testbed.outcomes import Outcome
 else:
     chips = later("npu_testbed.devices.chips")  # few name one
-    terminal = later("npu_testbed.ground.terminal")  # what colours a report is not for a document
+    terminal = later("npu_testbed.ground.terminal")  # The colours of a report do not belong into a document.
 
 
 def _unknowns(ask: Ask[Any]) -> Iterator[str]:

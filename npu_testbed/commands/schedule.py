@@ -162,13 +162,13 @@ def _answer(ask: Schedule, show: "Progress") -> "ScheduleOutcome":
     if ending.status:
         _write_stopped(ending, output)
         raise Terminated.by_status(ending.status)
-    # The constants are compressed without Python's lock: so they are while the schedule is replayed.
+    # The constants are compressed without Python's lock, so this runs while the schedule is replayed.
     with ThreadPoolExecutor(1) as beside:
         packed = beside.submit(schedule_file, plan)
         try:
             simulation, found, files = _replayed(ending.choice, ask, request, show)
         except KeyboardInterrupt as stop:
-            # A report can be made of the file at any time, the search would be lost.
+            # A report can be made from the file at any time; the search would be lost.
             ending = replace(ending, stopped="an interrupt of its report", status=getattr(stop, "status", INTERRUPTED))
             _write_stopped(ending, output)
             raise Terminated.by_status(ending.status) from None

@@ -95,7 +95,7 @@ class Verify(VerifyOptions, frozen=True):
             raise InputError("--input was given together with --tensorir, whose proof runs on random inputs: leave one of them out.")
         settings: dict[str, Any] = {"inferences": self.inferences, "seed": self.seed, "progress": show}
         file, model = str(self.file), shaped_model(self, self.model)
-        # The proof comes first: it refuses what it cannot do before anything takes long.
+        # The proof comes first: it refuses what it cannot prove before any long work.
         proof = prove(file, model, **settings) if self.tensorir else None
         result = verify(file, model, files=kinds.texts(self.input), **settings)
         return VerifyOutcome(result, proof)

@@ -181,7 +181,7 @@ def _vela_task(request: Request, task: Task) -> VelaTask:
         raise InputError(f"{source.name} is not a model file, and Vela compiles nothing else: give a .tflite, zoo:NAME or portfolio:NAME.")
     model, _ = without_constant_outputs(with_own_shapes(source.data))
     names, parted = request.names, has_outer_arena(request.memory)
-    # Where the arena is parted from a fast scratch, Vela too has inputs and outputs in the arena, and its maps in either.
+    # If a fast scratch is separate from the arena, Vela too has inputs and outputs in the arena, and its maps in either.
     ends, system = (None, request.memory) if parted else (end_ports(task.network), task.system)
     return VelaTask(model, task.accelerator, names.system_config, names.memory_mode, names.config, system, request.timing, ends)
 

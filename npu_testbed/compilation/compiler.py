@@ -115,10 +115,10 @@ def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None
     run.show(f"Encoding {network_name(source.name)}")
     parted = has_outer_arena(request.memory)
     options = ExportTerms(fast_scratch=parted)
-    # What was replayed is what is written; a fast scratch needs the schedule's homes.
+    # The replayed schedule is the one that is written; a fast scratch needs the schedule's homes.
     made = plan if parted else simulation.network
     files = export(made, target.output_format, name=f"{network_name(source.name)}_vela", model=source.data, options=options)
-    # What counts is what the file says, not what was meant by it. A raw file is of the same Programs.
+    # The content of the file counts, not its intention. A raw file holds the same Programs.
     network = simulation.network if target.output_format == "raw" else read_compiled(next(iter(files.values())))
     is_replayed = not parted and request.timing == simulation.timing and _run_alike(network, simulation.network)
     system = request.memory if parted else simulation.system
@@ -174,7 +174,7 @@ def compile_model(request: Request, target: Target = _PLAIN, run: Run = _ALONE, 
     except InputError as error:
         raise VelaStatusError(str(error)) from None
     name = network_name(source.name)
-    # Where something lives outside the arena is known of the network alone, and a home that cannot be is said at once.
+    # Only the network tells which tensors live outside the arena, and an impossible home is refused at once.
     needs_room = target.runtime is not None and request.budget is not None
     homed = load_task(request, run.show, known=known) if request.homes or needs_room else None
     request = request if homed is None else planned_room(target.runtime, request, homed)

@@ -27,7 +27,7 @@ from npu_testbed.searches.other_ways import with_other_ways
 if TYPE_CHECKING:
     from npu_testbed.searches import frontiers
 else:
-    frontiers = later("npu_testbed.searches.frontiers")  # only the smallest schedule that is as fast as Vela's is looked for on a frontier
+    frontiers = later("npu_testbed.searches.frontiers")  # A frontier is only searched for the smallest schedule that is as fast as Vela's.
 
 
 def fits(figures: PeerFigures, bound: int | None) -> bool:

@@ -15,7 +15,7 @@ _NOT_ON_U55 = "the Ethos-U55 and Ethos-U65 have no such hardware, so that Vela's
 _NO_SWITCH = "the cascader has no such switch"
 
 
-class VelaOption(NamedTuple):  # no Struct: --help makes them, and answers before msgspec would be imported
+class VelaOption(NamedTuple):  # These are not Structs: --help makes them, and it answers before msgspec would be imported.
     """An option of Vela: whether it takes a value, why it has no meaning here, and the value that changes nothing, if any.
 
     A ``refused`` option with another value than ``harmless`` is refused; other uses are noted. Vela answers an option that is ``alone``

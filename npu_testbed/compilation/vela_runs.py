@@ -35,7 +35,7 @@ def vela_runs(request: Request, target: Target, meanwhile: Callable[[], object])
         meanwhile()
         return NOTHING_KNOWN
     legaliser = legalising(accelerator(request.device).name, request.ignore_ops)
-    # Where something lives outside the arena, or the runtime needs a share of it, the network says what Vela is asked for.
+    # If tensors live outside the arena, or the runtime needs a share of it, the network decides Vela's options.
     later = request.homes or (target.runtime is not None and request.budget is not None)
     peer = () if later or not request.cascade else (options_of(request, target),)
     return compile_together(request.source.data, (legaliser, *peer), meanwhile)

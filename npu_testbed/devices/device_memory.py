@@ -73,7 +73,7 @@ def names_of(device: str, ask: SaysMemory) -> MemoryNames:
 
 def system_of(device: str, ask: SaysMemory) -> MemorySystem:
     """The memory system of an Ask on an accelerator."""
-    # A timing adapter has its own bounds, independent of what the NPU may have outstanding.
+    # A timing adapter has its own bounds, independent of the NPU's limit of outstanding transfers.
     ask = memory_of(device, ask)
     system = memory_system(ask)
     return through_ports(accelerator(device), system if ask.timing_adapter is not None else as_seen_by(device, system))
@@ -95,7 +95,7 @@ def as_seen_by(device: str, system: MemorySystem) -> MemorySystem:
         return system
 
     def widened(memory: Memory) -> Memory:
-        # A bound of the memory's own stays; Vela's configuration is read with the U55's.
+        # A limit of the memory itself stays; Vela's configuration is read with the U55's limits.
         reads = npu.max_reads if memory.max_reads == NPU_MAX_READS else memory.max_reads
         writes = npu.max_writes if memory.max_writes == NPU_MAX_WRITES else memory.max_writes
         return replace(memory, max_reads=reads, max_writes=writes)

@@ -21,7 +21,7 @@ def load_timing(path: str | Path | None) -> TimingParameters:
     """The timing parameters of a profile that calibrate fit wrote, or of any TOML file with its table [timing]; None: the model's."""
     if path is None:
         return DEFAULT_TIMING
-    # Only who gives a profile pays for the calibration.
+    # Only a user of a profile pays for the calibration.
 
     return profile.timing_from_toml(reading.read_configuration(path, "Calibration profile"))
 

@@ -20,7 +20,7 @@ from npu_testbed.firmware.system_space import SVCALL, SystemSpace
 unicorn: Any = None
 arm: Any = None
 with suppress(ImportError):
-    # Its absence is said when a core is made: the rest of the package works without it.
+    # A missing library is reported when a core is made: the rest of the package works without it.
     unicorn, arm = import_module("unicorn"), import_module("unicorn.arm_const")
 
 _NOWHERE = 0xFFFF_FFFE

@@ -24,7 +24,7 @@ class GdbStub:
     def __init__(self, connection: socket.socket) -> None:
         self._connection = connection
         self._pending = b""
-        # A target that was asked for its description gives registers one by one.
+        # A target that was asked for its description sends registers one by one.
         self.ask(b"qXfer:features:read:target.xml:0,ffb")
 
     def _send(self, text: bytes) -> None:

@@ -32,7 +32,7 @@ from validation.reading import read_file
 if TYPE_CHECKING:
     from importlib import metadata
 else:
-    metadata = later("importlib.metadata")  # most commands keep no answers, and its import takes a fortieth of a second
+    metadata = later("importlib.metadata")  # Most commands keep no answers, and the import takes a fortieth of a second.
 
 T = TypeVar("T")
 
@@ -119,7 +119,7 @@ class Answers:
             kept = {_DIGEST: _content_digest(key, value), _VALUE: value}
             text = json.dumps(kept, sort_keys=True, indent=None if self._packed else 1)
             data = zlib.compress(text.encode("ascii")) if self._packed else f"{text}\n".encode("ascii")
-            # Searches have thousands of answers, of which a lost one is soon found again.
+            # Searches have thousands of answers; a lost one is soon computed again.
             write_file(self.path(key), data, durable=not self._packed, follow=False)
 
     def known(self, key: str, written: Callable[[T], Any], value: Callable[[Any], T], work: Callable[[], T]) -> T:

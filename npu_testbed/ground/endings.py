@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import tempfile
     import traceback
 else:
-    # A mistake of ours is rare, and these take a while to import.
+    # A mistake of ours is rare, and these imports take a while.
     platform, tempfile, traceback = later("platform"), later("tempfile"), later("traceback")
 
 AS_VELA = 1

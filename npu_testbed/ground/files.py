@@ -28,7 +28,7 @@ def require_writable(path: str | PathLike[str], *sources: object) -> None:
     target = Path(path)
     try:
         with suppress(FileNotFoundError):
-            # What Path.exists takes for an absent file: a link to itself, a name that is too long.
+            # Path.exists reports these as absent: a link to itself, a name that is too long.
             os.stat(target)  # noqa: PTH116  # the same for every kind of path
         for source in map(str, sources):
             if target.exists() and Path(source).exists() and target.samefile(source):
@@ -167,7 +167,7 @@ def write_files(files: Mapping[Path, bytes], *, durable: bool = True, follow: bo
     for path in files:
         require_writable(path)
     targets = {path: path.resolve() if follow else path.parent.resolve() / path.name for path in files}
-    special = [path for path in files if follow and _is_special(path)]  # what /dev/stdout leads to may have no path of its own
+    special = [path for path in files if follow and _is_special(path)]  # The target of /dev/stdout may have no path of its own.
     temporary = {
         path: target.with_name(f"{_TEMPORARY}.{os.getpid()}.{token_hex(8)}.{index}.tmp")
         for index, (path, target) in enumerate(targets.items())

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich import console as consoles
     from rich import text as texts
 else:
-    consoles = later("rich.console")  # its start-up is paid only where it is seen
+    consoles = later("rich.console")  # The start-up time is paid only where the output is visible.
     texts = later("rich.text")  # the same
 
 _UNSAFE = re.compile(r"[^\n\t -~]")

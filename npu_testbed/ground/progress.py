@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from rich import console
     from rich import progress as bars
 else:
-    console = later("rich.console")  # its start-up is paid only where it is seen
+    console = later("rich.console")  # The start-up time is paid only where the output is visible.
     bars = later("rich.progress")  # the same
 
 Progress = Callable[[str], None]

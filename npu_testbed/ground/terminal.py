@@ -69,5 +69,5 @@ def show(text: str) -> None:
     if isinstance(sys.stdout, Output):
         sys.stdout.write_coloured(f"{text}\n", spans(text))
     elif sys.stdout is not None:
-        # It is None where it was closed before the command began.
+        # It is None if it was closed before the command began.
         sys.stdout.write(f"{text}\n")

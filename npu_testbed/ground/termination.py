@@ -71,7 +71,7 @@ def time_limit(seconds: float | None) -> Iterator[None]:
 
 
 def _raise(number: int, _frame: FrameType | None) -> NoReturn:
-    # Whoever asks again while we clean up is asked to wait; SIGKILL does not wait.
+    # A second signal during the clean-up is answered with a request to wait; SIGKILL does not wait.
     for other in SIGNALS:
         signal.signal(other, signal.SIG_IGN)
     raise Terminated(number)
@@ -87,7 +87,7 @@ def raise_terminations() -> None:
 def terminations() -> Iterator[None]:
     """Within, a signal that asks the process to end raises :class:`Terminated`, unless the starter had it ignored (nohup)."""
     if threading.current_thread() is not threading.main_thread():
-        # Only the main thread may handle signals: a program that calls us elsewhere handles its own.
+        # Only the main thread may handle signals. A program that calls us elsewhere handles its own.
         yield
         return
     before = {number: signal.getsignal(number) for number in SIGNALS}

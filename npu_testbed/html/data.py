@@ -59,7 +59,7 @@ def replay_data(  # noqa: PLR0913  # a replay, and what a report shows next to i
     ``beside`` is a measurement, and ``rival`` is Vela's schedule; None if unknown.
     """
     short, granted = short_layers(simulation.replay), simulation.granted_bytes
-    # A limit far above the arena would leave the map a strip: it is drawn if it is exceeded.
+    # A limit far above the arena would leave the map only a strip. So it is drawn only if it is exceeded.
     exceeded = granted if granted is not None and granted < simulation.planned_bytes else None
 
     def rows(found: Sequence[LayerRow]) -> list[dict[str, Any]]:

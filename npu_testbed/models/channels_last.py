@@ -110,7 +110,7 @@ def _output_end(model: TfliteModel, index: int) -> _End:
     while True:
         writers = [number for number, one in enumerate(model.operators) if at in one.outputs]
         readers = [one for one in model.operators if at in one.inputs]
-        # A tensor between the TRANSPOSE and the output has the reader that led here.
+        # The only reader of a tensor between the TRANSPOSE and the output is the one that led here.
         if len(writers) != 1 or len(readers) != bool(way):
             break
         (number,) = writers
@@ -167,7 +167,7 @@ def _order(model: TfliteModel, end: int, way: Sequence[int]) -> tuple[int, ...] 
     if constant.dtype != "INT32" or sorted(order) != list(range(len(given.shape))) or len(given.scales) > 1:
         return None
     is_input = end in model.inputs
-    # The axes of the end where it meets the TRANSPOSE: extents of 1 have no place in the order of the elements.
+    # The axes of the input or output where it meets the TRANSPOSE: extents of 1 do not affect the order of the elements.
     met = given.shape if is_input else model.tensors[operator.outputs[0]].shape
     own = iter(axis for axis, extent in enumerate(shape) if extent != 1)
     axes = [None if extent == 1 else next(own) for extent in met]

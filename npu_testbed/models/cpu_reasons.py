@@ -41,7 +41,7 @@ def cpu_model(compiled: bytes) -> bytes | None:
     if not operators:
         return None
     kept = tuple(entry for entry in records.metadata if entry[0] != _COMPILERS_OWN)
-    # A variable is an input here: what it keeps says nothing of where its operator runs.
+    # A variable counts as an input here: its bytes say nothing about where its operator runs.
     tensors = tuple(replace(tensor, is_variable=False) for tensor in records.tensors)
     bare = replace(records, operators=operators, tensors=tensors, metadata=kept, signatures=())
     return write_tflite(replace(bare, inputs=tuple(inputs), outputs=tuple(outputs)))
@@ -53,7 +53,7 @@ def with_reasons(network: CompiledNetwork, compiled: bytes) -> CompiledNetwork:
     if not missing or is_delegate(compiled) or not is_tflite(compiled):
         return network
 
-    # A file that Vela cannot be asked about is told without reasons.
+    # A file that Vela cannot compile is reported without reasons.
     with suppress(InputError):
         model = cpu_model(compiled)
         if model is not None:

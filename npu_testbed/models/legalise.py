@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cascader.frontends.vela import Legalised
     from npu_testbed.models import te_task as te_tasks
 else:
-    Legalised = object  # the name of a type, for which Vela's front end is not imported
+    Legalised = object  # Only the name of a type: Vela's front end is not imported for it.
     sim = later("sim")  # imported while Vela ran
     tasks = later("cascader.frontends.tasks")  # the same
     te_tasks = later("npu_testbed.models.te_task")  # TVM is for who gives Tensor Expressions

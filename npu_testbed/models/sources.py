@@ -23,9 +23,9 @@ if TYPE_CHECKING:
     from npu_testbed.models import channels_last, shaped_models
     from validation import portfolio, zoo
 else:
-    channels_last = later("npu_testbed.models.channels_last")  # few models are read with another order of axes
+    channels_last = later("npu_testbed.models.channels_last")  # Few models are read with another order of axes.
     shaped_models = later("npu_testbed.models.shaped_models")  # few models are read with another shape
-    zoo = later("validation.zoo")  # numpy's start-up is only for those who need it
+    zoo = later("validation.zoo")  # Only users of numpy pay for its start-up.
     portfolio = later("validation.portfolio")  # the same
 
 ZOO, PORTFOLIO = BUILT = "zoo:", "portfolio:"
@@ -52,7 +52,7 @@ def load_model(source: str) -> Model:
     return replace(model, data=_changed(model.data, source.shapes, source.layouts)) if isinstance(source, ShapedSource) else model
 
 
-@lru_cache(maxsize=4)  # LiteRT works it out in a process of its own, and a command may read a model more than once
+@lru_cache(maxsize=4)  # LiteRT computes it in a process of its own, and a command may read a model more than once.
 def _changed(data: bytes, shapes: tuple[InputShape, ...], layouts: tuple[ChannelsLast, ...]) -> bytes:
     data = shaped_models.shaped(data, shapes) if shapes else data
     return channels_last.channels_last(data, layouts) if layouts else data

@@ -15,7 +15,7 @@ from npu_testbed.documents.export import InspectDocument
 if TYPE_CHECKING:
     import html
 else:
-    html = later("html")  # a notebook shows an outcome, a command does not
+    html = later("html")  # Only a notebook shows an outcome like this.
 
 
 class Outcome(Struct, frozen=True):

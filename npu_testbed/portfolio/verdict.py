@@ -88,7 +88,7 @@ class Examined(Struct, frozen=True):
     @property
     def passed(self) -> bool:
         """Whether Vela is ahead nowhere, or has no schedule, and the outputs equal LiteRT's or differ as the portfolio names."""
-        # Without a peer it is the outputs alone that speak for ours.
+        # Without a peer, only the outputs speak for our schedule.
         unasked = {Check.NOT_ASKED} if not self.no_peer else set()
         return not self.failure and not self.misses and self.check in {Check.EXACT, Check.EXCEPTION} | unasked
 

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from npu_testbed.proofs import tensorir_proof
     from npu_testbed.proofs.tensorir_proof import TensorirProof
 else:
-    tensorir_proof = later("npu_testbed.proofs.tensorir_proof")  # only who asks for the proof pays for TVM
+    tensorir_proof = later("npu_testbed.proofs.tensorir_proof")  # Only a user of the proof pays for TVM.
 
 
 def verify(

@@ -52,7 +52,7 @@ def _member(data: bytes, binding: Binding, inputs: Sequence[Binding], file: Path
             size = sizes.get(name)
             if size is not None and size <= binding.size + _HEADER:
                 return archive.read(name)
-    # A RuntimeError stands for a method of compression that zipfile does not know, too.
+    # RuntimeError also stands for a compression method that zipfile does not know.
     except (BadZipFile, EOFError, RuntimeError, ValueError, OSError, zlib.error) as error:
         raise InputError(f"{file} is not an .npy or .npz file, or is damaged: write it with numpy.save or numpy.savez.") from error
     if size is None:

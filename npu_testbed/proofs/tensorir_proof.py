@@ -134,7 +134,7 @@ def prove_schedule(
         try:
             references.append((name, outputs(inputs)))
         except InputError as error:  # noqa: PERF203  # there are one or two
-            # One reference more must not make the answer worse.
+            # An additional reference must not make the answer worse.
             skipped = f"{str(error).removesuffix('check the model.').rstrip(': ')}: {PROGRAM} is all that was compared."
     comparisons = tuple(
         row

@@ -46,7 +46,7 @@ def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
     for region, size in home_sizes(network).items():
         moves[region] = ARENA, outer
         outer += size
-    # Two regions of one size are taken for one memory, as in Vela's files of the other memory modes.
+    # Two regions of one size count as one memory, as in Vela's files of the other memory modes.
     fast = network.arena_size + (ALIGNMENT if network.arena_size == outer else 0)
     steps = tuple(_program(program, moves, outer, fast) for program in network.programs)
     inputs, outputs = (tuple(_binding(one, moves) for one in ends) for ends in (network.inputs, network.outputs))

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from npu_testbed.replays import exports
     from npu_testbed.replays import fast_scratch as scratch
 else:
-    remedies = later("cascader.frontends.vela.remedies")  # the front of Vela is for those who ask it
+    remedies = later("cascader.frontends.vela.remedies")  # Vela's front end is imported only if it is needed.
     exports = later("npu_testbed.replays.exports")  # to show a file needs no writers
     scratch = later("npu_testbed.replays.fast_scratch")
 

@@ -62,7 +62,7 @@ def _families(kernels: _Kernels) -> dict[int, int]:
         if kernels.is_gate(number):
             family |= dict.fromkeys((number, *kernels.reads[number]), number)
         elif len(kernels.reads[number]) == 1 and (one := family.get(kernels.reads[number][0])) is not None:
-            # A pool that clips a gate in its place.
+            # A pool may replace the clip of a gate.
             family[number] = one
     return family
 

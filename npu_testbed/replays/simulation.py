@@ -122,7 +122,7 @@ def simulate(
     system = on_ports(request.memory, homes_of(plan.network, request.homes, request.memory))
     progress(f"Replaying {request.source.name}")
     found = simulate_plan(request.source.name, plan, system, listeners, engine, request.timing)
-    # A mode that parts a fast scratch from the arena bounds the scratch alone.
+    # A mode with a fast scratch outside the arena limits only the scratch.
     bounds_arena = found.fast_scratch or system.port_of(ARENA) == system.port_of(FAST_SCRATCH)
     return replace(found, granted_bytes=request.budget if bounds_arena else None)
 

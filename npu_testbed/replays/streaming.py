@@ -140,7 +140,7 @@ def streamed_input(
         parts = zip(cut.low, cut.until, replay.replays, strict=True)
         pieces = tuple(Piece(low, until, one.cycles) for low, until, one in parts)
         found = StreamedInput(cut.name, cut.rows, cut.row_bytes, cycles_per_row, pieces, cut.ring)
-        # Addresses in a ring change the cycles a little, and so the rows that have arrived meanwhile.
+        # Addresses in a ring change the cycles a little, and so the rows that have arrived by then.
         if found.held_rows <= cut.ring:
             return found
         least = found.held_rows

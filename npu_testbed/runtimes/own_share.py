@@ -9,8 +9,8 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
 # Measured with mlek_inference_runner.axf of the wheel mlia-ethos-u 0.1.0 (Arm's evaluation kit 25.12, GCC 13.2.1, built for a Cortex-M55,
-# TFLM of April 2026), on 21 files of 1 to 12 tensors. The firmware prints the bytes that it uses. For six of the files the least
-# arena that it takes was found by halving the constant of its arena's size: it lies 0 to 12 bytes above what is printed.
+# TFLM of April 2026), on 21 files of 1 to 12 tensors. The firmware prints the bytes that it uses. For six of the files the smallest working
+# arena was found by bisection of the constant for its size: it is 0 to 12 bytes larger than the printed number.
 _BASE, _TENSOR, _OPERATOR, _END = 208, 16, 64, 64
 """Most bytes: a fixed number, then for each tensor, for each operator, and for each input or output of the network."""
 

@@ -52,7 +52,7 @@ class PointFiles:
         self.folder = folder
         self._stem = PurePath(model.removeprefix(ZOO)).stem
         self._points: dict[tuple[int, int], Path] = {}
-        # Answers arrive in the executor's thread, those that are known in the caller's.
+        # New answers arrive in the executor's thread, known answers in the caller's.
         self._lock = Lock()
 
     def replayed(self, schedule: Schedule, cycles: int) -> None:

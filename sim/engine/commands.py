@@ -26,7 +26,7 @@ def command_fetch(machine: Machine) -> Process:
     while requested < total:
         yield machine.parsed.reach(requested + most - COMMAND_BUFFER_WORDS)
         words = min(most, total - requested)
-        # A beat is charged when its first word is asked for, so that an odd word at the end costs a whole beat.
+        # A beat is charged at the request for its first word, so an odd word at the end costs a whole beat.
         beats = ceil_div((requested + words) * WORD_BYTES, word) - ceil_div(requested * WORD_BYTES, word)
         yield machine.ports.fetch_commands((beats,))
         machine.fetched.advance(words)

@@ -49,7 +49,7 @@ class PulseGate:
         self._is_open = pulse is None
         self._on, self._length, self._cap = (pulse.on, pulse.on + pulse.off, pulse.cap_words or _NO_CAP) if pulse else (0, 0, 0)
         self._slides = timing.sliding_cap
-        # Cycle and words of what has passed and counts, soonest first; one direction may be ahead of the other one.
+        # Cycle and words of passed transfers that still count, soonest first; one direction may be ahead of the other one.
         self._passed: deque[tuple[int, int]] = deque()
         self._words = self._earliest = 0
 
@@ -120,7 +120,7 @@ class PortServer:
         self._env = env
         self._gate = gate
         self._path = path
-        # Words of the IFM go on to the input buffer, at the buffer's pace: the time at which it can take more.
+        # Words of the IFM continue to the input buffer, at the buffer's pace: the time at which it can take more.
         self._filled = 0
         self._grants = timing.grant
         # Latency comes before the data of a read and after the data of a write.

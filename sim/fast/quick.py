@@ -28,7 +28,7 @@ from sim.replay import Beats, Counted, NetworkReplay, Replay, check_work, operat
 if TYPE_CHECKING:
     from sim.engine import engine
 else:
-    engine = later("sim.engine.engine")  # where the core is built nobody asks for it, nor for SimPy
+    engine = later("sim.engine.engine")  # With a compiled core, no caller needs this module or SimPy.
 
 
 class QuickReplay(Struct, frozen=True):

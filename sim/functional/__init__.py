@@ -30,7 +30,7 @@ __all__ = [
     "runs_here",
 ]
 
-# Whether reads are defined is asked of every compiled network, the rest of those alone that are run.
+# Every compiled network is asked whether its reads are defined; the other functions are only for networks that run.
 __getattr__ = front(
     __name__,
     {

@@ -75,7 +75,7 @@ def _early_reads(accesses: Accesses, before: KernelOperation, op: KernelOperatio
     blocks = [[(memory, map_spans(before.ofm, part, written=True))] for part in last_blocks(before, most)]
     found, safe = None, most
     if before.stored is not before.ofm or before.modes.reverse is not Reverse.NONE:
-        # Blocks of an OFM that is stored in another order are anywhere in it.
+        # The blocks of an OFM in another order may lie anywhere in it.
         memory_span = [(memory, map_spans(before.stored, whole(before.stored), written=True))]
         blocks = [memory_span] * most
     for job, reads in enumerate(first_jobs(op, most, step)):
@@ -94,7 +94,7 @@ class _Check:
         self._program, self._number, self._programs = program, number, programs
         self._device = accelerator(program.accelerator)
         self._accesses = Accesses(program, self._device)
-        # A chain of kernels is under way as one.
+        # A chain of kernels is under way as a whole.
         self._kernels: list[_Chain] = []
         self._transfers: list[int] = []
 
@@ -119,7 +119,7 @@ class _Check:
                 yield self._race(other, index, pair, f"DMA_WAIT {age} is missing")
         chain = self._kernels.pop() if self._kernels and _is_chained(op) else []
         for age, (other, _) in _aged(self._kernels):
-            # Weights and scales are fetched ahead, and nothing but a wait holds them back.
+            # Weights and scales are fetched ahead; only a wait holds them back.
             early = self._streams(other, op)
             if early is not None:
                 yield self._race(other, index, _Pair(early, True, False), f"KERNEL_WAIT {age} is missing")

@@ -62,7 +62,7 @@ def accumulator_banks(op: KernelOperation, device: Accelerator) -> int:
         AccumulatorFormat.INT40: granules.acc40,
         AccumulatorFormat.FP16: granules.acc16,
     }[op.accumulator]
-    # A ublock of two rows under an OFM and a window of one row needs the accumulators of that row alone.
+    # A ublock of two rows, with an OFM and a window of one row, needs the accumulators of that row only.
     flat = op.ofm.shape.height == 1 and op.kernel.height == 1 and device.ofm_ublock.height == 2
     height = 1 if flat else op.block.height
     size = height * op.block.width * _up(op.block.depth, 8) * _ACCUMULATOR_BYTES[op.accumulator]

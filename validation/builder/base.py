@@ -19,7 +19,7 @@ PADDINGS = ("SAME", "VALID")
 """In the order of TFLite's Padding enumeration."""
 
 _UINT8_ZERO_POINT = 128
-_RELU6_SCALE = 1542 / 65536  # 6/255 to 11 bits: what converters give an int8 ReLU6 output
+_RELU6_SCALE = 1542 / 65536  # 6/255 to 11 bits: the scale that converters give an int8 ReLU6 output.
 _RELU6_SCALE_16 = 1536 / 2**23  # 6/32768
 _LIMITS = {"NONE": (-math.inf, math.inf), "RELU": (0.0, math.inf), "RELU6": (0.0, 6.0)}
 

@@ -42,7 +42,7 @@ def bootstrap(problem: Problem, minima: Sequence[Notches], seed: int) -> Bootstr
     ``minima`` are the fit's minima, with the fit itself first. Near each minimum, the linear model of errors and slopes is solved. No draw
     is replayed, so the intervals ignore curvature and the grid. Every interval includes a minimum that equals the fit.
     """
-    # Statistics, no secrets; random.Random gives the same draws on every Python version.
+    # These are statistics, not secrets; random.Random gives the same draws on every Python version.
     draws = random.Random(seed)  # noqa: S311
     models = [(point, problem.errors(point), problem.slopes(point), problem.room(point)) for point in minima]
     first = models[0][1]

@@ -42,9 +42,9 @@ def main(folder: Path) -> None:
         path = folder / f"inputs{index}.npz"
         with np.load(path) as arrays:
             given = {name: arrays[f"arr_{position}"] for position, name in enumerate(order["names"])}
-        # An input that no array is given for is one that nothing reads.
+        # An input without an array is an input that nothing reads.
         for detail in (one for one in interpreter.get_input_details() if one["name"] in given):
-            # A bool is given as bytes, of which any but 0 is true.
+            # A bool is a byte, and any byte but 0 is true.
             boolean = np.dtype(detail["dtype"]) == np.bool_
             interpreter.set_tensor(detail["index"], given[detail["name"]] != 0 if boolean else given[detail["name"]])
         interpreter.invoke()

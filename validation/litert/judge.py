@@ -105,7 +105,7 @@ def judge(model: bytes, inputs: Sequence[Arrays], meanwhile: Callable[[], object
             outputs = [operators.run(arrays) for arrays in inputs]
             return Judgement(outputs, tuple(operators.built_in), defined=held)
     except InputError:
-        # Control flow, dynamic shapes, resources: what cannot be executed one by one.
+        # Control flow, dynamic shapes and resources cannot be executed one by one.
         return Judgement(_whole(model, inputs, nothing, built_in=True)[0], is_reference=False)
 
 

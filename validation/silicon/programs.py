@@ -64,7 +64,7 @@ def _constants(api: Any, inputs: int, outputs: int, depth: int) -> tuple[bytes, 
 @cache
 def program(inputs: int, outputs: int) -> Program:
     """A DMA of weights and biases, and one kernel in the last block config that Vela finds; InputError if Vela's API is not installed."""
-    with redirect_stdout(StringIO()):  # Vela warns there that it was given no configuration
+    with redirect_stdout(StringIO()):  # Vela warns there that it got no configuration.
         return _program(vela_api(), inputs, outputs)
 
 
@@ -74,7 +74,7 @@ def _program(api: Any, inputs: int, outputs: int) -> Program:
     before = input_address(inputs, outputs)
     kernel.ifm, kernel.ofm, kernel.kernel = _map(api, INPUT, inputs, before), _map(api, ARENA, outputs), api.NpuKernel(1, 1)
     kernel.padding, kernel.block_traversal = api.NpuPadding(0, 0, 0, 0), api.NpuBlockTraversal.DEPTH_FIRST
-    # The search for blocks wants constants, of whatever length.
+    # The search for blocks needs constants of any length.
     kernel.weights, kernel.biases = [api.NpuAddressRange(ARENA, 0, 16)], [api.NpuAddressRange(ARENA, 16, 16)]
     kernel.block_config = api.npu_find_block_configs(kernel, device)[-1]
     weights, biases = _constants(api, inputs, outputs, kernel.block_config.depth)

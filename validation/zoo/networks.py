@@ -124,7 +124,7 @@ def unet() -> bytes:
     x = _two_convolutions(net, x, "bottom", _UNET_FILTERS[-1])
     for level in range(len(skips) - 1, -1, -1):
         filters = _UNET_FILTERS[level]
-        # ReLU6 fixes the scale, so that both parts of the concatenation share it and nothing has to be requantised.
+        # ReLU6 fixes the scale, so both parts of the concatenation share it and need no requantisation.
         x = net.conv2d(net.resize_nearest(x, name=f"up_{level}/resize"), filters, activation="RELU6", name=f"up_{level}/reduce")
         x = _two_convolutions(net, net.concat([skips[level], x], name=f"up_{level}/concat"), f"up_{level}", filters)
     return net.finish([net.conv2d(x, 4, (1, 1), name="classes")])

@@ -60,7 +60,7 @@ class _Lowering(Struct):
                     stream.load(table, layer)
             self._run(stream, step)
         if more and stream.transfers:
-            stream.issue(DmaWait(0), "")  # the next Program knows of none that is under way
+            stream.issue(DmaWait(0), "")  # The next Program does not know of a transfer that is still under way.
         stream.issue(Control(ControlKind.STOP, STOP_MASK), "")
         operations, words = tuple(stream.operations), encode_operations(stream.operations)[1]
         constants = self.schedule.network.constants
@@ -201,7 +201,7 @@ def _lowered(schedule: Schedule, rings: Mapping[str, BufferPlace], *, early_tabl
         last, own = first, set(segment.parts)
         while last < len(schedule.jobs) and schedule.jobs[last].part in own:
             last += 1
-        # A segment without parts is a view: an NPU operator without a command, as Vela's Python core has it.
+        # A segment without parts is a view: an NPU operator without a command, as Vela's Python core writes it.
         payload = network.graph.parts[network.graph.index(segment.parts[0])].payload if segment.parts else None
         if isinstance(payload, CpuPart):
             read, written = (_bindings(ports, lowering.places, lowering.regions) for ports in (payload.inputs, payload.outputs))

@@ -57,7 +57,7 @@ class Stream(Struct):
         if self.transfers:
             newest_first = self.transfers[::-1]
             self._finish_transfers([age for age, transfer in enumerate(newest_first) if self._needs(kernel, transfer)], name)
-        # No value looks back behind more kernels than that, as each has a block.
+        # No value looks back over more kernels than that, because each has a block.
         issued = kernel.having(blockdep=blockdep(self.kernels[-MAX_BLOCKDEP:], kernel, self.accelerator))
         self.issue(issued, name)
         self.kernels.append(issued)

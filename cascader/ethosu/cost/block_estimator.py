@@ -90,7 +90,7 @@ class Estimator:
         self._word = sources.maps.word_bytes
         self._ublock = ofm_ublock(op, accelerator)
         self._ublock_depth = self._ublock.depth * accelerator.cores
-        # What a depthwise step takes does not depend on its stream.
+        # The cycles of a depthwise step do not depend on its stream.
         self._decoding = None if op.kind is OperationKind.DEPTHWISE else decoding
         self._weights, self._scales = (sum(span.length for span in spans) for spans in (op.weights, op.scales))
         self._timing = sources.timing
@@ -242,7 +242,7 @@ class Estimator:
         plane = rows.sizes[:, None], columns.sizes
         counts = rows.counts[:, None] * columns.counts
         (wholes, whole), (rests, rest) = zip(depths.counts, depths.sizes, strict=True)
-        # The blocks behind the first one find its operands in the buffer if these are kept.
+        # Later blocks find the first block's operands in the buffer if these are kept.
         w0, r0 = (self._blocks(*plane, depth, fetches=True) for depth in (whole, rest))
         w1, r1 = (self._blocks(*plane, depth, fetches=False) for depth in (whole, rest)) if self._kept else (w0, r0)
         after_wholes = np.where(rests > 0, r1.first, w0.first)

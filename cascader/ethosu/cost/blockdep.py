@@ -179,7 +179,7 @@ def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOp
         if blocks and any(read.overlaps(written) for read in operation.reads() for written in kernel.writes()):
             return blocks
         if kernel.blockdep == 0:
-            break  # it has started, so everything before it is finished
+            break  # It has started, so everything before it is finished.
         blocks += block_count(kernel)
     return value
 

@@ -104,7 +104,7 @@ def kernel_estimates(operation: KernelOperation, terms: Terms, work: tuple[Decod
     for staged in (True, False):
         kernel = KernelEstimate(operation, terms, work, staged=staged)
         some, partitions = kernel.in_blocks()
-        # Whatever neighbours may agree on counts for one alone too: else each of two pairs would be said to gain by it.
+        # Options that neighbours may share count for a single kernel too. Otherwise each of two pairs would seem to gain by them.
         found.extend((*kernel.facts(some + partitions[1:]), len(partitions)))
         for one in partitions:
             (block, shram), begin = (one.block, one.shram), len(loads)

@@ -62,9 +62,9 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
 class _Units:
     """When each unit is free, in cycles, and the last stores. The numbers lie in the order of the compiled core's ``Units``."""
 
-    # Load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance. Times of
-    # the last fetch request, of the free slots (the filled slot and its predecessor) and of the free input buffer; times of the last
-    # request for constants, of their free path, and of the MAC array's step before the last.
+    # Ends of: load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance.
+    # Times of the last fetch request, of the free slots (the filled slot and its predecessor) and of the free input buffer. Times of the
+    # last request for constants, of their free path, and of the MAC array's step before the last.
     __slots__ = (
         *("latency", "load", "decoder", "mac", "mac_before", "output", "output_before", "store", "store_before", "port", "allowance"),
         *("asked", "slot", "slot_before", "filled", "begun", "stream", "mac_earlier"),
@@ -161,7 +161,7 @@ class _Units:
         steps, output_cycles, stored = block
         single, response = self.sources.single, self.sources.slot_response
         if single:
-            # The output unit's slot is for the block, so that only its first step waits for it.
+            # The output unit's slot is for the block, so only its first step waits for the slot.
             self.output_before, self.store_before = self.output, self.store
         begin = max(self.mac, self.output_before)
         for step in steps:
@@ -238,13 +238,13 @@ class Pipeline:
 
     def _run(self, kernel: KernelLoad, sources: Sources, steps_prefetched: int, distance: int, places: range) -> Flow:
         units = _Units(self._state, sources)
-        # When the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says.
-        # Behind a kernel that must be stored entirely comes a further response.
+        # Times at which the first blocks may be fetched, one after the other, and then all: as BLOCKDEP says. After a kernel that must be
+        # stored entirely, one more response follows.
         visible = units.latency if distance else units.latency * (1 + sources.timing.drain_responses)
         stores = units.stores
         released = [stores[-1 - ahead] + visible if ahead < len(stores) else 0.0 for ahead in range(distance, -1, -1)]
         costs, order = [_block_costs(kind, sources) for kind in kernel.kinds], kernel.order
-        # The decoder is handed a kernel when the IFM load has done with the one before.
+        # The decoder gets a kernel when the IFM load has finished the previous kernel.
         units.handed(units.loaded)
         for number, place in enumerate(places):
             units.begin(released[min(number, distance)], 0 if place else sources.start_cycles)

@@ -172,7 +172,7 @@ class Sources(Struct, frozen=True, dict=True):
             return max(read * self.maps.pace, written * self.stores.pace)
         if self.timing.shared_cap:
             return (read + written) * self.maps.pace
-        # Each direction has its own cap: the path alone is common to both.
+        # Each direction has its own cap: only the path is common to both.
         return max((read + written) * self.maps.word, max(read, written) * self.maps.pace)
 
     @classmethod

@@ -126,7 +126,7 @@ class Neighbours:
         assert coupling is not None  # noqa: S101  # both are kernels
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))
         times = (self._cost.times(job.part, job.start, job.end) for job in (before, after))
-        # One behind the other is the worst, but for a drained kernel's further responses.
+        # The worst case is one after the other, except for a drained kernel's further responses.
         least = min(0, -further_responses(self._cost.timing, self._cost.latency))
         return max(least, self._one_by_one(*times, before_staged=before_staged, staged=staged) - together)
 

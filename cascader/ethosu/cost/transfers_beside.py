@@ -72,7 +72,7 @@ class TransfersBeside:
         if transfer is None or transfer.ahead < height:
             return 0
         heights = ((kernel, self._as_high(kernel, part, height)) for kernel in transfer.kernels)
-        # A plan stages what it may: a kernel that reads its constants at home has more to run beside.
+        # A plan stages what it may: a kernel that reads its constants at home leaves more time for other transfers.
         left = sum(self._left(kernel, rows, staged=True, is_away=transfer.is_away) for kernel, rows in heights)
         return min(self._cycles(part, height, staged=False), left)
 

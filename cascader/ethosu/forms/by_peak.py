@@ -96,7 +96,7 @@ class _Choice:
         found, candidates = False, list(blocks(self.base))
         for block in candidates:
             if at & block.names and "/tile" not in block.expansion.name:
-                # The projection of one block may be the expansion of the next: one of both can be cut.
+                # The projection of one block may be the expansion of the next. Then only one of the two can be cut.
                 taken = any(block.names & other.names for other in candidates if other is not block and other.expansion.name in self._cuts)
                 number = None if taken else self._next_cut(block, peak.size)
                 if number is not None:

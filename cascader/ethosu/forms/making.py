@@ -54,7 +54,7 @@ class _Maker:
         """The network after one pass; the same network if the pass finds nothing to do."""
         key = id(network), name
         if key not in self._done:
-            self._held.append(network)  # as long as it is held no other one has its identity
+            self._held.append(network)  # As long as the network is held here, no other network has its identity.
             self._done[key] = self._numbered(network, name) if name.startswith(AGAIN) else pass_of(name)(network, self.terms)
         return self._done[key]
 

@@ -70,8 +70,8 @@ def _in_fine_slices(number: int) -> Pass:
 def with_recomputed(network: Network, terms: PassTerms) -> list[Network]:
     """The forms in tiles and with recomputed skips, the form with the fewest bytes first. Their pools stream if that holds fewer bytes."""
     streamed, homes = PASSES["streamed pools"](network, terms), terms.homes
-    # If two are equal, the streamed form wins: after tiles the pool may hold the most bytes. Streamed it may hold more, until a skip is
-    # recomputed.
+    # If two are equal, the streamed form wins: after tiles the pool may hold the most bytes. Until a skip is recomputed, the streamed form
+    # may hold more.
     bases = (network,) if streamed is network else (streamed, network)
     found = [recomputed(base, terms.options.recompute, terms.device, terms.staged, homes) for base in bases]
     least = min(planned_bytes(base, homes) for base in bases)

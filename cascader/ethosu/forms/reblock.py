@@ -130,7 +130,7 @@ def reblocked(network: Network, accelerator: Accelerator, sources: Sequence[Sour
     The mathematics stay the same: the same weights in another order.
     """
     bench = Workbench(network, accelerator)
-    # Kernels that read the same streams, as the tiles of a layer do, read the same ones again.
+    # Kernels with the same streams, such as the tiles of a layer, get the same ones again.
     streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
 
     def chosen(operation: KernelOperation, streams: tuple[bytes, ...]) -> KernelOperation | None:

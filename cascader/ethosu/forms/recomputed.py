@@ -66,9 +66,9 @@ class _Tiler:
         for last in range(1, len(self.network.graph.parts)):
             cut = segment(self.network, 0, last)
             if cut is None:
-                break  # what cannot be cut is in every longer segment, too
+                break  # A part that cannot be cut is in every longer segment, too.
             again, size = self._again(cut, 2), self._held(cut.results)
-            # When the second tile begins, all that is read is there, and about half of what is left.
+            # When the second tile begins, all inputs are there, and about half of the results.
             there = self._held(cut.reads(self.network)) + size // 2
             if cut.inside and again is not None and again <= self.most and size <= fewest and there < least:
                 ends[size] = [*ends.get(size, [])[:1], cut]
@@ -144,7 +144,7 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
     for base in (network, *(one.network for one in skip)):
         best, tiles = _in_tiles(_Tiler(base, bound, homes, accelerator, sources), least)
         found += best
-        # Blocks in stripes may gain more by the same multiply-accumulates than tiles, so that few tiles are a start, too.
+        # Blocks in stripes may gain more than tiles by the same multiply-accumulates, so a few tiles are a start, too.
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
         seen, terms = set[State](), PeakTerms(bound, accelerator, sources, homes)

@@ -44,7 +44,7 @@ def _makers(network: Network, tensor: str) -> Iterator[_Makers]:
         found.update(graph.index(maker.name) for maker in makers)
         reads.update(read for maker in makers for read in maker.inputs if graph.tensor(read).kind is not TensorKind.CONSTANT)
         reads.discard(name)
-        # What a later part writes over is no longer what it was, and a state may not be.
+        # A tensor that a later part overwrites has lost its old content, and a state may not be recomputed.
         changes = any(_last_maker(network, read) >= min(found) or graph.tensor(read).kind is TensorKind.VARIABLE for read in reads)
         if changes:
             return

@@ -252,7 +252,7 @@ def _streamed(name: str, kernel: EthosuPart, maker: KernelMaker, *, whole: bool)
         maxima = _maxima(name, kernel, axis, maker)
         return [] if maxima is None else [maxima]
     narrow, sums = operation.ifm.dtype.bits == _NARROW, whole or _is_sum(operation, maker)
-    # The factor of an average is too wide for what multiplies 32 bits.
+    # The factor of an average is too wide for a 32-bit multiplication.
     averages = operation.pool is PoolKind.AVERAGE and operation.global_scale
     makes = (_narrow_sums,) * (narrow and (averages or sums)) + (_wide_sums,) * sums
     ways = [make(name, kernel, axis, maker, times) for make in makes for times in times_in_channels(operation, axis, _MOST_CHANNELS)]

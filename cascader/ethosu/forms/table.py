@@ -77,7 +77,7 @@ class Recipe(Struct, frozen=True):
         return self.needs.startswith(AGAIN)
 
 
-END = ("depths for both", "dense", "coarse slices")  # what slices write is dense, too: tensors are stored so before they are cut
+END = ("depths for both", "dense", "coarse slices")  # Tensors that slices write are dense, too: tensors become dense before they are cut.
 
 
 def _is_along_columns(facts: FormFacts) -> bool:
@@ -95,21 +95,21 @@ def _has(number: int) -> Callable[[FormFacts], bool]:
 FORMS: tuple[Recipe, ...] = (
     Recipe("bricks", ("depths for both", "bricks", "coarse slices"), lambda facts: not facts.has_one_layout),
     Recipe("dense", END, common=True),
-    # Where small slices and layouts each gain anything, they hardly gain more together.
+    # If small slices and layouts each gain anything, they hardly gain more together.
     *(Recipe(f"slices {n}", _slices(n), _has(n), beside=True, common=n == 1) for n in (1, 2)),
     Recipe("transposed", ("transposed", *END), needs="transposed"),
     Recipe("transposed in place", ("transposed in place", *END), needs="transposed"),
     Recipe("transposed slices", ("transposed", *_slices(1)), _has(1), needs="transposed"),
-    # Neither first slices of 16 channels nor shallow blocks gain there what the other forms have them for.
+    # For such networks, first slices of 16 channels and shallow blocks hardly gain anything.
     Recipe("compiler's blocks", ("half slices", "dense"), lambda facts: facts.waits),
-    # A stripe of columns reads the weights of its kernels anew, a slice needs all columns of its input. So either all layers are cut
-    # along the columns; or those of few weights are, and the others are cut into small slices.
+    # A stripe of columns reads the weights of its kernels again, and a slice needs all columns of its input. So either all layers are cut
+    # along the columns, or only layers with few weights, while the others are cut into small slices.
     Recipe("columns in bricks", ("depths for both", "columns in bricks"), _is_along_columns, common=True),
     Recipe("columns in bricks, small slices", ("depths for both", "columns in bricks", "small slices"), _is_along_columns),
     Recipe("dense columns", ("depths for both", "dense columns"), _is_along_columns, common=True),
-    # The sums of a mean lie beside the map that it reads: where bytes are scarce they may be too many.
+    # The sums of a mean exist at the same time as the map that it reads: they may be too many if bytes are scarce.
     Recipe("whole means", END, lambda facts: facts.bytes_count, PLAIN[-1], (*BEGIN, *PLAIN[:-1])),
-    # Copies that turn a tensor save memory only: the densest layout and coarse slices do for them.
+    # Copies that transpose a tensor save only memory: the densest layout and coarse slices suffice for them.
     Recipe("copies", END, lambda facts: facts.copies_turn, begins=(*BEGIN[:1], *PLAIN)),
     Recipe("streamed", ("streamed pools", *END), lambda facts: not facts.along_columns, "streamed pools", smaller=True),
     Recipe(

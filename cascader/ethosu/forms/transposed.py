@@ -136,7 +136,7 @@ def _with_weights(network: Network, changed: Network, parts_turned: Collection[s
     bench, kernels, encoded = Workbench(changed, accelerator), network.kernels, dict[str, list[EthosuPart]]()
     for name, kernel in changed.kernels.items():
         before = kernels[name].operation
-        # A window of one element has no weights to turn.
+        # A window of one element has no weights to transpose.
         turns = name in parts_turned and before.weights and before.kernel.elements > 1
         operation = bench.with_weights(kernel.operation, bench.weights(before).swapaxes(1, 2)) if turns else kernel.operation
         encoded[name] = [replace(kernel, operation=operation)]

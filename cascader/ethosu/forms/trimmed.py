@@ -40,7 +40,7 @@ def _kept_rows(feature_map: FeatureMap, later: NDArray[np.bool_]) -> _Rows:
     def is_open(row: int) -> bool:
         return not later[byte_numbers(feature_map, (row, row + 1))].all()
 
-    # Mostly the first and the last row are kept: a map may have 263,169 rows between them.
+    # Usually the first and the last row are kept: a map may have 263,169 rows between them.
     first = next(filter(is_open, range(height)), None)
     return (0, height) if first is None else (first, 1 + next(filter(is_open, reversed(range(height)))))
 

@@ -47,7 +47,7 @@ def _slot(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, ax
     """The address in ``place`` of rows ``first`` to ``last`` (exclusive) of a map with one tile, and the rows before they wrap."""
     count, step = last - first, axis.step(feature_map)
     slot = (feature_map.tiles.bases[0] + (first * step if first else 0)) % place.size
-    # The stride of a single row may be anything.
+    # The stride of a single row is arbitrary.
     return slot, min(count, ceil_div(place.size - slot, step)) if count > 1 else count
 
 

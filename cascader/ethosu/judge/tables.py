@@ -85,7 +85,7 @@ class Tables:
         self._sizes = [tensor.size for tensor in network.placed_tensors]
         self._device = array("q", _device_numbers(accelerator, None, len(network.segments)))
         self._parts, self._ranges = self._part_numbers()
-        # Numbers of pairs that are forgotten do not come again: others may still know them.
+        # Numbers of dropped pairs are not used again, because other tables may still hold them.
         self._numbers = count()
         self._forget()
 

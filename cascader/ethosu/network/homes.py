@@ -130,7 +130,7 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
             rest.append(tensor)
         else:
             numbers[tensor] = FIRST_HOME + place
-    # Operators have base pointers of their own, but a number is one memory here, and one register maps it to a port.
+    # Operators have base pointers of their own, but here a number is one memory, and one register maps it to a port.
     owners: dict[int, str] = {}
     for tensor, number in numbers.items():
         if owners.setdefault(number, tensor) != tensor:

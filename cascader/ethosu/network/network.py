@@ -172,7 +172,7 @@ class Network(Brief, frozen=True):
     constant_outputs: tuple[ConstantOutput, ...] = ()
     homes: tuple[Home, ...] = ()
     resources: tuple[ResourceVariable, ...] = ()
-    # The key of the files that are out there.
+    # The key in files that exist already.
     recomputed_macs: int = field(default=0, name="macs_again")
 
     @property

@@ -93,7 +93,7 @@ def known_row_graph(network: Network, units: Mapping[str, int] | None = None) ->
         before[second].add(graph.index(first))
     striped = {name: (part_views(kernel), kernel.axis.number) for name, kernel in network.kernels.items()}
     alike = ((part.outputs[0], operand) for part in graph.parts for operand in overwritable_operands(part))
-    # What NPU jobs and CPU operators hand on to each other does not roll.
+    # Tensors between NPU jobs and CPU operators do not roll.
     projection = RowProjection(graph, striped, alike, {port.tensor for port in network.handed_on}, units)
     parts = []
     for number, part in enumerate(graph.parts):

@@ -32,7 +32,7 @@ def draft_layer_by_layer(network: Network, scheduler: DepthFirstScheduler, cycle
     """Every part whole, its constants at home, in its own block: a draft with ``cycles`` as estimate."""
     graph = scheduler.graph
     groups = [Group(index, index, part.rows) for index, part in enumerate(graph.parts)]
-    # Every part makes all of its rows, those that nobody reads too, as a compiler's schedule does.
+    # Every part computes all of its rows, even unread ones, as a compiler's schedule does.
     jobs = np.array([job for index, part in enumerate(graph.parts) for job in _stripes(index, part)], dtype=np.int64).reshape(-1, 3)
     stores = buffers(scheduler, jobs, groups, in_place=in_place)
     _, addresses = allocate(stores.extents)

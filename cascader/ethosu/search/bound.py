@@ -99,7 +99,7 @@ def _mac_cycles(part: EthosuPart, needed: Fraction, accelerator: Accelerator, ti
     deep = ublock.depth * accelerator.cores
     pace = mac_pace(op, accelerator, op.kernel.elements, op.ifm.shape.depth, timing, is_known=True)
     if op.kind is OperationKind.POOL and not reduces_depth(op):
-        # A last ublock of which half is used spares a part.
+        # A half-used last ublock spares a part.
         return plane * (pace.plane * ceil_div(ofm.depth, deep) - pace.spared)
     per_channels = op.kind is OperationKind.DEPTHWISE or op.part_kernel
     reads = 1 if per_channels else ceil_div(op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=False))

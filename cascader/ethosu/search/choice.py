@@ -94,13 +94,13 @@ class _Chooser(Struct, frozen=True):
 
     def near(self) -> Sequence[Draft]:
         """The drafts that are worth a replay: those found for the budget and, in a network of few parts, those found for less room."""
-        # Who watches is shown drafts on the way, in their blocks. Otherwise blocks are chosen for what is replayed.
+        # A listener gets drafts on the way, with blocks. Otherwise blocks are chosen only for drafts that are replayed.
         blocks = self.run.seen is not unseen
         drafts = self._fitting(self._found(LimitRequest(frontier=False, budgets=(self._room,), fastest=True, blocks=blocks)).drafts)
         if drafts and has_few_parts(self.explored):
             fastest = min(drafts, key=lambda one: (one.cycles, one.memory))
             less = tuple(sorted({int(fastest.memory * share) for share in LESS_ROOM}))
-            # With a budget the forms that are there for their bytes have shown what they are worth; they hardly gain in less of it.
+            # With a budget, the forms that only save bytes have shown their worth; they hardly gain within fewer bytes.
             tried = self.explored if self.request.budget is None else self.explored.usual_alone
             request = LimitRequest(frontier=False, budgets=less, blocks=blocks)
             drafts += self._fitting(search(tried, request, self.executor, self.run.show).drafts)
@@ -113,7 +113,7 @@ class _Chooser(Struct, frozen=True):
         request = LimitRequest(frontier=False, budgets=self._budgets, thorough=self.request.thorough)
         more = new_drafts(self.explored, found.drafts, request, self.executor, self.run.show)
         self._require_fit(min(draft.memory for draft in (*found.drafts, *more)))
-        # Whatever a frontier would replay is replayed here, too, where it fits: no point of it that does is faster.
+        # All drafts that a frontier would replay are replayed here, too, if they fit: no fitting point of a frontier is faster.
         reach = inf if found.whole or self.run.price is not None else REACH
         return self._fitting((*promising(found.drafts, reach=reach), *more))
 
@@ -252,7 +252,7 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     ways = () if budget is None else remedies(task.network, task.system, budget)
     require_room(budget, interface_floor(task.network), ways)
     best = Best(task, budget, smallest, run.seen, price=run.price)
-    # A first schedule is for who waits for one, or for bounds: places that are proven to be slower are left.
+    # A first schedule is for users who wait for one, or for bounds: limits that are proven slower are skipped.
     begin = best.begin if run.bounds or run.seen is not unseen else idle
     explored = _explored(task.within(budget, smallest=smallest), request, run, executor, begin)
     require_room(budget, explored.floor, ways)

@@ -105,7 +105,7 @@ class CycleBound(Struct, frozen=True):
         # Before the first cut nothing is copied.
         room = np.maximum(0, (1 << 60 if arena is None else arena) - held) * (np.arange(cuts) > 0)
         words = np.maximum(0, weights - room[:, None]) // self.pace.word_bytes
-        # Of a span the last period may be cut off, and the first one if it began before. A ratio is rounded downwards, as a bound must be.
+        # The last period of a span may be cut off, and the first one too if it began earlier. A ratio is rounded down, as a bound must be.
         gated = np.maximum(0, -(-words // self.pace.capped) - (1 if self.slides else 2)) * self.pace.period
         moved = np.maximum(gated, (words * (float(self.pace.cycles_per_word) * _DOWN)).astype(np.int64))
         spans, reached = np.maximum(work, moved), np.zeros(cuts + 1, dtype=np.int64)

@@ -156,7 +156,7 @@ def _made_up(points: Sequence[Replayed], target: int, search_in: Callable[[Repla
                 return
 
 
-def made_up(  # who watches and who uses the time stand apart from what is searched
+def made_up(  # Listeners and timers are no part of the terms of a search.
     points: Sequence[Replayed],
     targets: Sequence[int],
     judge: Replay,

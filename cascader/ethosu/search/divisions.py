@@ -23,7 +23,7 @@ class Divisions:
         self._plans = plans
         self._graph = plans.graph
         options = plans.options
-        # A group that is joined or moved by the search's changes may be asked for the rows of a part that it no longer ends with.
+        # A group that the search joins or moves may be asked for the rows of a part at which it no longer ends.
         self._rows = sorted({*options.plans.stripe_rows, *options.drafts.stripe_rows, *(part.rows for part in self._graph.parts)})
         self._inner = (0, *sorted({*options.plans.inner_rows, *options.drafts.inner_rows} - {0}))
         self.groups = cache(self._groups)
@@ -89,7 +89,7 @@ class Divisions:
         count = len(self._graph.parts)
         least = [0] * (count + 1)
         for first in range(count - 1, -1, -1):
-            # A group that falls apart holds what the groups that it falls into hold, so that it need not be told from others here.
+            # A group that falls apart holds the bytes of its smaller groups, so it needs no entry of its own here.
             groups = (group for last in self._lasts(first) for group in self.between(first, last))
             least[first] = min(max(self.least_bytes(group), least[group.last + 1]) for group in groups)
         return least[0]

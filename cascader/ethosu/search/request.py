@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.task import Choice, OnPoint, Price, Progress
     from npu_model.compiled.network import CompiledNetwork
 else:
-    switches = later("cascader.ethosu.options")  # a request is made before the search is imported, which happens while Vela runs
+    switches = later("cascader.ethosu.options")  # A request is made before the search is imported, which happens while Vela runs.
     schedules = later("cascader.ethosu.job.schedule")  # the same
 
 __all__ = [

@@ -187,7 +187,7 @@ def _smaller(
 ) -> list[tuple[Form, FormLimits]]:
     """The forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines; ``held`` are bytes that are quickly known."""
     least = SMALLER * min(one.limits[0] for one in usual)
-    # Few of these forms hold fewer than the others do.
+    # Few of these forms hold fewer bytes than the others do.
     fewer = [form for form, size in zip(others, in_order(held), strict=True) if size < least]
     found = answers(_asked(executor, fewer, bounds), "Planning stripes of smaller forms: {} of {}", show)
     return [(form, one) for form, one in zip(fewer, found, strict=True) if one.limits[0] < least]

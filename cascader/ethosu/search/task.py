@@ -177,7 +177,7 @@ class Task(Brief, frozen=True):
         return usual, again
 
     def _in_turn(self, origin: Origin, spread: Spread, show: Progress) -> FormsInTurn:
-        # Rewrites are of tensors in the arena: what lives elsewhere is moved there afterwards.
+        # Rewrites need tensors in the arena; tensors with other homes are moved there afterwards.
         terms = FormTerms(self.accelerator, self.system, self.options, origin.provenance.timing, self.homes)
         return FormsInTurn(in_arena(origin.network), terms, spread, show)
 
@@ -193,7 +193,7 @@ class Task(Brief, frozen=True):
         homed = [(form, placed) for form in made for placed in self._homed(form)]
         named = [(form.name, placed) for form, placed in homed if not form.smaller]
         if not named and origin.network is self.network:
-            named = [("as it came", self.network)]  # each rewrite has lost a tensor that is named
+            named = [("as it came", self.network)]  # Each rewrite has lost a tensor that is named.
         yield from (replace(origin, network=form, name=name) for name, form in named)
         always = [form for _, form in named]
         plain = next((form.network for form in made if not form.smaller), None)

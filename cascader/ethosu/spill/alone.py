@@ -75,7 +75,7 @@ class GroupsAlone:
         held = min(group_bytes(scheduler, group, in_place=True) for group in asked)
         return Alone(last + 1, held + sum(graph.tensors[tensor].size for tensor in whole), come, go)
 
-    def _small(  # the parts, and what of their tensors comes, goes and stays
+    def _small(  # The parts, and the tensors that arrive, leave and stay.
         self,
         first: int,
         own: tuple[RowPart, ...],

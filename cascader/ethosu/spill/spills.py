@@ -58,7 +58,8 @@ class Spills(Struct, frozen=True):
         ladder = [] if self.smallest else [int(whole * part) for part in _OF_LADDER]
         if self.budget is not None and not self.smallest:
             ladder = [int(min(self.budget * part, whole * other)) for part, other in _OF_BUDGET]
-        # A budget near the least has the forms of the smallest schedule: none is refused that this one meets. Larger ones need not.
+        # A budget near the smallest one has the forms of the smallest schedule, so no budget that this schedule meets is refused. Larger
+        # budgets do not need them.
         lowest = round_up(least, ALIGNMENT)
         if self.smallest or self.budget is None or self.budget < _NEAR * lowest:
             ladder.append(lowest)

@@ -51,7 +51,7 @@ class ByteOwners:
             one = Span(span.start + row * span.strides[0], span.counts[1:], span.strides[1:], span.width, span.row)
             if (one.of(self.labels) != label).any():
                 return span.row + row, *self._found(access, one, label)
-        # Rows that lie over each other are taken as one piece, gaps included.
+        # Rows that lie over each other are taken as one range, gaps included.
         return span.row, *self._found(access, Span(span.start, (), (), span.end - span.start, span.row), label)
 
     def _found(self, access: ByteAccess, one: Span, label: int) -> tuple[int, str]:

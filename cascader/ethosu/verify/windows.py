@@ -63,7 +63,7 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
     if operation.upscale is Upscale.NONE:
         touched = [out * stride - before + tap * dilation for out in (first, last) for tap in (0, taps - 1)]
     elif stride == 1 and (first <= before or (first - before) % 2 == 0):
-        # The upscaler doubles rows from the first one that it is given.
+        # The upscaler doubles rows from the first row that it gets.
         touched = [(out - before + tap * dilation) // 2 for out in (first, last) for tap in (0, taps - 1)]
     else:
         raise InputError(f"rows {rows[0]} to {rows[1]} of an upscaled map cannot be made alone: begin at row {first + 1} or make all rows")

@@ -43,5 +43,5 @@ __all__ = [
     "without_constant_outputs", "without_identities",
 ]  # fmt: skip
 
-# Vela runs before what reads its answers is there.
+# Vela runs before the modules that read its answers are imported.
 __getattr__ = front(__name__, {f"{__name__}.{module}": names for module, names in _MODULES.items()})

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from npu_model.tflite import tosa as tosa_files
     from npu_model.tflite.model import TfliteModel, TfliteOperator, TfliteTensor
 else:
-    # What reads a model takes longer to import than Vela to start: it is imported while Vela runs.
+    # The modules that read a model take longer to import than Vela takes to start. They are imported while Vela runs.
     debug_database = later("cascader.frontends.vela.debug_database")
     model_changes = later("cascader.frontends.vela.model_changes")
     networks = later("npu_model.compiled.network")

@@ -99,6 +99,7 @@ def legalising(accelerator_name: str, cpu_operators: tuple[str, ...] = ()) -> Co
 def require_family(name: str, system_config: str) -> None:
     """InputError if the system config belongs to another NPU family."""
     family = f"Ethos_{accelerator(name).family.upper()}"
-    # A vendor's own name is as good as any: Vela then counts 16 bytes a cycle in its estimates, and so it plans for whoever uses that file.
+    # A vendor may use any name. For an unknown one Vela counts 16 bytes a cycle in its estimates, and its plans for such a file rest on
+    # that.
     if system_config.startswith("Ethos_U") and not system_config.startswith(family):
         raise InputError(f"System config {system_config!r} is another NPU's, as {name} is an {family}: choose one of that family.")

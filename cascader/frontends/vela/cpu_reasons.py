@@ -105,7 +105,7 @@ def reason_of(code: str, outputs: Sequence[str], said: Sequence[Said], asked: Se
             if outputs and one.output.removesuffix(_INNER) in (outputs[0], outputs[0].removesuffix(_INNER)):
                 # A custom operator has a name of its own in a network.
                 return _no_such(code) if one.code == _CUSTOM and one.reason == _no_such(_CUSTOM) else one.reason
-    # An operator without outputs has no name in what is said.
+    # Vela's remark has no name for an operator without outputs.
     unnamed = own if not outputs else []
     return unnamed[0].reason if unnamed and len({one.reason for one in unnamed}) == 1 else None
 

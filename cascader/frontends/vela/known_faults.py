@@ -141,7 +141,7 @@ def known_fault(model: bytes, core: str, version: str, *, unsigned_copies: bool 
         return ""
     records = RecordReader(model)
     rules = [rule for rule in _RULES[core] if unsigned_copies or rule is not _MENDABLE]
-    # Operators of state may have no operand or no result, and no rule.
+    # Operators of state may have no operand or no result; no rule covers them.
     operators = [operator for operator in records.model.operators if operator.inputs and operator.outputs]
     found = (rule(records, operator) for rule in rules for operator in operators)
     return next((clause for clause in found if clause), "")

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from npu_model.tflite import model as models
     from npu_model.tflite import tosa
 else:
-    # A network is read while Vela runs, and nothing keeps Vela from its start.
+    # A network is read while Vela runs, so that Vela starts at once.
     debug_database = later("cascader.frontends.vela.debug_database")
     known_faults = later("cascader.frontends.vela.known_faults")
     known_tensors = later("cascader.frontends.vela.known_tensors")
@@ -148,7 +148,7 @@ def _by_simpler_operators(model: bytes, options: CompilerOptions) -> Legalised |
             finder = operators.OperatorFinder(models.read_tflite(model))
             for step in found.stream.steps:
                 if isinstance(step, networks.CpuOperator) and step.code not in networks.COPIES:
-                    finder.find(step)  # what the original model does not have cannot be executed
+                    finder.find(step)  # An output that the original model does not have cannot be executed.
             return replace(found, note=f"its {found.core} core legalised the network with simpler operators instead")
     return None
 
@@ -253,7 +253,7 @@ def _compiled(
     except LimitError as error:  # what is right, but beyond us
         limit = error
         wrong = str(error).rpartition("; ")[0] or str(error).rstrip(".")  # without the remedy
-    except InputError as error:  # a wrong stream, or one that cannot even be read
+    except InputError as error:  # A wrong stream, or one that cannot even be read.
         limit = None
         wrong = f"Vela {result.version}'s {CORES[0]} core emits a wrong stream: {str(error).rstrip('.')}"
     try:

@@ -193,7 +193,7 @@ def lift(network: CompiledNetwork, *, merge: bool = False) -> Network:
     packing = Packing.of(span for part in parts if isinstance(part.payload, EthosuPart) for span in constant_ranges(part.payload))
     packed = tuple(replace(p, payload=packing.part(p.payload)) if isinstance(p.payload, EthosuPart) else p for p in parts)
     graph = CascaderGraph(packed, _tensors(table, packed, inputs, outputs))
-    # A variable that is written before it is read is none: what it holds between inferences is of no use.
+    # A variable that is written before it is read is not a state: its bytes between inferences are of no use.
     kept = {tensor.name for tensor in graph.select(TensorKind.VARIABLE)}
     variables = tuple(port for port in map(table.port, network.variables) if port.tensor in kept)
     return Network(

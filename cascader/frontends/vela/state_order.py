@@ -40,7 +40,7 @@ def with_states_read_first(model: bytes) -> bytes:
                 return True
             if operator.code == _ASSIGN and name:
                 held[name] = operator.inputs[1]
-                # Of two operators that assign one variable the last one counts.
+                # If two operators assign one variable, the last one counts.
                 return operator.inputs != kept[name]
             return False
 

@@ -57,7 +57,7 @@ def _results(model: bytes, calls: Mapping[CompilerOptions, DirectCall], folder: 
     except UnfinishedError as error:
         late = error
     known: dict[CompilerOptions, VelaResult | UnfinishedError] = {}
-    with suppress(InputError):  # whoever asks for what is not known here is told what is wrong with the model
+    with suppress(InputError):  # The caller that needs a missing result gets Vela's reason when it compiles the model itself.
         parsed = read_model(model)
         for number, (one, name) in enumerate(folders.items()):
             done = (folder / name / COMPILED).is_file()

@@ -77,7 +77,7 @@ def _input_precision(writer: RegisterWriter, dtype: DataType, layout: Layout) ->
 def _ifm(writer: RegisterWriter, op: KernelOperation) -> None:
     _feature_map(writer, "IFM", op.ifm)
     writer.short(Cmd0.IFM_PRECISION, _input_precision(writer, op.ifm.dtype, op.ifm.layout) | op.scaled_operand.code << 8)
-    # Elementwise operations too: a stale factor would upscale their IFM.
+    # Elementwise operations need it too: a stale factor would upscale their IFM.
     writer.short(Cmd0.IFM_UPSCALE, op.upscale.code)
 
 
@@ -126,7 +126,7 @@ def over_earlier_values(op: KernelOperation) -> set[Cmd0 | Cmd1]:
 
 def set_weights(writer: RegisterWriter, op: KernelOperation) -> None:
     """SET the registers of a kernel's weights and scales."""
-    # The U55 has no PARALLEL_MODE: it is written where two cores have been asked for, and to end that.
+    # The U55 has no PARALLEL_MODE: it is written if two cores were asked for, and to end that.
     if op.parallel_mode or writer.registers.short(Cmd0.PARALLEL_MODE, 0):
         writer.short(Cmd0.PARALLEL_MODE, op.parallel_mode)
     cores = 2 if op.parallel_mode else 1
@@ -165,7 +165,7 @@ def _second_operand(writer: RegisterWriter, op: KernelOperation) -> None:
         _feature_map(writer, "IFM2", op.ifm2)
         writer.short(Cmd0.IFM2_PRECISION, _input_precision(writer, op.ifm2.dtype, op.ifm2.layout))
     elif op.scalar is not None:
-        # IFM2_PRECISION gives the scalar's sign: the IFM's unless the value needs the other one. A scalar has no layout.
+        # IFM2_PRECISION gives the scalar's sign: the IFM's sign unless the value needs the other one. A scalar has no layout.
         bits, scalar = op.ifm.dtype.bits, op.scalar
         signed = scalar < 0 or (op.ifm.dtype.signed and scalar < 1 << 15)
         writer.check("IFM2_SCALAR", scalar, -(1 << 15), (1 << 16) - 1)

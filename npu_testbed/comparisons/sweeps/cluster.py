@@ -114,5 +114,5 @@ def distributed(cluster: Cluster) -> Iterator[Executor]:
             raise told from None
         raise
     finally:
-        # A scheduler that is gone is not waited for.
+        # A lost scheduler is not waited for.
         client.close(timeout=2)

@@ -72,7 +72,7 @@ class _Reader:
         self._read += len(piece)
         if self._read > self._most:
             raise InputError(f"The PMU trace unpacks to more than {self._most} bytes: trace a shorter inference.")
-        # Names may be any text; what is read of a trace is ASCII.
+        # Names may be any text; the fields that are read from a trace are ASCII.
         self._text, self._at = self._text[self._at :] + piece.decode("latin-1"), 0
         return True
 
@@ -103,7 +103,7 @@ class _Reader:
                 end = len(self._text)
             else:
                 wrong = ""
-            # A number may go on in the next piece: 1 as 1.5 or 1e+5.
+            # A number may continue in the next chunk: 1 as 1.5 or 1e+5.
             if len(self._text) - end < _AHEAD:
                 if end - self._at > _MOST_VALUE:
                     raise _not_json(f"a value of more than {_MOST_VALUE} characters")

@@ -62,7 +62,7 @@ def _entries(data: bytes) -> Iterator[tuple[float, int]]:
     for event in events(data):
         if isinstance(event, dict) and event.get("name") == "qread":
             time, offset = event.get("ts"), _offset(event.get("args"))
-            # A time beyond the bound, or that is no number, is no time.
+            # A time beyond the bound, or one that is not a number, does not count.
             if isinstance(time, (int, float)) and abs(time) < _MOST_TIME and offset is not None:
                 yield float(time), offset
 
