@@ -108,7 +108,12 @@ class _Chooser(Struct, frozen=True):
         return chosen if blocks else distinct(in_their_blocks(chosen, self.explored, self.executor, self.run.show))
 
     def everywhere(self) -> Sequence[Draft]:
-        """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay."""
+        """The drafts of a whole frontier, and those for the budget, that fit and are worth a replay.
+
+        With few forms a budget below the smallest draft of every form is refused at once.
+        """
+        if self.best.task.options.few_forms:
+            self._require_fit(min(draft.memory for draft in self._found(LimitRequest(frontier=False, smallest=True)).drafts))
         found = self._found(replace(EVERYTHING, thorough=self.request.thorough))
         request = LimitRequest(frontier=False, budgets=self._budgets, thorough=self.request.thorough)
         more = new_drafts(self.explored, found.drafts, request, self.executor, self.run.show)

@@ -234,10 +234,12 @@ def search(
 ) -> SearchResult:
     """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
 
-    ``came`` is called with each draft. Limits at which every schedule is proven to take more than the ``known`` cycles are left out.
+    ``came`` is called with each draft. Limits at which every schedule is proven to take more than the ``known`` cycles are left out, and
+    limits below the bytes that the plans of a form hold: only its smallest draft could fit there.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
-    limits = [(form, limit) for form, rungs in pairs for limit in dict.fromkeys((*request.budgets, *request.limits(rungs)))]
+    asked_of = ((form, rungs[0], dict.fromkeys((*request.budgets, *request.limits(rungs)))) for form, rungs in pairs)
+    limits = [(form, limit) for form, least, some in asked_of for limit in some if limit >= least]
     whole = request.thorough or max(len(form.network.graph.parts) for form in explored.forms) <= _TINY
     if not whole:
         if request.fastest and explored.usual < len(explored.forms):

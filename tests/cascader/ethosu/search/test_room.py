@@ -6,10 +6,13 @@ import pytest
 from asked_for import choose, load_task
 from msgspec.structs import replace
 
+from cascader.draft.draft import Draft
+from cascader.ethosu.cascade import Cascader
 from cascader.ethosu.search.request import Run
 from cascader.ethosu.search.search import explore
 from cascader.ethosu.search.task import Task
 from cascader.search.workers import workers
+from npu_model.errors import SearchedError
 
 MNIST = "portfolio:mnist"
 MEANS = ("portfolio:conv_mean_keep_conv", "portfolio:mean_of_uint8")
@@ -45,3 +48,29 @@ def test_a_mean_is_summed_in_pieces_with_any_budget(name: str) -> None:
 
 def test_a_form_that_is_expected_to_be_a_little_slower_is_searched_to_its_end() -> None:
     assert _cycles(load_task("zoo:ds_cnn"), 15_632) <= 90_654
+
+
+def test_no_form_is_searched_in_less_room_than_its_plans_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    """There only its smallest draft could fit, which takes as long to find as all limits of a small network."""
+    made, asked = Cascader.drafts_at, list[tuple[int, int]]()
+
+    def noted(self: Cascader, limit: int, *, blocks: bool = True) -> tuple[Draft, ...]:
+        asked.append((limit, self.limits()[0]))
+        return made(self, limit, blocks=blocks)
+
+    monkeypatch.setattr(Cascader, "drafts_at", noted)
+    assert _cycles(load_task("zoo:tiny_residual"), 5_300) > 0
+    assert asked
+    assert all(limit >= least for limit, least in asked)
+
+
+@pytest.mark.parametrize("home", ["input=ext", "output=ext"])
+def test_a_quick_search_refuses_at_once_what_the_smallest_drafts_exceed(home: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Options that might meet a refused budget are tried by quick searches. Most fail, and few are worth every limit."""
+    task = load_task("zoo:tiny_conv", homes=(home,), effort="quick")
+    with workers(1) as executor:
+        with pytest.raises(SearchedError, match="2816 bytes are the smallest arena reached"):
+            choose(task, executor, 2_815, Run(bounds=False), effort="quick")
+        monkeypatch.setattr(Cascader, "drafts_at", None)
+        with pytest.raises(SearchedError, match="2816 bytes are the smallest arena reached"):
+            choose(task, executor, 2_560, Run(bounds=False), effort="quick")
