@@ -26,6 +26,10 @@ class DeviceRunOptions(Ask["DeviceRunOutcome"], frozen=True, kw_only=True):
         str | Sequence[str],
         Option("a file that lies in memory from the start; may be given several times", "FILE@ADDRESS", many=True),
     ] = ()
+    dump: Annotated[
+        str | Sequence[str],
+        Option("write memory to a file once the firmware has ended; may be given several times", "FILE@ADDRESS,SIZE", many=True),
+    ] = ()
     time_limit: Annotated[float | str, Option("limit of the time of the chip's own clock (default: 10)", "SECONDS", seconds)] = 10.0
     timing: kinds.Timing = None
 
@@ -50,12 +54,17 @@ class DeviceRun(DeviceRunOptions, frozen=True):
 
         from npu_testbed.devices.timing import load_timing
         from npu_testbed.firmware import load_chip, run_firmware
+        from npu_testbed.ground.files import require_writable, write_files
         from npu_testbed.outcomes.device_plan import DeviceRunOutcome
 
         data = [_placed(text) for text in self.data]
+        spans = dict(_span(text) for text in self.dump)
+        for path in spans:
+            require_writable(path, self.firmware, *(text.rpartition("@")[0] for text in self.data))
         chip, timing = load_chip(self.chip), load_timing(None if self.timing is None else str(self.timing))
         show(f"Running {self.firmware} on {chip.name}")
-        result = run_firmware(str(self.firmware), chip, Fraction(self.time_limit), data, timing)
+        result = run_firmware(str(self.firmware), chip, Fraction(self.time_limit), data, timing, list(spans.values()))
+        write_files(dict(zip(spans, result.dumped, strict=False)))
         return DeviceRunOutcome(result)
 
 
@@ -104,6 +113,20 @@ class DeviceServe(Ask["Outcome"], frozen=True, kw_only=True):
         show("Serving")
         serve(str(self.accelerator_config), load_timing_adapter(str(self.timing_adapter)), timing)
         return TextOutcome("")
+
+
+def _span(text: str) -> tuple[Path, tuple[int, int]]:
+    """FILE@ADDRESS,SIZE as a path, and an address with a number of bytes."""
+    from npu_model.errors import InputError
+
+    path, _, span = text.rpartition("@")
+    try:
+        address, size = (int(one, 0) for one in span.split(","))
+    except ValueError:
+        address = size = -1
+    if not path or not 0 <= address < 1 << 32 or not 0 < size <= 1 << 28:
+        raise InputError(f"--dump {text[:60]!r} names no memory: give FILE@ADDRESS,SIZE, such as output.bin@0x93000000,16.")
+    return Path(path), (address, size)
 
 
 def _placed(text: str) -> tuple[int, bytes]:

@@ -84,6 +84,11 @@ class FirmwareChip(Struct, frozen=True):
     uarts: tuple[UartBlock, ...]
     memories: tuple[MemoryBlock, ...]
 
+    def require_memory(self, address: int, size: int) -> None:
+        """InputError unless a memory of the chip has these bytes."""
+        if not any(first <= address and address + size <= first + one.size for one in self.memories for first in one.addresses):
+            raise InputError(f"--dump names {size} bytes at {address:#x}: no memory of the chip {self.name} has them; give other ones.")
+
 
 class _Table:
     """A table of a chip's file. Complaints name the key, and a key that is never read is an error, too."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
 from typing import Any
 
@@ -182,10 +182,11 @@ class FirmwareMachine:
         """Cycles of the core so far."""
         return self.space.cycle
 
-    def run(self, seconds: Fraction) -> int | None:
-        """Run until the firmware ends, and return its exit code; None if it has not ended within ``seconds`` of its own time.
+    def run(self, seconds: Fraction, spans: Sequence[tuple[int, int]] = ()) -> tuple[int | None, tuple[bytes, ...]]:
+        """Run until the firmware ends, and return its exit code with the memory of ``spans`` (address and size).
 
-        StoppedError if the core cannot go on, or sleeps where nothing can wake it.
+        The exit code is None if the firmware has not ended within ``seconds`` of its own time. StoppedError if the core cannot go on, or
+        sleeps where nothing can wake it.
         """
         limit = int(seconds * self.chip.core.clock_hz)
         try:
@@ -195,8 +196,8 @@ class FirmwareMachine:
                 while self.core.sleeps and not self.core.wakes() and self.space.cycle < limit:
                     self._advance(min(max(1, self._sleep()), limit - self.space.cycle))
         except Exit as end:
-            return end.code
-        return None
+            return end.code, tuple(self.core.memory(address, size) for address, size in spans)
+        return None, ()
 
     def _sleep(self) -> int:
         cycles = self._until_event()

@@ -32,6 +32,9 @@ _PROGRAM = "qemu-system-arm"
 _PENDING = 0xE000_E200
 """NVIC_ISPR0."""
 
+_BREAK = b"\x03"
+"""The byte of GDB's protocol that stops a running core."""
+
 _START_SECONDS = 20
 
 
@@ -82,7 +85,7 @@ class QemuMachine:
         if program is None:
             raise InputError(f"The chip {chip.name} needs {_PROGRAM}, which is not installed: Debian has it as the package {_PROGRAM}.")
         self.output = bytearray()
-        self._ended = False
+        self._ended, self._halted = False, threading.Event()
         with contextlib.ExitStack() as stack:
             folder = stack.enter_context(own_folder())
             self._process = self._start(program, folder, chip, firmware, data)
@@ -151,9 +154,10 @@ class QemuMachine:
             self.output += text
             if mark:
                 self._ended = True
-                with contextlib.suppress(OSError):
-                    # The run that waits for a stop ends with the connection.
-                    self._connection.shutdown(socket.SHUT_RDWR)
+                # A core that stands still at an access ignores the word that stops it, so the word is sent until the core stops.
+                while not self._halted.wait(0.1):
+                    with contextlib.suppress(OSError):
+                        self._connection.sendall(_BREAK)
                 return
 
     def _stop(self) -> None:
@@ -225,10 +229,11 @@ class QemuMachine:
         """Nothing: QEMU does not count the core's cycles."""
         return None
 
-    def run(self, seconds: Fraction) -> int | None:
-        """Run until the firmware ends, and return its exit code; None if it has not ended within ``seconds`` of real time.
+    def run(self, seconds: Fraction, spans: Sequence[tuple[int, int]] = ()) -> tuple[int | None, tuple[bytes, ...]]:
+        """Run until the firmware ends, and return its exit code with the memory of ``spans`` (address and size).
 
-        StoppedError if the core cannot go on.
+        The exit code is None if the firmware has not ended within ``seconds`` of real time. StoppedError if the core cannot go on.
+        InputError if QEMU has ended before the spans were read.
         """
         timer = threading.Timer(float(seconds), self._process.kill)
         timer.start()
@@ -239,17 +244,28 @@ class QemuMachine:
                 self._stub.watch(address, REGISTER_BYTES)
             while True:
                 reason = self._stub.go()
+                if self._ended:
+                    self._halted.set()
+                    return 0, tuple(self._stub.read(address, size) for address, size in spans)
                 if b"watch" not in reason:
-                    return self._exit_code(reason)
+                    return self._ending(reason, spans)
                 self._access()
         except StubError:
-            if self._ended:
-                return 0
-            return None if time.monotonic() - start >= seconds else self._exit_code(b"")
+            if time.monotonic() - start >= seconds and not self._ended:
+                return None, ()
+            return (0, ()) if self._ended and not spans else self._ending(b"", spans)
         finally:
+            self._halted.set()
             timer.cancel()
             self._open.close()
             self._reader.join(5)
+
+    def _ending(self, reason: bytes, spans: Sequence[tuple[int, int]]) -> tuple[int, tuple[bytes, ...]]:
+        """The exit code of firmware that ended QEMU with it; InputError if its memory is wanted."""
+        code = self._exit_code(reason)
+        if spans and not code:
+            raise InputError("--dump reads memory once the firmware has ended, and semihosting ends QEMU too: end with byte 4 on the UART.")
+        return code, ()
 
     def _exit_code(self, reason: bytes) -> int:
         """The exit code of the firmware, which is QEMU's; StoppedError if it has stopped for another reason."""

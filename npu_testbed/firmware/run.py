@@ -35,7 +35,8 @@ class NpuRun(Struct, frozen=True):
 class FirmwareRun(Struct, frozen=True):
     """The result of firmware: its output, exit code (None if it did not end), why it stopped, and runs of the NPUs.
 
-    ``core_cycles`` are None where the emulator does not count them.
+    ``core_cycles`` are None where the emulator does not count them. ``dumped`` is the memory that the caller asked for, if the firmware has
+    ended by itself.
     """
 
     chip: str
@@ -44,6 +45,7 @@ class FirmwareRun(Struct, frozen=True):
     stopped: str
     core_cycles: int | None
     npu_runs: tuple[NpuRun, ...]
+    dumped: tuple[bytes, ...] = ()
 
     @property
     def text(self) -> str:
@@ -62,26 +64,30 @@ def run_firmware(
     seconds: Fraction = Fraction(10),
     data: Sequence[tuple[int, bytes]] = (),
     timing: TimingParameters = DEFAULT_TIMING,
+    spans: Sequence[tuple[int, int]] = (),
 ) -> FirmwareRun:
     """Run an ELF file on a chip for ``seconds`` of its own time (of real time if its core is QEMU's).
 
-    ``data`` are bytes that lie in memory at an address from the start. InputError if the file is not ELF, the chip has no memory for it, or
-    its emulator is not installed.
+    ``data`` are bytes that lie in memory at an address from the start; ``spans`` are addresses and sizes of memory that the result has.
+    InputError if the file is not ELF, the chip has no memory for it or for a span, or its emulator is not installed.
     """
+    for address, size in spans:
+        chip.require_memory(address, size)
     if not 0 < seconds <= MAX_SECONDS:
         raise InputError(f"A time limit of {float(seconds):g} s was given: above 0, up to {MAX_SECONDS} are taken.")
     content = read_file(firmware, "Firmware")
     emulated = read_elf(content)
     machine = _unicorn(chip, emulated, data, timing) if not chip.core.machine else _qemu(chip, content, data, timing)
-    code, stopped = None, ""
+    code: int | None = None
+    stopped, dumped = "", tuple[bytes, ...]()
     try:
-        code = machine.run(seconds)
+        code, dumped = machine.run(seconds, spans)
         if code is None:
             stopped = f"the firmware has not ended in {float(seconds):g} s of {'its own' if not chip.core.machine else 'real'} time"
     except StoppedError as error:
         stopped = str(error)
     runs = tuple(NpuRun(number, run.start, run.cycles, run.ending) for number, npu in enumerate(machine.npus) for run in npu.finished)
-    return FirmwareRun(chip.name, bytes(machine.output), code, stopped, machine.core_cycles, runs)
+    return FirmwareRun(chip.name, bytes(machine.output), code, stopped, machine.core_cycles, runs, dumped)
 
 
 def _unicorn(chip: FirmwareChip, firmware: Firmware, data: Sequence[tuple[int, bytes]], timing: TimingParameters) -> FirmwareMachine:

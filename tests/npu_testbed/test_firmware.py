@@ -283,6 +283,38 @@ def test_data_lies_in_memory_from_the_start(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.parametrize("chip", ["corstone-300", "corstone-300-m55"])
+def test_memory_is_written_to_a_file_once_the_firmware_has_ended(chip: str, tmp_path: Path) -> None:
+    """str r0, [r0] at 0x21000000, then byte 4 to the UART: the word lies there. A run that does not end by itself writes no file."""
+    if chip.endswith("m55"):
+        need("qemu-system-arm", "qemu-system-arm")
+    uart = 0x4930_3000
+    (tmp_path / "a.elf").write_bytes(by_hand(0x4803, 0x6000, 0x4903, 0x2201, 0x608A, 0x2204, 0x600A, 0xE7FE, data=(0x2100_0000, uart)))
+    dump = f"{tmp_path / 'a.bin'}@0x21000000,4"
+    outcome = call("device", "run", tmp_path / "a.elf", "--chip", chip, "--dump", dump, "--time-limit", "30")
+    assert outcome.status == 0, outcome
+    assert (tmp_path / "a.bin").read_bytes() == (0x2100_0000).to_bytes(4, "little")
+    (tmp_path / "a.bin").unlink()
+    (tmp_path / "loop.elf").write_bytes(by_hand(0xE7FE))
+    assert call("device", "run", tmp_path / "loop.elf", "--chip", chip, "--dump", dump, "--time-limit", "0.5").status == 1
+    assert not (tmp_path / "a.bin").exists()
+
+
+@pytest.mark.parametrize(
+    ("dump", "sentence"),
+    [
+        ("a.bin", "--dump 'a.bin' names no memory: give FILE@ADDRESS,SIZE"),
+        ("a.bin@0x21000000,0", "names no memory"),
+        ("a.bin@0x213ffffc,8", "no memory of the chip corstone-300 has them"),
+        ("a.elf@0x21000000,8", "is the input"),
+    ],
+)
+def test_a_dump_that_cannot_be_is_refused_before_the_run(dump: str, sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "a.elf").write_bytes(by_hand(0xE7FE))
+    assert sentence in refusal("device", "run", "a.elf", "--dump", dump)
+
+
 @pytest.mark.parametrize(
     ("content", "sentence"),
     [

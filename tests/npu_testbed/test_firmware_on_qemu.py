@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-from contextlib import suppress
 from fractions import Fraction
 from importlib.util import find_spec
 from pathlib import Path
@@ -21,18 +20,13 @@ from test_json_schemas import require_valid
 
 from npu_model.compiled.network import read_compiled
 from npu_model.memory.timing_adapter import profile
-from npu_model.program import Binding
 from npu_testbed.firmware import load_chip, run_firmware
-from npu_testbed.firmware.qemu import QemuMachine
 from npu_testbed.firmware.thumb_access import advanced, thumb_access
 from npu_testbed.models.sources import load_model
 from sim import counted_replay
-from sim.device import BusError
 from validation.litert.judge import reference_outputs
 
 M55 = CHIP.with_name("corstone-300-m55.toml")
-BASEP0 = 0x80
-"""The register of the first base pointer, of eight bytes."""
 
 
 def need_qemu() -> None:
@@ -184,20 +178,6 @@ def test_arms_own_firmware_prints_the_replays_counters(model: str, macs: int, tm
     assert {name: printed_counts[name] for name in events} == {name: counts[name] for name in events}
 
 
-class _Watched(QemuMachine):
-    """A machine that keeps the outputs of a network as they lie behind the NPU's base pointers after the last access to its registers."""
-
-    outputs: tuple[Binding, ...] = ()
-    seen = b""
-
-    def _access(self) -> None:
-        super()._access()
-        with suppress(BusError):  # the base pointers are not set before the first job
-            bases = [self.npus[0].read(BASEP0 + 8 * one.region) for one in self.outputs]
-            spans = [one.byte_range for one in self.outputs]
-            self.seen = b"".join(self._buses[0].read(base + one.start, one.end - one.start) for base, one in zip(bases, spans, strict=True))
-
-
 @pytest.mark.parametrize("options", [(), ("--home", "input=ext")])
 @pytest.mark.parametrize("model", ["zoo:resnet8", "zoo:ds_cnn"])
 def test_outputs_under_arms_own_firmware_are_litert_s(model: str, options: tuple[str, ...], tmp_path: Path) -> None:
@@ -209,9 +189,16 @@ def test_outputs_under_arms_own_firmware_are_litert_s(model: str, options: tuple
     compiled_network = read_compiled(file.read_bytes())
     (port,) = compiled_network.inputs
     image = np.random.default_rng(3).integers(port.dtype.minimum, port.dtype.maximum + 1, port.shape).astype(str(port.dtype))
-    data = [(0x9000_0000, file.read_bytes()), (0x9200_0000, image.tobytes())]
-    machine = _Watched(load_chip(str(M55)), firmware.read_bytes(), data)
-    machine.outputs = compiled_network.outputs
-    assert machine.run(Fraction(200)) == 0
+    (tmp_path / "input.bin").write_bytes(image.tobytes())
+    data = "--data", f"{file}@0x90000000", "--data", f"{tmp_path / 'input.bin'}@0x92000000"
+    dump = "--dump", f"{tmp_path / 'output.bin'}@0x93000000,{sum(one.size for one in compiled_network.outputs)}"
+    assert call("device", "run", firmware, "--chip", "corstone-300-m55", *data, *dump, "--time-limit", 200).status == 0
     (expected,) = reference_outputs(load_model(model).data, [{port.name: image}])
-    assert machine.seen == b"".join(values.tobytes() for values in expected.values())
+    assert (tmp_path / "output.bin").read_bytes() == b"".join(values.tobytes() for values in expected.values())
+
+
+def test_firmware_that_semihosting_ends_leaves_no_memory_to_write(tmp_path: Path) -> None:
+    need_qemu()
+    (tmp_path / "a.elf").write_bytes(by_hand(0x2018, 0x4901, 0xBEAB, 0xE7FE, data=(0x20026,)))
+    words = "device", "run", tmp_path / "a.elf", "--chip", "corstone-300-m55", "--dump", f"{tmp_path / 'a.bin'}@0x21000000,4"
+    assert "semihosting ends QEMU too" in refusal(*words)
