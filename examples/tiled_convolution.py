@@ -249,7 +249,7 @@ def overlapped(jobs: Sequence[Job]) -> Iterator[Named]:
 
 
 def program(chip: Chip, side: int, named: Iterator[Named]) -> Program:
-    """The operations as a Program, with BLOCKDEP for kernels that run one behind the other; checked against the device's rules."""
+    """The operations as a Program, with BLOCKDEP for kernels that run one after the other; checked against the device's rules."""
     names: list[str] = [""]
     operations: list[Operation] = [chip.staging]
     kernels: list[KernelOperation] = []

@@ -103,7 +103,7 @@ def _parse_second(words: tuple[int, ...]) -> Payload:
     size = 4 * len(words)
     expected = (1, size - 16, 0, 1, size - 24, _DESCRIPTION_BYTES, _DESCRIPTION, 1, _PROPERTIES)
     if len(words) < first or words[1:10] != expected:
-        raise InputError("The COP2 payload is not laid out as Vela 5.2 does: the file is damaged, or of a version that is not known.")
+        raise InputError("The COP2 payload is not laid out as Vela 5.2 does: the file is damaged, or of an unknown version.")
     return Payload(accelerator_of(words[10]), words[10], words[11], words[first:])
 
 

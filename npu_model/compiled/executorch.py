@@ -43,7 +43,7 @@ def is_executorch(data: bytes) -> bool:
 
 
 def _fault(what: str) -> InputError:
-    return InputError(f"A vela_bin_stream {what}: the file is damaged, or of a version of ExecuTorch that is not known.")
+    return InputError(f"A vela_bin_stream {what}: the file is damaged, or of an unknown version of ExecuTorch.")
 
 
 def _blocks(data: bytes, start: int) -> dict[str, bytes]:

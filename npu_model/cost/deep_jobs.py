@@ -86,7 +86,7 @@ class _Chain:
         self._word = device.port_bytes_per_cycle
 
     def _part(self, ranges: tuple[ByteRange, ...], first: int, last: int, whole: int) -> tuple[Read, ...]:
-        """The words of some ranges, one behind the other, from ``first`` to ``last`` of ``whole`` equal parts."""
+        """The words of some ranges, one after the other, from ``first`` to ``last`` of ``whole`` equal parts."""
         ranges = tuple(where for where in ranges if where.length)
         words = sum(ceil_div(where.end, self._word) - where.start // self._word for where in ranges)
         begin, end = words * first // whole, words * last // whole

@@ -66,7 +66,7 @@ Effort = Annotated[
     Literal["quick", "standard", "thorough"] | None,
     Option(
         "how hard to search (default: standard): quick tries few changes, standard searches near the limit, and thorough searches every "
-        "memory limit of a frontier, which takes some times longer. Thorough tries all schedules of networks with at most ten parts"
+        "memory limit of a frontier, which takes several times longer. Thorough tries all schedules of networks with at most ten parts"
     ),
 ]
 Homes = Annotated[
@@ -105,7 +105,9 @@ Within = Annotated[
     Fraction | float | str | None,
     Option("take the smallest arena that costs at most this many per cent of the fastest schedule's cycles (default: 0)", "P", per_cent),
 ]
-Deadline = Annotated[float | str | None, Option("also say what meets this time per inference in milliseconds", "MS", milliseconds)]
+Deadline = Annotated[
+    float | str | None, Option("also say which schedule meets this time per inference in milliseconds", "MS", milliseconds)
+]
 Timing = Annotated[
     PathText | None, Option("timing parameters of the NPU, as `calibrate fit` writes them (default: the model's own)", "PROFILE.toml")
 ]
@@ -175,7 +177,7 @@ MinPercent = Annotated[
 NoAdvice = Annotated[bool, Option("do not look for what would make the schedule faster or smaller", group=LAYERS)]
 Report = Annotated[
     PathText | None,
-    Option("write a page that shows all of it: SRAM and units over time, layers, findings; it needs no network", "R.html", group=REPORTS),
+    Option("write a web page with the whole answer: SRAM and units over time, layers, findings; it works offline", "R.html", group=REPORTS),
 ]
 Results = Annotated[
     PathText | None,
@@ -196,16 +198,16 @@ Cpu = Annotated[
 Energy = Annotated[
     PathText | None,
     Option(
-        "also say the ratio of energies, by a table with the energy of a MAC, of a byte of each memory and of a cycle ('illustrative' is "
-        "included, and belongs to no device)",
+        "also give the ratio of energies, from a table with the energy of a MAC, of a byte of each memory and of a cycle "
+        "('illustrative' is included, and describes no real device)",
         "TABLE.toml",
     ),
 ]
 Runtime = Annotated[
     Literal["tflm", "executorch", "bare"] | None,
     Option(
-        "the runtime that the file is for: TFLite Micro, whose own bytes are then part of --arena-cache-size, ExecuTorch, or firmware of "
-        "your own; what it cannot run is refused (default: any)"
+        "the runtime that the file is for: TFLite Micro, whose own bytes then count in --arena-cache-size, ExecuTorch, or firmware of "
+        "your own; a network that it cannot run is refused (default: any)"
     ),
 ]
 Sizes = Annotated[

@@ -32,14 +32,12 @@ class CheckOptions(OneSearch["CheckOutcome"], frozen=True, kw_only=True):
     ] = None
     max_cycles: Annotated[int | None, Option("limit of NPU cycles", "N", cycle_count)] = None
     max_bytes: Annotated[int | str | None, Option("limit of the SRAM to set aside", "N", byte_count)] = None
-    against: Annotated[str | None, Option("what `check --json` printed before: no more cycles and bytes than there", "BASELINE.json")] = (
-        None
-    )
+    against: Annotated[str | None, Option("output of an earlier `check --json`: the limit of cycles and bytes", "BASELINE.json")] = None
     tolerance: Annotated[
-        Fraction | float | str | None, Option("how much more than the baseline's is allowed (default: 0)", "PERCENT", per_cent)
+        Fraction | float | str | None, Option("allowed increase over the baseline in per cent (default: 0)", "PERCENT", per_cent)
     ] = None
-    update: Annotated[bool, Option("write the file of --against anew, from what is found now: what was there is no bar")] = False
-    sram_map: Annotated[kinds.PathText | None, Option("draw what lies where in the arena, over the cycles", "M.svg")] = None
+    update: Annotated[bool, Option("overwrite the file of --against with the new figures, without comparing them to the old ones")] = False
+    sram_map: Annotated[kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg")] = None
     markdown: Annotated[bool, Option("print a summary in Markdown, for a pull request")] = False
     optimise: kinds.Optimise = None
 
@@ -89,7 +87,7 @@ class Check(CheckOptions, frozen=True):
         return outcome
 
 
-_NO_BAR = "No bar was given: give --max-cycles, --max-bytes, --deadline or --against, or --json for a baseline to hold others to."
+_NO_BAR = "No bar was given: give --max-cycles, --max-bytes, --deadline or --against, or --json to write a baseline."
 
 _COMPILING = (
     *("accelerator_config", "optimise", "arena_cache_size", "effort", "ignore_ops", "recompute", "no_recompute"),
@@ -126,7 +124,7 @@ def _require_together(ask: "Check") -> None:
     from npu_testbed.ground.files import require_picture, require_writable
 
     if ask.json and ask.markdown:
-        raise InputError("--json cannot be combined with --markdown, and one document is printed: leave one of them out.")
+        raise InputError("--json cannot be combined with --markdown, because each prints a document: leave one of them out.")
     for option in ("tolerance", "update"):
         if getattr(ask, option) not in (None, False) and ask.against is None:
             raise InputError(f"--{option} was given without --against, whose baseline it is for: give both, or leave it out.")

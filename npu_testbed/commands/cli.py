@@ -119,8 +119,8 @@ def _stopped(ask: Ask[Any], stop: KeyboardInterrupt) -> str:
     """The message of a command that was stopped without a result, and what was kept for another run."""
     by = "a signal to end" if isinstance(stop, Terminated) else "an interrupt"
     kept = [folder for name in ask.goes_on_from if (folder := getattr(ask, name, None)) is not None]
-    again = f"; the same command goes on from what is in {' and '.join(map(str, kept))}" if kept else ", and nothing was written"
-    return f"by {by} before there was a result{again}."
+    again = f"; the same command continues from {' and '.join(map(str, kept))}" if kept else ", and nothing was written"
+    return f"by {by} before it had a result{again}."
 
 
 def main(argv: Sequence[str] | None = None) -> int:  # noqa: PLR0911  # each way to end has its status

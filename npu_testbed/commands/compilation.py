@@ -31,7 +31,7 @@ VELA = Group("Vela's options")
 PROMISES = Group(
     "promise",
     "Without an arena size: never larger and never slower than Vela for the same command line, checked by replay before anything is "
-    "written. With one: the fastest in that size, and never slower than Vela. With --optimise Size: the fewest bytes of what is no slower "
+    "written. With one: the fastest in that size, and never slower than Vela. With --optimise Size: the smallest arena that is no slower "
     "than Vela Size.",
 )
 
@@ -64,19 +64,21 @@ class CompileOptions(OneSearch["CompilationOutcome | StoredCompilation | Compila
     results: kinds.Results = None
     output_format: Annotated[
         Literal["tflite", "raw"],
-        Option("raw writes NAME_vela.npz, of a network that is all on the NPU (default: tflite)", group=VELA),
+        Option("raw writes NAME_vela.npz, if the whole network runs on the NPU (default: tflite)", group=VELA),
     ] = "tflite"
     cpu_tensor_alignment: Annotated[
         int,
         Option(
-            "alignment of the network's inputs and outputs, and of what operators on the CPU read and write (default: 16)",
+            "alignment of the network's inputs and outputs, and of the tensors of operators on the CPU (default: 16)",
             "BYTES",
             alignment,
             VELA,
         ),
     ] = 16
-    debug_force_legacy_core: Annotated[bool, Option("hold ours to Vela's Python core, in place of its C++ core", group=VELA)] = False
-    disable_cascading: Annotated[bool, Option("run every layer whole, one after the other, whatever Vela's takes", group=VELA)] = False
+    debug_force_legacy_core: Annotated[bool, Option("compare with Vela's Python core instead of its C++ core", group=VELA)] = False
+    disable_cascading: Annotated[
+        bool, Option("run every layer whole, one after the other, even if Vela's schedule is faster", group=VELA)
+    ] = False
     enable_debug_db: Annotated[bool, Option("also write NAME_debug.xml, as Vela does, and NAME_schedule.json", group=VELA)] = False
     verbose_performance: Annotated[bool, Option("also print the table of layers", group=VELA)] = False
     verbose_cycle_estimate: Annotated[bool, Option("also print the table of layers", group=VELA)] = False

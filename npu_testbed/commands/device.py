@@ -46,7 +46,7 @@ class DeviceRun(DeviceRunOptions, frozen=True):
         "npu-testbed device run firmware.elf --chip board.toml --data model.tflite@0x62000000 --time-limit 2",
     )
 
-    firmware: Annotated[kinds.PathText, Option("what the linker wrote for a Cortex-M (.elf, .axf)", "FIRMWARE.elf", source=True)]
+    firmware: Annotated[kinds.PathText, Option("the ELF file of a Cortex-M program (.elf, .axf)", "FIRMWARE.elf", source=True)]
 
     def answer(self, show: "Progress") -> "DeviceRunOutcome":
         """Run the firmware; status 1 unless it ends with exit code 0."""

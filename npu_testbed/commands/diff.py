@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from npu_testbed.outcomes.differences import DiffOutcome
     from npu_testbed.replays.simulation import Simulation
 
-SIDES = Group("memory system", "Of a schedule by default the one that it was made for, else the timing adapter u55_high_end.")
+SIDES = Group("memory system", "Default: the memory system of the schedule, or else the timing adapter u55_high_end.")
 
 
 class DiffOptions(OfModels["DiffOutcome"], frozen=True, kw_only=True):
@@ -54,8 +54,8 @@ class DiffOptions(OfModels["DiffOutcome"], frozen=True, kw_only=True):
     timing: Annotated[
         str | None,
         Option(
-            "timing parameters of the NPU, as `calibrate fit` writes them, or `model` for the model's own (default: of a schedule those "
-            "which it was made for, else the model's own)",
+            "timing parameters of the NPU, as `calibrate fit` writes them, or `model` for the model's own (default: "
+            "those of the schedule, or else the model's own)",
             "PROFILE[,PROFILE]",
         ),
     ] = None

@@ -27,12 +27,12 @@ class ExportOptions(Ask["ExportOutcome"], frozen=True, kw_only=True):
     sizes: kinds.Sizes = None
     cop_format: Annotated[
         Literal["COP1", "COP2"],
-        Option("form of the driver payload: COP2 is Vela's other one, which the core driver of November 2025 refuses (default: COP1)"),
+        Option("form of the driver payload: COP2 is Vela's other form, which the core driver of November 2025 refuses (default: COP1)"),
     ] = "COP1"
     fast_scratch: Annotated[
         bool,
         Option(
-            "write the arena as the fast scratch, and what lives outside it as the arena, for runtimes of the memory mode Dedicated_Sram "
+            "write the arena as the fast scratch, and the tensors outside it as the arena, for runtimes of the memory mode Dedicated_Sram "
             "(default: for a schedule of that mode, in format tflite)"
         ),
     ] = False

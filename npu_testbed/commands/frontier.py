@@ -22,12 +22,12 @@ class FrontierOptions(OneSearch["FrontierOutcome"], frozen=True, kw_only=True):
     output: Annotated[kinds.PathText | None, Option("write the frontier as JSON", "F.json", named=("-o",))] = None
     plot: Annotated[kinds.PathText | None, Option("draw the frontier", "F.svg")] = None
     report: kinds.Report = None
-    with_vela: Annotated[bool, Option("Vela's points, too, in the picture and the report, as `npu-testbed compare` finds them")] = False
+    with_vela: Annotated[bool, Option("add Vela's points to the picture and the report, as `npu-testbed compare` finds them")] = False
     schedules: Annotated[
         kinds.PathText | None,
         Option(
             "write every point's schedule file into this folder, named by its bytes, the best so far while the search goes on; "
-            "the same command goes on from a folder that was left before the end",
+            "after an interruption the same command continues from this folder",
             "DIR",
         ),
     ] = None

@@ -35,13 +35,13 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
     stripes: Annotated[
         bool,
         Option(
-            "execute plans of stripes along any axes, recomputed or rolling, as TVM's RFC 0037 has them, in place of the search, which "
-            "cuts rows: for small networks; the answer says each group's stripe and buffers"
+            "execute plans of stripes along any axes, recomputed or rolling, as in TVM's RFC 0037. They replace the search, which cuts "
+            "rows, and suit small networks. The answer lists each group's stripe and buffers"
         ),
     ] = False
     time_limit: Annotated[
         float | str | None,
-        Option("write the best schedule that is known after this time, as Ctrl-C does (default: search to the end)", "SECONDS", seconds),
+        Option("write the best schedule found within this time, as Ctrl-C does (default: search to the end)", "SECONDS", seconds),
     ] = None
     csv: kinds.Csv = None
     min_percent: kinds.MinPercent = None
@@ -52,16 +52,16 @@ class ScheduleOptions(OneSearch["ScheduleOutcome"], frozen=True, kw_only=True):
     device: Annotated[
         kinds.PathText | None,
         Option(
-            "plan Tensor Expressions for a device of your own in place of the NPU. The file says its work and bytes per cycle and its "
-            "memories. Stripes run along any axes; -o FILE.json, FILE.c or FILE.py is plan, C or TensorIR",
+            "plan Tensor Expressions for a device of your own instead of the NPU. The file gives its work and bytes per cycle and its "
+            "memories. Stripes run along any axes; -o FILE.json, FILE.c or FILE.py writes the plan, C or TensorIR",
             "FILE.toml",
         ),
     ] = None
     cost: Annotated[
         Optional["Cost | str"],
         Option(
-            "choose the schedule of the least cost in place of the fastest one: the name of a cost that another distribution registers, or "
-            "in Python a function of npu_testbed.Figures that returns a number",
+            "choose the schedule with the least cost instead of the fastest one: give the name of a cost that another distribution "
+            "registers, or in Python a function of npu_testbed.Figures that returns a number",
             "NAME",
             callable=True,
         ),

@@ -64,16 +64,16 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     set: kinds.Settings = ()
     timing: kinds.Timing = None
     deadline: kinds.Deadline = None
-    stalls: Annotated[bool, Option("also say what every unit's cycles went to: busy, waiting by cause, idle", group=kinds.REPORTS)] = False
+    stalls: Annotated[bool, Option("also say how every unit spent its cycles: busy, waiting by cause, idle", group=kinds.REPORTS)] = False
     csv: kinds.Csv = None
     min_percent: kinds.MinPercent = None
     no_advice: kinds.NoAdvice = False
     report: kinds.Report = None
     show_cpu_operations: kinds.CpuOperations = False
     cpu: kinds.Cpu = "cortex-m55"
-    sram_map: Annotated[
-        kinds.PathText | None, Option("draw what lies where in the arena, over the cycles", "M.svg", group=kinds.REPORTS)
-    ] = None
+    sram_map: Annotated[kinds.PathText | None, Option("draw the arena over the cycles, tensor by tensor", "M.svg", group=kinds.REPORTS)] = (
+        None
+    )
     trace: Annotated[
         kinds.PathText | None,
         Option("write a trace of every unit, which ui.perfetto.dev opens", "T.json[.gz]", group=kinds.REPORTS),
@@ -93,7 +93,7 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     ] = None
     measured_cycles: Annotated[
         int | None,
-        Option("NPU ACTIVE of a measured inference, where the measurement counts none", "N", cycle_count, kinds.REPORTS),
+        Option("NPU ACTIVE of the measured inference, if the measurement has no cycle counter", "N", cycle_count, kinds.REPORTS),
     ] = None
     node_data: Annotated[
         kinds.PathText | None,
@@ -112,7 +112,7 @@ class Replay(Ask["ReplayOutcome"], frozen=True, kw_only=True):
     engine: Annotated[
         Literal["", "fast", "simpy"],
         Option(
-            "what replays: the fast recurrence or the SimPy engine, equal to the cycle (default: fast, simpy for a trace or a timeline)",
+            "engine of the replay: the fast recurrence or SimPy, with the same cycles (default: fast; simpy for a trace or a timeline)",
             group=kinds.REPORTS,
         ),
     ] = ""
@@ -177,7 +177,7 @@ class SimulateVelaOptions(Replay, frozen=True, kw_only=True):
     input_shape: kinds.InputShapes = ()
     layout: kinds.Layouts = ()
     vela_timeout: kinds.VelaTimeout = None
-    separate_io_regions: Annotated[bool, Option("compile with regions of their own for inputs and outputs, outside the arena")] = False
+    separate_io_regions: Annotated[bool, Option("give inputs and outputs regions of their own, outside the arena")] = False
     home: kinds.Homes = ()
 
 

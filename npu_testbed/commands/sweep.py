@@ -79,7 +79,7 @@ class SweepOptions(Search["SweepOutcome"], frozen=True, kw_only=True):
     timing: kinds.Timing = None
     results: kinds.Results = None
     distributed: Annotated[
-        str | None, Option("work on the Dask cluster whose scheduler is there, such as tcp://host:8786", "ADDRESS", group=WORK)
+        str | None, Option("work on the Dask cluster with the scheduler at this address, such as tcp://host:8786", "ADDRESS", group=WORK)
     ] = None
     tls_ca_file: Annotated[
         kinds.PathText | None,
@@ -97,7 +97,7 @@ class SweepOptions(Search["SweepOutcome"], frozen=True, kw_only=True):
     )
     report: Annotated[
         kinds.PathText | None,
-        Option("write a page with all points, which asks for a deadline; it needs no network", "R.html", group=kinds.REPORTS),
+        Option("write a web page with all points and a field for a deadline; it works offline", "R.html", group=kinds.REPORTS),
     ] = None
 
 

@@ -84,7 +84,7 @@ class ValidateFvpOptions(OfModels["FvpOutcome | FvpLiveOutcome"], frozen=True, k
         str | Sequence[str],
         Option("PMU event of the firmware's next numbered counter, from 0 on; may be repeated", "NAME", group=LIVE, many=True),
     ] = ()
-    timeout: Annotated[float | None, Option("bound of the run (default: 900)", "SECONDS", _seconds, LIVE)] = None
+    timeout: Annotated[float | None, Option("time limit of the run (default: 900)", "SECONDS", _seconds, LIVE)] = None
     timing_adapter: Annotated[
         kinds.PathText | None,
         Option("what the firmware programs into the timing adapters (default: off, as ready runners)", "NAME|FILE", group=LIVE),

@@ -19,13 +19,13 @@ if TYPE_CHECKING:
 class ValidatePortfolioOptions(OnMemory["PortfolioOutcome | PortfolioListOutcome"], frozen=True, kw_only=True):
     """The options of ``validate portfolio``."""
 
-    sample: Annotated[bool, Option("only networks that stand for others of their kind")] = False
+    sample: Annotated[bool, Option("only a sample: one network for each kind")] = False
     drawn: Annotated[
         int | None,
-        Option("N networks that nobody wrote down, in place of the portfolio's: portfolio:drawn_S and following", "N", int),
+        Option("N networks that are drawn at random, instead of the portfolio's: portfolio:drawn_S and the following ones", "N", int),
     ] = None
     seed: Annotated[int | None, Option("number of the first drawn network, up to 999999 (default: 0)", "S", int)] = None
-    list: Annotated[bool, Option("name the networks and what each stands for, and compare nothing")] = False
+    list: Annotated[bool, Option("list the networks and what each stands for, without a comparison")] = False
     accelerator_config: Devices = ()
     no_verify: Annotated[bool, Option("leave out the functional runs")] = False
     results: kinds.Results = None

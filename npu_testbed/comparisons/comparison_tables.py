@@ -36,7 +36,7 @@ from validation.layout import filled, grid
 
 CAVEAT = (
     f"Cycles that differ by less than {NOISE:.0%} are called even: our search picks by the simulator that judges it, Vela does not. "
-    "Vela's arena cache size is a wish, and what overflows it is marked. Bytes are the arena to set aside, ours and Vela's: "
+    "Vela's arena cache size is a target; a result that overflows it is marked. Bytes are the arena to set aside, ours and Vela's: "
     "from its base to its end, tensors of CPU operators included, rounded up to 16."
 )
 

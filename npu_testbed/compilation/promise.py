@@ -62,17 +62,17 @@ def described(request: Request, aim: str, vela: PeerFigures | None) -> str:
     """The promise of a compilation as a clause."""
     bound = request.budget
     if not request.cascade:
-        return "every layer whole, one after the other, whatever Vela's takes"
+        return "every layer whole, one after the other, even if Vela's schedule is faster"
     arena = "" if bound is None else f" in at most {bound:,} bytes"
     if request.within:
         slower = "" if vela is None or aim == FEWEST_CYCLES else ", and no slower than Vela"
-        return f"the fewest bytes{arena} of what is at most {float(request.within * 100):g} % slower than the fastest{slower}"
+        return f"the fewest bytes{arena} at no more than {float(request.within * 100):g} % over the fewest cycles{slower}"
     if aim == FEWEST_BYTES or (request.smallest and vela is None):
         return f"the fewest bytes{arena}, however many cycles"
     if aim == FEWEST_CYCLES or (vela is None and bound is None):
         return "the fewest cycles, however many bytes"
     if request.smallest:
-        return f"the fewest bytes{arena} of what is no larger and no slower than Vela Size"
+        return f"the fewest bytes{arena} with which a schedule is no larger and no slower than Vela Size"
     return f"the fewest cycles{arena or f' in the {0 if vela is None else vela.memory:,} bytes that Vela plans'}"
 
 

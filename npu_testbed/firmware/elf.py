@@ -50,7 +50,7 @@ def read_elf(data: bytes) -> Firmware:
     Initialised data lies at its load address, from where start-up code copies it, as it does on a board.
     """
     if len(data) < _HEADER.size or not data.startswith(_MAGIC):
-        raise InputError("The firmware is not a 32-bit little-endian ELF file: give what the linker wrote (.elf, .axf).")
+        raise InputError("The firmware is not a 32-bit little-endian ELF file: give the linker's output (.elf, .axf).")
     _, _, machine, _, entry, first, _, _, _, size, count, *_ = _HEADER.unpack_from(data)
     if machine != _ARM:
         raise InputError(f"The ELF file is for machine {machine}: only 40 (Arm) is emulated; link for a Cortex-M.")

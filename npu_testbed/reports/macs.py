@@ -21,8 +21,8 @@ def macs_text(compiled: CompiledNetwork, again: int) -> str:
     """A sentence on the multiply-accumulates of a network as it runs, and on the recomputed ones (``again``)."""
     macs = macs_of(compiled)
     if not again:
-        return f"It does {macs:,} multiply-accumulates, none of them twice."
-    return f"It does {macs:,} multiply-accumulates, {again:,} of them again ({recomputed_share(macs, again)})."
+        return f"It does {macs:,} multiply-accumulates, none of them recomputed."
+    return f"It does {macs:,} multiply-accumulates, {again:,} of them recomputed ({recomputed_share(macs, again)})."
 
 
 def macs_of(compiled: CompiledNetwork) -> int:

@@ -233,7 +233,7 @@ def test_an_interrupt_ends_with_its_status_and_no_traceback(monkeypatch: pytest.
     monkeypatch.setattr("npu_testbed.replays.program_files.inspect", interrupted)
     outcome = call("inspect", plan)
     assert outcome.status == 130
-    assert outcome.errors == "npu-testbed: stopped: by an interrupt before there was a result, and nothing was written.\n"
+    assert outcome.errors == "npu-testbed: stopped: by an interrupt before it had a result, and nothing was written.\n"
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
@@ -246,10 +246,10 @@ def test_a_search_that_is_left_before_it_has_found_anything_says_so(number: int,
     monkeypatch.setattr("npu_testbed.models.legalise.load_task", interrupted)
     outcome = call("schedule", "zoo:tiny_conv", "-o", tmp_path / "s.json")
     assert (outcome.status, outcome.output) == (128 + number, "")
-    assert "before there was a result, and nothing was written." in outcome.errors
+    assert "before it had a result, and nothing was written." in outcome.errors
     monkeypatch.setattr("npu_testbed.searches.frontiers.load_task", interrupted)
     outcome = call("frontier", "zoo:tiny_conv", "--schedules", tmp_path / "points")
-    assert f"the same command goes on from what is in {tmp_path / 'points'}." in outcome.errors
+    assert f"the same command continues from {tmp_path / 'points'}." in outcome.errors
 
 
 def test_a_search_whose_report_is_left_has_written_its_schedule(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

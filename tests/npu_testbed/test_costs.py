@@ -77,8 +77,8 @@ def test_the_answer_does_not_depend_on_processes() -> None:
 @pytest.mark.parametrize(
     ("options", "said"),
     [
-        ({"cost": lambda _: float("nan")}, "a finite number is needed"),
-        ({"cost": lambda _: "much"}, "'much': a finite number"),
+        ({"cost": lambda _: float("nan")}, "return a finite number"),
+        ({"cost": lambda _: "much"}, "'much': return a finite number"),
         ({"cost": 3}, "cost=3 cannot be: give a function or a text."),
         ({"cost": lambda one: one.cycles, "optimise": "Size"}, "another aim: drop one"),
         ({"cost": lambda one: one.cycles, "no_cascade": True}, "which leaves no choice"),

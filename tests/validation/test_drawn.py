@@ -19,7 +19,7 @@ from validation.portfolio import NETWORKS, drawn_network, drawn_networks, portfo
 SOME = range(0, 120, 3)
 
 DIGEST = "49171f0588e936b28dcbfb96e5b04d40"
-"""SHA-256 (its first half) of the networks of ``SOME``, one behind the other."""
+"""SHA-256 (its first half) of the networks of ``SOME``, one after the other."""
 
 
 def test_a_number_gives_the_same_network_on_every_platform() -> None:

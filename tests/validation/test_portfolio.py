@@ -40,7 +40,7 @@ DIGESTS = {
     "between convolutions": "3491c4c15956908cc17d3c15a338042c",
     "first and last": "6d2a961186a14101e6316f2116566f58",
 }
-"""SHA-256 (its first half) of all networks of a group, one behind the other: they are the same on every platform."""
+"""SHA-256 (its first half) of all networks of a group, one after the other: they are the same on every platform."""
 
 NO_KERNEL = {"conv_elu_conv", "elu_at_ends"}
 """LiteRT's reference kernels have no ELU for integers."""

@@ -87,5 +87,5 @@ NETWORKS = (
     _of("cpu_passed_by", "two skips over an operator on the CPU", _passed_by),
     _of("cpu_resize", "bilinear resize by 3 between pairs of convolutions", _resize_odd),
     _of("cpu_heads", "three outputs, of which two come from the CPU", _heads),
-    _of("cpu_in_a_row", "two operators on the CPU, one behind the other", _two_in_a_row),
+    _of("cpu_in_a_row", "two operators on the CPU, one after the other", _two_in_a_row),
 )

@@ -2,7 +2,7 @@
 
 A tensor with a home of its own lies there whole, and kernels read and write it stripe by stripe. Its base pointer is the one that a
 runtime hands to the NPU's operator: region 3 for the first of the operator's inputs and so on, then its outputs, then all others.
-Where the NPU has too few base pointers for that, and all homes are in one memory, they lie one behind the other in region 3.
+Where the NPU has too few base pointers for that, and all homes are in one memory, they lie one after the other in region 3.
 """
 
 from __future__ import annotations

@@ -95,5 +95,5 @@ def _price(point: Point, price: Price) -> float:
     """The price of a point. InputError if it is no finite number."""
     found = price(point)
     if not isinstance(found, (int, float)) or not isfinite(found):
-        raise InputError(f"The cost of a schedule is {found!r}: a finite number is needed, of which the least is wanted.")
+        raise InputError(f"The cost of a schedule is {found!r}: return a finite number; the smallest one wins.")
     return float(found)

@@ -69,9 +69,7 @@ class BoxMaker(KernelMaker):
         for axis, span in ((Axis.ROWS, ranges.rows), (Axis.COLUMNS, ranges.columns)):
             operation = stripe(replace(kernel, operation=operation, axis=axis), *span, places)
         if operation.pool is PoolKind.AVERAGE and kernel.operation.padding != Padding() == operation.padding:
-            raise InputError(
-                f"Part {name!r} averages the elements inside its padding, which a box without any has not: cut one axis alone."
-            )
+            raise InputError(f"Part {name!r} averages over its padding, which an inner box does not have: cut only one axis.")
         if ranges.channels != (0, shape.depth):
             return replace(kernel, operation=self._of_channels(name, operation, ranges.channels))
         made = self.in_block(operation)

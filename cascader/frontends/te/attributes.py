@@ -36,7 +36,7 @@ OPERATOR_TYPES = {BINARY: ("ADD", "SUB", "MUL", "MIN", "MAX", "SHR", "SHL"), UNA
 
 _REMEDIES = {
     "activation": "native TANH and SIGMOID round in a way that is not public: give their table as lut, with activation LUT",
-    "ifm_layout": "whichever is written, the scheduler stores tensors as is better",
+    "ifm_layout": "the scheduler chooses the storage of tensors by itself",
     "upscale": "TVM's three are known",
 }
 _REMEDIES |= dict.fromkeys(("ifm2_layout", "ofm_layout"), _REMEDIES["ifm_layout"])

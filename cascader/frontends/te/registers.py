@@ -54,7 +54,7 @@ def activation(made: Attributes, ofm: DataType) -> Activation:
     if made.activation == "CLIP" and low > high:
         raise made.refuse("clip_min", f"with clip_max {made.clip_max} it leaves nothing of {ofm}; choose limits inside the type")
     if ofm.bits == 32 and (made.clip_min, made.clip_max) != (-NO_LIMIT, NO_LIMIT):
-        raise made.refuse("activation", "a 32-bit OFM is not clipped; clip what is made of it")
+        raise made.refuse("activation", "a 32-bit OFM is not clipped; clip a later result")
     kind = ActivationKind.LUT if made.activation == "LUT" else ActivationKind.NONE
     return Activation(kind, low, high)
 

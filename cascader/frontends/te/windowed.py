@@ -145,7 +145,11 @@ def pool_operation(made: Attributes, ifm: RegisterOperand) -> KernelOperation:
 def _pool_scale(made: Attributes, kind: PoolKind, kernel: Kernel, padding: Padding) -> Scale:
     first, out = scales_given(made, "ifm_scale", "ofm_scale")
     if kind is PoolKind.MAX or (kind is PoolKind.AVERAGE and padding != Padding()):
-        what = "MAX takes an element as it is" if kind is PoolKind.MAX else "with padding the NPU divides by what lies inside the tensor"
+        what = (
+            "MAX does not scale an element"
+            if kind is PoolKind.MAX
+            else "with padding the NPU divides by the number of elements inside the tensor"
+        )
         if first != out:
             raise made.refuse("ofm_scale", f"ifm_scale is {first:g}, and pooling_type {what}; rescale with ethosu_identity")
         if kind is PoolKind.AVERAGE and made.rounding_mode == "TRUNCATE":

@@ -73,7 +73,7 @@ def _part_fault(records: RecordReader, operator: TfliteOperator) -> str:
     for part in operator.outputs if operator.code in _PARTS else ():
         windows = {"TRANSPOSE_CONV", *(_CONVOLUTIONS if model.tensors[part].shape[:1] > (1,) else ())}
         if any(part in other.inputs for other in model.operators if other.code in windows):
-            return f"the convolution behind {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
+            return f"the convolution after {operator.code} {model.tensors[part].name!r} reads other elements than that part's"
     return ""
 
 

@@ -28,7 +28,7 @@ class Rule(Struct, frozen=True):
 _POOL = "AVERAGE_POOL_2D|MAX_POOL_2D"
 _FLOAT_BORDER = (
     "at the network's border ask the converter for integers (inference_input_type and inference_output_type tf.int8), "
-    "elsewhere quantise what needs floats"
+    "elsewhere quantise the operators that need floats"
 )
 
 RULES = (
@@ -37,8 +37,8 @@ RULES = (
     Rule(".*", "shapeless tensor", "give the tensor a constant shape"),
     Rule("SPACE_TO_DEPTH", "no operator", "use a CONV_2D whose kernel and strides are the block, with weights of 0 and 1"),
     Rule("DEPTH_TO_SPACE", "no operator", "use a TRANSPOSE_CONV 2x2 with strides of 2x2 and weights of 0 and 1, for a block of 2"),
-    Rule("GATHER", "no operator", "use SLICE or STRIDED_SLICE where the indices are in even steps"),
-    Rule("SPACE_TO_BATCH_ND|BATCH_TO_SPACE_ND", "no operator", "use a convolution with a dilation in the place of both"),
+    Rule("GATHER", "no operator", "use SLICE or STRIDED_SLICE if the indices have a constant step"),
+    Rule("SPACE_TO_BATCH_ND|BATCH_TO_SPACE_ND", "no operator", "use a convolution with a dilation in place of both"),
     Rule("BROADCAST_TO|FILL", "no operator", "use TILE, or a constant"),
     Rule("DIV", "no operator", "use MUL by the reciprocal where the divisor is a constant"),
     Rule("SQRT", "no operator", "use MUL of the operand and its RSQRT"),
@@ -46,8 +46,8 @@ RULES = (
     Rule("REDUCE_PROD|CUMSUM", "no operator", "use MUL, or a CONV_2D with weights of 0 and 1"),
     Rule("QUANTIZE|DEQUANTIZE", "no operator|[Ff]loat|missing quantization", _FLOAT_BORDER),
     Rule(".*", "DataType Float|[Ff]loat32|missing quantization", f"quantise the tensor: {_FLOAT_BORDER}"),
-    Rule("TRANSPOSE_CONV", "stride", "use strides of 1x1 or 2x2: several, one behind another, or a resize and a CONV_2D"),
-    Rule("RESIZE_.*", "scal|criteria", "resize by 2, 4 or 8 along both axes, and cut off what is too much with SLICE"),
+    Rule("TRANSPOSE_CONV", "stride", "use strides of 1x1 or 2x2: several, one after another, or a resize and a CONV_2D"),
+    Rule("RESIZE_.*", "scal|criteria", "resize by 2, 4 or 8 along both axes, and cut off the rest with SLICE"),
     Rule(
         "MEAN|SUM|REDUCE_.*",
         "depth-reduction|axis parameter",
@@ -55,13 +55,13 @@ RULES = (
     ),
     Rule(".*", "[Bb]atch (size )?must be 1", "use one image at a time"),
     Rule("MEAN|SUM", "reduced elements|Reduced axis|exceed", "reduce in two steps, as with AVERAGE_POOL_2D first"),
-    Rule(_POOL, "padding|Kernel|kernel|stride|SAME", "pool in several steps, or with padding VALID behind a PAD"),
-    Rule("CONV_2D|DEPTHWISE_CONV_2D", "[Ss]tride", "use strides up to 3, or padding VALID behind a PAD"),
+    Rule(_POOL, "padding|Kernel|kernel|stride|SAME", "pool in several steps, or with padding VALID after a PAD"),
+    Rule("CONV_2D|DEPTHWISE_CONV_2D", "[Ss]tride", "use strides up to 3, or padding VALID after a PAD"),
     Rule("CONV_2D|DEPTHWISE_CONV_2D", "kernel (width|height|product)", "use a smaller kernel, or several convolutions"),
     Rule("CONV_2D|DEPTHWISE_CONV_2D|FULLY_CONNECTED|TRANSPOSE_CONV", "[Ww]eight.*(constant|8-bit)", "use constant weights of 8 bits"),
     Rule("CONV_2D|DEPTHWISE_CONV_2D|FULLY_CONNECTED|TRANSPOSE_CONV", "sum of", "use fewer or smaller weights for an output channel"),
-    Rule("ARG_MAX", "depth|axis", "take it over the channels, of which there may be 127"),
-    Rule("STRIDED_SLICE", "stride", "step forwards, and over rows and columns alone"),
+    Rule("ARG_MAX", "depth|axis", "take it over the channels, 127 at most"),
+    Rule("STRIDED_SLICE", "stride", "step forwards, and only over rows and columns"),
     Rule("MAXIMUM|MINIMUM|CONCATENATION", "quantization", "give the inputs and the output one scale and zero point"),
     Rule(".*", "[Pp]er-axis", "quantise the tensor as a whole, not by channels"),
     Rule("TRANSPOSE", "permutation|transpose", "keep one order of axes: export the network in NHWC"),
@@ -84,7 +84,7 @@ def remedy(code: str, reason: CpuReason) -> str:
     """The change that lets an operator of type ``code`` run on the NPU, as a clause; "" if none is known.
 
     >>> remedy("GATHER", CpuReason("the NPU has no operator GATHER"))
-    'use SLICE or STRIDED_SLICE where the indices are in even steps'
+    'use SLICE or STRIDED_SLICE if the indices have a constant step'
     """
     words = f"{reason.value}; {reason.bound}"
     return next((rule.remedy for rule in RULES if re.fullmatch(rule.codes, code) and re.search(rule.words, words)), "")

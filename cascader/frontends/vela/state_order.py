@@ -53,7 +53,7 @@ def state_fault(network: CompiledNetwork) -> str:
     assigned: set[str] = set()
     for step in network.steps:
         if isinstance(step, CpuOperator) and step.code == READ and step.resource in assigned:
-            return f"the resource variable {step.resource!r} is read behind the operator that assigns it"
+            return f"the resource variable {step.resource!r} is read after the operator that assigns it"
         if isinstance(step, CpuOperator) and step.code == ASSIGN:
             assigned.add(step.resource)
     return ""

@@ -135,7 +135,7 @@ def test_a_larger_arena_never_raises_the_bound(name: str) -> None:
 
 
 def test_weights_that_have_no_room_beside_the_tensors_before_them_raise_the_bound() -> None:
-    """The first layers of mnist compute, its last ones read weights, a byte a cycle: a small arena cannot hide one behind the other."""
+    """The first layers of mnist compute, its last ones read weights, a byte a cycle: a small arena cannot hide one after the other."""
     form, home = network("portfolio:mnist", DEVICE), SYSTEM.ports[1]
     system = replace(SYSTEM, ports=(SYSTEM.ports[0], replace(home, pulse=None, cycles_per_word=Fraction(8))))
     bound = cycle_bound(form, DepthFirstScheduler(row_graph(form)), DEVICE, system)
