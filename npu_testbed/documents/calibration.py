@@ -64,6 +64,14 @@ class FittedEntry(Entry, frozen=True):
     interval_high: float
 
 
+class CloseSetEntry(Entry, frozen=True):
+    """A set of parameter values within the noise of a fit."""
+
+    values: Annotated[tuple[str, ...], meaning("Values in the order of the fitted parameters.")]
+    mean: float
+    draws: Annotated[int, meaning("Draws of the bootstrap that the set suits best.")]
+
+
 class FitErrorsEntry(Entry, frozen=True):
     """Errors of a fit in its sample."""
 
@@ -130,6 +138,7 @@ class ProfileEntry(Entry, frozen=True):
     tools: Tools
     fitted: tuple[FittedEntry, ...]
     undecided: Annotated[tuple[str, ...], meaning("Fitted parameters of which other values are as good.")]
+    sets: Annotated[tuple[CloseSetEntry, ...], meaning("Parameter sets within the noise of the measurements, the fit first.")]
     errors: FitErrorsEntry
     folds: tuple[FoldEntry, ...]
     points: tuple[FitPointEntry, ...]
@@ -141,5 +150,5 @@ class CalibrateFitDocument(Document, frozen=True):
     profile: ProfileEntry
     output: str
     command: Literal["calibrate fit"] = "calibrate fit"
-    schema: Annotated[Literal[4], STRUCTURE] = 4
+    schema: Annotated[Literal[5], STRUCTURE] = 5
     version: ProductVersion = VERSION

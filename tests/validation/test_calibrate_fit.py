@@ -26,6 +26,7 @@ from validation.calibrate import (
     reference_measurements,
     to_toml,
 )
+from validation.calibrate.bootstrap import outwards
 from validation.calibrate.crossvalidation import by_accelerator, by_network, leave_out
 from validation.calibrate.evaluation import Errors, Evaluator
 from validation.calibrate.fit import fit
@@ -76,7 +77,7 @@ SETS = (
 )
 
 
-@pytest.mark.parametrize("number", range(20))
+@pytest.mark.parametrize("number", range(0, 20, 3))
 def test_a_fit_finds_a_drawn_truth_or_says_which_parameters_the_data_cannot_tell_apart(number: int) -> None:
     needs_scipy()
     parameters = fitted_parameters(SETS[number % len(SETS)])
@@ -89,6 +90,30 @@ def test_a_fit_finds_a_drawn_truth_or_says_which_parameters_the_data_cannot_tell
     differ = {p.name for p in parameters if getattr(found.timing, p.name) != getattr(truth, p.name)}
     assert found.errors.mean == 0
     assert differ <= set(found.undecided)
+
+
+HARD_TRUTHS = (
+    {"lookahead": 120, "grant": 3, "output_scale": Fraction(14, 15)},
+    {"decoder_cycles_per_channel": 8, "lookahead": 224, "grant": 31},
+    {"lookahead": 240, "output_start_cycles": 24, "pool_floor": 17},
+)
+"""Truths that a fit from one start missed: it ended in a minimum along ``lookahead`` or ``grant``, or in a valley across two parameters."""
+
+
+@pytest.mark.parametrize("truth", HARD_TRUTHS, ids="-".join)
+def test_a_fit_leaves_the_local_minima_of_lookahead_and_grant(truth: dict[str, int | Fraction]) -> None:
+    needs_scipy()
+    found = fit(as_if(mixed_measurements(), replace(DEFAULT_TIMING, **truth)), fitted_parameters(tuple(truth)), Evaluator())
+    assert found.errors.mean == 0
+    assert {name for name, value in truth.items() if getattr(found.timing, name) != value} <= set(found.undecided)
+
+
+@given(st.floats(0, 100), st.floats(0, 10))
+def test_an_interval_is_rounded_outwards(low: float, width: float) -> None:
+    first, last = outwards(low, low + width)
+    assert first <= round(low, 6)
+    assert round(low + width, 6) <= last
+    assert last - first < width + 2 + 1e-6
 
 
 def test_a_parameter_that_changes_nothing_is_not_decided_and_its_interval_says_so() -> None:
@@ -110,6 +135,9 @@ def test_a_parameter_that_changes_nothing_is_not_decided_and_its_interval_says_s
     assert (start.interval_low, start.interval_high) == (40, 40)
     assert (floor.interval_low, floor.interval_high) == (4, 32)
     assert from_toml(to_toml(profile)) == profile
+    assert {one.values for one in profile.sets} >= {("40", "4"), ("40", "32")}
+    assert all(one.mean == 0 for one in profile.sets)
+    assert "Parameter sets within the noise" in "".join(table.text() for table in fit_tables(profile))
     assert any("Not decided by these measurements" in note and "pool_floor" in note for note in fit_tables(profile)[0].notes)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import ceil, floor
 
 from msgspec import Struct
 
@@ -14,8 +15,8 @@ from validation.calibrate.evaluation import Errors, Evaluator, Progress, silent
 from validation.calibrate.fit import Problem, fit
 from validation.calibrate.measurements import Measurement
 from validation.calibrate.parameters import DEFAULT_FITTED, fitted_parameters
-from validation.calibrate.profile import CalibrationProfile, ErrorFigures, FittedPoint, FittedValue, FoldErrors
-from validation.fvp.scores import BeatScore, relative
+from validation.calibrate.profile import CalibrationProfile, CloseSet, ErrorFigures, FittedPoint, FittedValue, FoldErrors
+from validation.fvp.scores import BeatScore, mean_error, relative
 
 DEFAULT_SEED = 1
 GROUPS = (("network", by_network), ("accelerator", by_accelerator))
@@ -23,6 +24,12 @@ GROUPS = (("network", by_network), ("accelerator", by_accelerator))
 
 GENERALISES = 1.5
 """Bar: the leave-one-network-out error is at most this multiple of the in-sample error."""
+
+DIGITS = 6
+"""Decimal places of a profile's figures. Intervals are rounded outwards."""
+
+ALMOST = 1e-6
+"""A fraction of the last digit that floating point may add."""
 
 GOOD_ENOUGH = 0.005
 """An error on left-out networks that passes even if the error in sample is tiny: half of the model's error on the FVP's points."""
@@ -46,7 +53,8 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
     chosen, evaluator = fitted_parameters(parameters), Evaluator(progress)
     seen = [measurement for measurement in measurements if measurement.calibrates]
     found = fit(seen, chosen, evaluator)
-    drawn = bootstrap(Problem(seen, chosen, evaluator, DEFAULT_TIMING), found.minima, seed)
+    problem = Problem(seen, chosen, evaluator, DEFAULT_TIMING)
+    drawn = bootstrap(problem, found.minima, seed)
     default = Errors.of(evaluator.errors(seen, DEFAULT_TIMING))
     folds = [
         FoldErrors(kind, fold.left_out, *_figures(fold.errors))
@@ -71,12 +79,18 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
                 default=str(getattr(DEFAULT_TIMING, parameter.name)),
                 lower=str(parameter.lower),
                 upper=str(parameter.upper),
-                interval_low=_rounded(interval.low),
-                interval_high=_rounded(interval.high),
+                interval_low=floor(interval.low * 10**DIGITS + ALMOST) / 10**DIGITS,
+                interval_high=ceil(interval.high * 10**DIGITS - ALMOST) / 10**DIGITS,
             )
             for parameter, interval in zip(chosen, drawn.parameters, strict=True)
         ),
         undecided=found.undecided,
+        sets=tuple(
+            CloseSet(
+                tuple(str(p.value(n)) for p, n in zip(chosen, notches, strict=True)), _rounded(mean_error(problem.errors(notches))), draws
+            )
+            for notches, draws in drawn.within_noise
+        ),
         folds=tuple(folds),
         points=tuple(FittedPoint(m.name, m.sha256, m.active, evaluator.cycles(m, found.timing), m.source) for m in seen),
     )
@@ -84,7 +98,7 @@ def calibrate_fit(  # noqa: PLR0913  # the options of calibrate fit
 
 def _rounded(value: float) -> float:
     """A figure for a profile, without the digits in which mathematics libraries differ."""
-    return round(value, 6)
+    return round(value, DIGITS)
 
 
 def _figures(errors: Sequence[float]) -> tuple[int, float, float]:

@@ -2,15 +2,15 @@
 
 Cycles are a staircase of the parameters, so nothing is differentiated: each step solves the bounded linear problem of
 :mod:`validation.calibrate.solver` with the differences between neighbouring notches and replays the notches around its solution. Staircases
-have many minima. So each parameter is then held at values across its bounds while the others follow. If that ends lower, the search goes on
-from there.
+have many minima. So each parameter is then held at values across its bounds and next to the minimum, while the others follow. Parameters
+that such a point leaves nearly undecided span a coarse grid of further starts. If one of these starts ends lower, the search goes on from there.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import product
-from math import ceil, floor
+from math import ceil, floor, sqrt
 from operator import itemgetter
 
 from msgspec import Struct
@@ -31,11 +31,23 @@ HALVINGS = 3
 HELD_VALUES = 7
 """Number of values across its bounds at which each parameter is held while the others follow."""
 
+BESIDE = (-2, -1, 1, 2)
+"""Notches next to a minimum at which each parameter is held too: the others may have to move by more than one notch each."""
+
 HELD_STEPS = 3
 """Gauss-Newton steps of the others while one parameter is held."""
 
-MOST_MINIMA = 3
-"""Minima that a fit remembers, best first, and the points from each round of held parameters that it continues from."""
+NEAR = 0.001
+"""Root mean square error by which a point with another value may be worse before the parameter counts as decided."""
+
+GRID_POINTS = 256
+"""Largest number of points of the grid over the parameters that are nearly undecided."""
+
+CONTINUED = 3
+"""Points of each round, best first, that the search goes on from."""
+
+KEPT_MINIMA = 6
+"""Minima that a fit remembers, best first."""
 
 TIE = 1e-12
 """Sums of squared relative errors that differ by less are equal: one cycle of a million is 1e-12."""
@@ -143,11 +155,26 @@ def _descended(problem: Problem, notches: Notches, held: int | None = None) -> N
     return notches
 
 
+def _spread(parameter: Parameter, count: int) -> list[int]:
+    """Up to ``count`` notches across the bounds of a parameter, both bounds among them."""
+    return sorted({round(parameter.notches * i / (count - 1)) for i in range(count)})
+
+
+def _grid(problem: Problem, best: Notches, points: Sequence[Notches]) -> list[Notches]:
+    """A coarse grid through ``best`` over the parameters for which one of ``points`` has another value and is nearly as good."""
+    most = (sqrt(problem.cost(best)) + NEAR * sqrt(len(problem.measurements))) ** 2
+    near = [point for point in points if problem.cost(point) <= most]
+    moving = [j for j, notch in enumerate(best) if any(point[j] != notch for point in near)]
+    count = next((n for n in range(max(p.notches for p in problem.parameters) + 1, 1, -1) if n ** len(moving) <= GRID_POINTS), 2)
+    axes = [_spread(p, count) if j in moving else [best[j]] for j, p in enumerate(problem.parameters)]
+    return list(product(*axes)) if moving else []
+
+
 def _held(problem: Problem, notches: Notches) -> Iterator[Notches]:
     """Points where each parameter in turn is held at values all over its bounds and the others have followed."""
     for number, parameter in enumerate(problem.parameters):
-        values = sorted({round(parameter.notches * i / (HELD_VALUES - 1)) for i in range(HELD_VALUES)} - {notches[number]})
-        for value in values:
+        beside = {notches[number] + change for change in BESIDE} & set(range(parameter.notches + 1))
+        for value in sorted({*_spread(parameter, HELD_VALUES), *beside} - {notches[number]}):
             yield _descended(problem, (*notches[:number], value, *notches[number + 1 :]), number)
 
 
@@ -157,7 +184,8 @@ def _searched(problem: Problem, start: Notches) -> tuple[list[Notches], list[Not
     while True:
         minima.add(best)
         points = list(_held(problem, best))
-        ends = {_descended(problem, point) for point in sorted(points, key=lambda point: (problem.cost(point), point))[:MOST_MINIMA]}
+        points += _grid(problem, best, points)
+        ends = {_descended(problem, point) for point in sorted(points, key=lambda point: (problem.cost(point), point))[:CONTINUED]}
         minima |= ends
         better = min(ends, key=lambda point: (problem.cost(point), point))
         if problem.cost(better) >= problem.cost(best) - TIE:
@@ -215,5 +243,5 @@ def fit(
     equal = [point for point in (*minima, *others) if problem.cost(point) <= problem.cost(notches) + TIE]
     equal += _equals(problem, notches)
     undecided = tuple(p.name for j, p in enumerate(parameters) if any(point[j] != notches[j] for point in equal))
-    kept = tuple(dict.fromkeys((*minima[:MOST_MINIMA], *_ends(equal))))
+    kept = tuple(dict.fromkeys((*minima[:KEPT_MINIMA], *_ends(equal))))
     return Fit(problem.timing(notches), notches, Errors.of(problem.errors(notches)), kept, undecided)

@@ -36,6 +36,17 @@ class FittedValue(Struct, frozen=True):
     interval_high: float
 
 
+class CloseSet(Struct, frozen=True):
+    """A set of parameter values within the noise of the fit: ``values`` in the order of the fitted parameters, and the mean error.
+
+    ``draws`` is the number of the bootstrap's draws that the set suits best.
+    """
+
+    values: tuple[str, ...]
+    mean: float
+    draws: int
+
+
 class FittedPoint(Struct, frozen=True):
     """One measurement that the fit saw: the network, the measured cycles, and the fitted model's cycles."""
 
@@ -71,6 +82,7 @@ class CalibrationProfile(Struct, frozen=True):
     """A calibration: fitted parameters, provenance and errors.
 
     ``date`` is the caller's, ``seed`` the bootstrap's. ``undecided`` names the fitted parameters with other, equally good values.
+    ``sets`` are the parameter sets within the noise, the fit first.
     """
 
     name: str
@@ -83,6 +95,7 @@ class CalibrationProfile(Struct, frozen=True):
     folds: tuple[FoldErrors, ...]
     points: tuple[FittedPoint, ...]
     undecided: tuple[str, ...] = ()
+    sets: tuple[CloseSet, ...] = ()
 
     def held_out(self, kind: str) -> Errors:
         """The errors of all measurements when their group of this kind was left out; empty if there was one group."""
@@ -98,6 +111,8 @@ def _plain(value: Any) -> str:
         return json.dumps(value.value)
     if isinstance(value, (str, Fraction)):
         return json.dumps(str(value)).replace("\x7f", "\\u007f")
+    if isinstance(value, tuple):
+        return f"[{', '.join(map(_plain, value))}]"
     if isinstance(value, bool):
         return "true" if value else "false"
     return repr(value)
@@ -119,7 +134,7 @@ def to_toml(profile: CalibrationProfile) -> str:
         f"name = {_plain(profile.name)}",
         f"date = {_plain(profile.date)}",
         f"seed = {profile.seed}",
-        f"undecided = [{', '.join(_plain(name) for name in profile.undecided)}]",
+        f"undecided = {_plain(profile.undecided)}",
         "",
         "[tools]",
         *(f"{_plain(tool)} = {_plain(version)}" for tool, version in profile.tools),
@@ -130,14 +145,25 @@ def to_toml(profile: CalibrationProfile) -> str:
         "[errors]",
         *_entries(profile.errors),
         *_array("fitted", profile.fitted),
+        *_array("sets", profile.sets),
         *_array("folds", profile.folds),
         *_array("points", profile.points),
     ]
     return "\n".join(lines) + "\n"
 
 
+def _texts(table: Mapping[str, Any], where: str, key: str) -> tuple[str, ...]:
+    """A key of a table that holds a list of texts; empty if the table has no such key."""
+    texts = table.get(key, [])
+    if not isinstance(texts, list) or not all(isinstance(text, str) for text in texts):
+        raise InputError(f"The calibration profile has {where}{key} = {str(texts)[:60]}: write a list of texts.")
+    return tuple(texts)
+
+
 def _get(table: Mapping[str, Any], where: str, key: str, kind: type) -> Any:
     """A key of a table, of the right type; an integer is a float too."""
+    if kind == tuple[str, ...]:
+        return _texts(table, where, key)
     if key not in table:
         raise InputError(f"The calibration profile has no {where}{key}: write the profile again with calibrate fit.")
     value = table[key]
@@ -228,16 +254,9 @@ def from_toml(text: str) -> CalibrationProfile:
         fitted=_records(FittedValue, table, "fitted"),
         folds=_records(FoldErrors, table, "folds"),
         points=_records(FittedPoint, table, "points"),
-        undecided=_undecided(table),
+        undecided=_texts(table, "", "undecided"),
+        sets=_records(CloseSet, table, "sets"),
     )
-
-
-def _undecided(table: Mapping[str, Any]) -> tuple[str, ...]:
-    """The names of undecided parameters; empty if the profile does not say."""
-    names = table.get("undecided", [])
-    if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"The calibration profile has undecided = {str(names)[:60]}: write a list of names of timing parameters.")
-    return tuple(names)
 
 
 def reference_profile() -> CalibrationProfile:

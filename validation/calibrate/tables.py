@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from decimal import ROUND_CEILING, ROUND_FLOOR, Context
+from math import ceil, floor
+
 from validation.calibrate.bootstrap import COVERAGE, RESAMPLES
 from validation.calibrate.calibration import CalibrationCheck
 from validation.calibrate.profile import CalibrationProfile
@@ -19,21 +22,40 @@ def _errors(profile: CalibrationProfile) -> Table:
         held_out = profile.held_out(kind)
         if held_out.count:
             rows.append((f"leave one {kind} out", str(held_out.count), share(held_out.mean), percent(held_out.worst)))
-    note = f"Bootstrap of the fitted mean error, {COVERAGE:.0%}: {share(errors.mean_low)} to {share(errors.mean_high)}."
+    low, high = floor(errors.mean_low * 1e4) / 1e2, ceil(errors.mean_high * 1e4) / 1e2
+    note = f"Bootstrap of the fitted mean error, {COVERAGE:.0%}: {low:.2f} to {high:.2f} %."
     return Table("Errors of NPU ACTIVE", ("parameters", "points", "mean error", "worst"), tuple(rows), (note,))
+
+
+def _shorter(value: float, rounding: str) -> str:
+    """A value with three digits, rounded downwards or upwards."""
+    return f"{Context(prec=3, rounding=rounding).create_decimal(repr(value)):.3g}"
 
 
 def _fitted(profile: CalibrationProfile) -> Table:
     rows = tuple(
-        (f.name, f.default, f.value, f"{f.interval_low:.3g} to {f.interval_high:.3g}", f"{f.lower} to {f.upper}") for f in profile.fitted
+        (
+            f.name,
+            f.default,
+            f.value,
+            f"{_shorter(f.interval_low, ROUND_FLOOR)} to {_shorter(f.interval_high, ROUND_CEILING)}",
+            f"{f.lower} to {f.upper}",
+        )
+        for f in profile.fitted
     )
     note = (
         f"Intervals: {RESAMPLES} resamples of the points, each solved on the linear model at the minimum that suits it best, and every "
-        f"minimum that is as good as the fit; seed {profile.seed}."
+        f"minimum within the noise, rounded outwards; seed {profile.seed}."
     )
     names = ", ".join(profile.undecided)
     notes = (note, f"Not decided by these measurements, other values are as good: {names}.") if names else (note,)
     return Table("Fitted parameters", ("parameter", "default", "fitted", f"{COVERAGE:.0%} interval", "bounds"), rows, notes)
+
+
+def _sets(profile: CalibrationProfile) -> Table:
+    rows = tuple((*close.values, share(close.mean), str(close.draws)) for close in profile.sets)
+    note = f"Draws: how many of {RESAMPLES} resamples each set suits best. Equal sets share the draws of the first."
+    return Table("Parameter sets within the noise", (*(f.name for f in profile.fitted), "mean error", "draws"), rows, (note,))
 
 
 def _folds(profile: CalibrationProfile) -> Table:
@@ -45,7 +67,8 @@ def fit_tables(profile: CalibrationProfile) -> list[Table]:
     """The fitted values, the errors, the folds and the points."""
     rows = tuple((p.name, str(p.npu_active), str(p.cycles), percent(relative(p.cycles, p.npu_active))) for p in profile.points)
     points = Table("Measurements", ("measurement", "NPU_ACTIVE", "fitted", "error"), rows)
-    return [_fitted(profile), _errors(profile), _folds(profile), points]
+    sets = [_sets(profile)] if len(profile.sets) > 1 else []
+    return [_fitted(profile), _errors(profile), _folds(profile), *sets, points]
 
 
 def check_tables(check: CalibrationCheck) -> list[Table]:
