@@ -86,9 +86,8 @@ class _Ours(Struct, frozen=True):
     figures: PeerFigures
 
 
-def _require_aligned(simulation: Simulation, alignment: int) -> None:
+def _require_aligned(network: CompiledNetwork, alignment: int) -> None:
     """InputError if a tensor of a CPU or custom operator lies at an address that is not a multiple of ``alignment``."""
-    network = simulation.network
     bindings = [*network.inputs, *network.outputs, *(one for step in network.steps for one in (*step.inputs, *step.outputs))]
     astray = next((one for one in bindings if one.region == ARENA and one.byte_range.start % alignment), None)
     if astray is not None:
@@ -111,15 +110,15 @@ def _ours(task: Task, request: Request, target: Target, vela: PeerFigures | None
     source = _model(request)
     plan = best_schedule(task, request, target.aim, vela, run) if request.cascade else whole_layers(task, request)
     simulation = simulate_schedule(plan, progress=run.show)
-    _require_aligned(simulation, target.cpu_tensor_alignment)
     run.show(f"Encoding {network_name(source.name)}")
     parted = has_outer_arena(request.memory)
-    options = ExportTerms(fast_scratch=parted)
+    options = ExportTerms(fast_scratch=parted, outer_alignment=target.cpu_tensor_alignment)
     # The replayed schedule is the one that is written; a fast scratch needs the schedule's homes.
     made = plan if parted else simulation.network
     files = export(made, target.output_format, name=f"{network_name(source.name)}_vela", model=source.data, options=options)
     # The content of the file counts, not its intention. A raw file holds the same Programs.
     network = simulation.network if target.output_format == "raw" else read_compiled(next(iter(files.values())))
+    _require_aligned(network, target.cpu_tensor_alignment)
     is_replayed = not parted and request.timing == simulation.timing and _run_alike(network, simulation.network)
     system = request.memory if parted else simulation.system
     cycles = simulation.replay.cycles if is_replayed else quick_cycles(network, system, request.timing)

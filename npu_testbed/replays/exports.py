@@ -15,6 +15,7 @@ from npu_model.compiled.network import CompiledNetwork
 from npu_model.errors import InputError
 from npu_model.front import later
 from npu_model.memory.outer_arena import is_scheduled_in_fast_scratch
+from npu_model.program.alignment import ALIGNMENT
 from npu_model.tflite.identifiers import is_tosa
 from npu_testbed.replays.fast_scratch import in_fast_scratch, require_outer
 
@@ -64,11 +65,13 @@ class ExportTerms(Struct, frozen=True):
     means True for format tflite and a schedule for such a memory mode. ``stream`` names an input that arrives row by row, in a ring with
     the fewest rows that the jobs need. NAME=CYCLES_PER_ROW makes the ring large enough for a source of that pace that never waits. The C
     sources of a schedule then have a job for every few rows. Each job lists the rows that it waits for and the rows that it frees.
+    ``outer_alignment`` are the bytes of which a multiple begins each tensor outside a fast scratch.
     """
 
     cop_format: str = COP_FORMATS[0]
     fast_scratch: bool | None = None
     stream: str = ""
+    outer_alignment: int = ALIGNMENT
 
 
 USUAL = ExportTerms()
@@ -139,7 +142,7 @@ def export(
             require_outer(source)
         source = lower(source)
     if fast_scratch:
-        source = in_fast_scratch(source)
+        source = in_fast_scratch(source, options.outer_alignment)
     if file_format == TIR_C:
         raise InputError(f"Format {TIR_C} was asked for of a compiled network: it needs a schedule file; make one with `schedule`.")
     return _FORMATS[file_format](source, name, model, options.cop_format)

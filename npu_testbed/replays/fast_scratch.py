@@ -29,6 +29,7 @@ from npu_model.program import (
 )
 from npu_model.program.alignment import ALIGNMENT
 from npu_model.program.region_numbers import ARENA, FIRST_HOME
+from npu_model.shapes import round_up
 
 FAST_SCRATCH = 2
 
@@ -36,16 +37,17 @@ _Moves = Mapping[int, tuple[int, int]]
 """For each region, the region that its bytes move to, and the offset there."""
 
 
-def in_fast_scratch(network: CompiledNetwork) -> CompiledNetwork:
+def in_fast_scratch(network: CompiledNetwork, alignment: int = ALIGNMENT) -> CompiledNetwork:
     """The network with its arena as the fast scratch, and its home regions one after the other as the arena.
 
+    Each of these begins at a multiple of ``alignment`` bytes, at which the arena ends, too: with lines of a cache, no two share one.
     InputError if it has operators on the CPU, states, a fast scratch already, or an input or output in its arena.
     """
     _check(network)
     moves, outer = {ARENA: (FAST_SCRATCH, 0)}, 0
     for region, size in home_sizes(network).items():
         moves[region] = ARENA, outer
-        outer += size
+        outer += round_up(size, alignment)
     # Two regions of one size count as one memory, as in Vela's files of the other memory modes.
     fast = network.arena_size + (ALIGNMENT if network.arena_size == outer else 0)
     steps = tuple(_program(program, moves, outer, fast) for program in network.programs)
