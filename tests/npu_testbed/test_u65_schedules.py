@@ -9,7 +9,7 @@ import pytest
 import npu_testbed
 from cascader.ethosu.codegen.lowering import lower
 from npu_model.compiled.network import read_compiled
-from npu_testbed.chips import load_chip
+from npu_testbed.devices.chips import load_chip
 from sim import quick_cycles, replay_network
 
 SIZES = "ethos-u65-256", "ethos-u65-512"

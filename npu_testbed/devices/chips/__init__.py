@@ -59,11 +59,11 @@ def _file(name: str) -> dict[str, Any]:
 
 
 def _shipped() -> dict[str, Any]:
-    return _file("chips.toml") | _file("u85.toml") | _file("unknown.toml")
+    return _file("chips.toml") | _file("u65.toml") | _file("u85.toml") | _file("unknown.toml")
 
 
 def chip_names() -> tuple[str, ...]:
-    """The names of the shipped chips that networks are scheduled for, in the order of their file."""
+    """The names of the shipped chips with an Ethos-U55, in the order of their file."""
     return tuple(_file("chips.toml"))
 
 
