@@ -7,10 +7,10 @@ from fractions import Fraction
 
 from msgspec.structs import replace
 
+from cascader.ethosu.network.wanted_homes import home_options, memory_beyond, outer_ends
 from cascader.ethosu.search.effort import QUICK
 from cascader.ethosu.search.request import PERFORMANCE, Request, Run
 from npu_model.errors import BudgetError, FloorError, InputError, SearchedError
-from npu_model.program.region_numbers import ARENA
 from npu_testbed.ground.termination import TimeIsUp
 from npu_testbed.models.legalise import load_task
 from npu_testbed.replays.scheduling import choice_of
@@ -23,17 +23,11 @@ def _ways(request: Request) -> Iterator[tuple[str, Request]]:
     """Options that were not given, and the request with each: recomputation, tensors in an outer memory, inputs and outputs there."""
     if request.recompute is None:
         yield f"--recompute {_RECOMPUTE}", replace(request, recompute=Fraction(_RECOMPUTE))
-    system = request.memory
-    outer = next((memory for port, memory in enumerate(system.ports) if port != system.port_of(ARENA)), None)
-    if outer is None:
-        return
-    if request.spill is None and outer.writable:
+    outer = memory_beyond(request.memory)
+    if request.spill is None and outer is not None and outer.writable:
         yield f"--spill {outer.name}", replace(request, spill=outer.name)
-    if not request.homes:
-        sides = ("input", "output") if outer.writable else ("input",)
-        ways = [(side,) for side in sides] + ([sides] if len(sides) > 1 else [])
-        for homes in (tuple(f"{side}={outer.name}" for side in way) for way in ways):
-            yield " ".join(f"--home {home}" for home in homes), replace(request, homes=homes)
+    for homes in () if request.homes else outer_ends(request.memory):
+        yield home_options(homes), replace(request, homes=homes)
 
 
 def other_ways(request: Request, run: Run, only: Container[str] | None = None) -> Iterator[str]:

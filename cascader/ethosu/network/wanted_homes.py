@@ -5,8 +5,8 @@ from __future__ import annotations
 from msgspec import Struct
 
 from npu_model.errors import InputError
-from npu_model.memory.system import MemorySystem
-from npu_model.printable import shown
+from npu_model.memory.system import Memory, MemorySystem
+from npu_model.printable import printable, shown
 from npu_model.program.region_numbers import ARENA
 
 
@@ -46,6 +46,29 @@ def _port_of(name: str, system: MemorySystem) -> int | None:
     """The port of a memory by its name, or as axi0 or axi1; None if the system has no such memory."""
     spellings = ((port, (memory.name.lower(), f"axi{port}")) for port, memory in enumerate(system.ports))
     return next((port for port, names in spellings if name.strip().lower() in names), None)
+
+
+def memory_beyond(system: MemorySystem) -> Memory | None:
+    """The memory behind another port than the arena's; None if the arena has the only one."""
+    return next((memory for port, memory in enumerate(system.ports) if port != system.port_of(ARENA)), None)
+
+
+def outer_ends(system: MemorySystem) -> tuple[tuple[str, ...], ...]:
+    """Each way in which inputs, outputs or both leave the arena for :func:`memory_beyond` it, as pairs WHAT=MEMORY of ``--home``."""
+    beyond = memory_beyond(system)
+    if beyond is None:
+        return ()
+    first, last = f"input={beyond.name}", f"output={beyond.name}"
+    return ((first,), (last,), (first, last)) if beyond.writable else ((first,),)
+
+
+def home_options(homes: tuple[str, ...]) -> str:
+    """Pairs WHAT=MEMORY as options of the command line.
+
+    >>> home_options(("input=ext", "output=ext"))
+    '--home input=ext --home output=ext'
+    """
+    return " ".join(f"--home {printable(home)}" for home in homes)
 
 
 def outer_memory(name: str, system: MemorySystem) -> Outer:

@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from cascader.ethosu.network.network import ARENA, CpuPart, Network, Port
+from cascader.ethosu.network.network import CpuPart, Network, Port
+from cascader.ethosu.network.wanted_homes import home_options, outer_ends
 from npu_model.errors import FloorError
 from npu_model.printable import printable
 
@@ -82,31 +83,20 @@ def job_floor(graph: RowGraph, number: int, needed: int) -> Floor:
     return Floor(needed, f"operands and results of layer {printable(part.name)!r}", tuple(graph.tensors[tensor].name for tensor in ordered))
 
 
-def _elsewhere(network: Network, system: MemorySystem, budget: int) -> Iterator[tuple[str, int]]:
-    """Yield options by which inputs, outputs or both leave the arena, and their bytes, if the rest of the floor is within the budget."""
-    outer = next((memory for port, memory in enumerate(system.ports) if port != system.port_of(ARENA)), None)
-    if outer is None:
-        return
-    inputs, outputs = (frozenset(port.tensor for port in ports) for ports in (network.inputs, network.outputs))
-    words = {what: f"--home {what}={printable(outer.name)}" for what in ("input", "output")}
-    ways = [(words["input"], inputs)]
-    ways += [(words["output"], outputs), (f"{words['input']} {words['output']}", inputs | outputs)] if outer.writable else []
-    whole = interface_floor(network).bytes
-    for option, outside in ways:
-        least = interface_floor(network, outside).bytes
-        if least <= budget and least < whole:
-            yield (
-                option,
-                _together((*network.inputs, *network.outputs), frozenset(tensor.name for tensor in network.graph.tensors) - outside)[0],
-            )
-
-
 def remedies(network: Network, system: MemorySystem, budget: int) -> tuple[tuple[str, str], ...]:
     """The options by which inputs or outputs leave the arena, each with a clause of how many bytes these are; none if none helps.
 
-    The options need a memory behind another port, which the application must have.
+    An option helps if it lowers the floor to at most the budget. It needs a memory behind another port, which the application must have.
     """
-    return tuple((option, f"{size} bytes out of the arena") for option, size in _elsewhere(network, system, budget))
+    ends = {"input": network.inputs, "output": network.outputs}
+    whole, found = interface_floor(network).bytes, []
+    for homes in outer_ends(system):
+        ports = [port for home in homes for port in ends[home.partition("=")[0]]]
+        outside = frozenset(port.tensor for port in ports)
+        if interface_floor(network, outside).bytes <= min(budget, whole - 1):
+            gone = _together((port for some in ends.values() for port in some if port.tensor in outside), frozenset())[0]
+            found.append((home_options(homes), f"{gone} bytes out of the arena"))
+    return tuple(found)
 
 
 def require_room(budget: int | None, floor: Floor, ways: tuple[tuple[str, str], ...] = ()) -> None:

@@ -191,6 +191,27 @@ WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3, 3)
 """Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 and 0.1 seconds, and half as much for its copies."""
 
 
+class _Turn(Struct, frozen=True):
+    """A turn of drafts that compete for changes by replays: the drafts that are ``left``, and the ``first`` draft of all as it is now."""
+
+    effort: Effort
+    left: Sequence[Replayed]
+    first: Replayed
+    number: int = 0
+
+    def share(self, one: Replayed) -> Share:
+        """A draft's share of the effort. Drafts that compete have copies changed once they lead."""
+        effort = self.effort
+        blocks = effort.cycles if effort.turns == 1 else effort.cycles // 2
+        copies = effort.cycles // 2 if self.number or effort.turns == 1 else 0
+        return Share(blocks, copies, self.number * blocks, None if one is self.first else effort.cycles)
+
+    def next(self, after: Sequence[Replayed], rank: Callable[[Replayed], tuple[float, ...]]) -> _Turn:
+        """The next turn: the better half of the drafts that are left, as they are ``after`` this turn, in the order of these."""
+        first = next((new for old, new in zip(self.left, after, strict=True) if old is self.first), self.first)
+        return _Turn(self.effort, sorted(after, key=rank)[: (len(after) + 1) // 2], first, self.number + 1)
+
+
 def _by_cycles(one: Replayed) -> tuple[float, ...]:
     return one.cycles, one.memory
 
@@ -207,29 +228,17 @@ def changed_by_replays(
 
     If there is no time for a block of each part, only the first draft gets other blocks.
     """
-    left, made = list(effort.affordable(found)), list[Replayed]()
+    left, made = effort.affordable(found), list[Replayed]()
     if not left:
         return ()
-    always = left[0]
-    for turn in range(effort.turns):
-        part, copies = _parts(effort, turn)
-        asked = []
-        for one in left:
-            share = Share(part, copies, turn * part, None if one is always else effort.cycles)
-            asked.append(executor.submit(change, one.form, one.draft, one.cycles, judge, share))
-        after = []
-        for one, (draft, cycles) in zip(
-            left, answers(asked, "Changing blocks and copies by replays: {} of {} schedules", show), strict=True
-        ):
-            after.append(Replayed(one.form, draft, cycles) if cycles < one.cycles else one)
-            always = after[-1] if one is always else always
-        made += [new for old, new in zip(left, after, strict=True) if new is not old]
-        left = sorted(after, key=rank)[: (len(after) + 1) // 2]
+    turn = _Turn(effort, left, left[0])
+    for _ in range(effort.turns):
+        asked = [executor.submit(change, one.form, one.draft, one.cycles, judge, turn.share(one)) for one in turn.left]
+        changed = answers(asked, "Changing blocks and copies by replays: {} of {} schedules", show)
+        after = [
+            Replayed(one.form, draft, cycles) if cycles < one.cycles else one
+            for one, (draft, cycles) in zip(turn.left, changed, strict=True)
+        ]
+        made += [new for old, new in zip(turn.left, after, strict=True) if new is not old]
+        turn = turn.next(after, rank)
     return tuple(made)
-
-
-def _parts(effort: Effort, turn: int) -> tuple[int, int]:
-    """Cycles for the replays of a draft's blocks, and of its copies, in a turn: drafts that compete have copies changed once they lead."""
-    if effort.turns == 1:
-        return effort.cycles, effort.cycles // 2
-    return effort.cycles // 2, effort.cycles // 2 if turn else 0
