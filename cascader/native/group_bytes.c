@@ -167,6 +167,8 @@ static void update(Group *group, i64 head)
 static void share(Group *group, i64 operand, i64 output)
 {
     Tensor *old = &group->tensors[operand];
+    /* Slices of a result share its operand's buffer one after the other. */
+    if (old->head == group->tensors[output].head) return;
     for (i64 step = 0; step < group->steps; step++) {
         group->total[step] -= old->held ? old->held[step] : old->passing;
         if (old->held) old->held[step] = 0;

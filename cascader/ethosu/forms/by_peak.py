@@ -1,7 +1,8 @@
 """Choice by the peak: the block that holds the most bytes is cut into ever finer stripes of channels, then the next such block.
 
-A block at the peak gets the next cut of :data:`CUTS` that can hold less, within the limit of multiply-accumulates. If no block at the peak
-can be cut, the first parts are cut into tiles in another way: the way that holds the fewest bytes with the current cuts of blocks.
+Depthwise convolutions at the peak write over dead rows if that holds fewer bytes, because it recomputes nothing. Then a block at the peak
+gets the next cut of :data:`CUTS` that can hold less, within the limit of multiply-accumulates. If no block at the peak can be cut, the
+first parts are cut into tiles in another way: the way that holds the fewest bytes with the current cuts of blocks.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ from msgspec import Struct
 
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.channel_stripes import Block, Stripes, blocks, in_channel_stripes
+from cascader.ethosu.forms.dead_rows import depthwise_over_dead_rows, over_dead_rows
 from cascader.ethosu.forms.planned import Peak, planned_peak
 from cascader.ethosu.network.network import Network
 from cascader.ethosu.network.wanted_homes import Wanted
@@ -40,8 +42,8 @@ class TiledForm(Struct, frozen=True):
     form: Candidate
 
 
-State = tuple[int, frozenset[tuple[str, int]]]
-"""A network, perhaps in tiles, by its identity, and the cuts of its blocks."""
+State = tuple[int, frozenset[tuple[str, int]], frozenset[str]]
+"""A network, perhaps in tiles, by its identity, the cuts of its blocks, and the convolutions that write over dead rows."""
 
 
 class PeakTerms(Struct, frozen=True):
@@ -60,6 +62,8 @@ class _Choice:
         self.base, self._tiles, self._terms = base, tiles, terms
         self._cuts: dict[str, int] = {}
         self._known = {id(base)}
+        self._shared: frozenset[str] = frozenset()
+        self._kept_apart: set[str] = set()
 
     def _networks(self, base: Network) -> Network | None:
         terms, found = self._terms, {block.expansion.name: block for block in blocks(base)}
@@ -68,12 +72,14 @@ class _Choice:
         macs = base.macs + sum(found[name].macs(cut) for name, cut in cuts.items())
         if macs > terms.most or len(base.graph.parts) + more > MOST_STRIPED:
             return None
-        return in_channel_stripes(base, cuts, terms.device, terms.sources)
+        striped = in_channel_stripes(base, cuts, terms.device, terms.sources)
+        made = None if striped is None else over_dead_rows(striped, self._shared, terms.device, terms.sources)
+        return None if made is None or len(made.graph.parts) > MOST_STRIPED else made
 
     @property
     def state(self) -> State:
         """The form as a hashable value, because two choices may reach the same form."""
-        return id(self.base), frozenset(self._cuts.items())
+        return id(self.base), frozenset(self._cuts.items()), self._shared
 
     def made(self) -> Network | None:
         """The current form; None if it recomputes too much or has too many parts."""
@@ -87,6 +93,21 @@ class _Choice:
         begin = self._cuts.get(block.expansion.name, -1) + 1
         small = (number for number in range(begin, len(CUTS)) if block.between(CUTS[number]) + beside // 2 < size)
         return next(small, None)
+
+    def share(self, now: Network, peak: Peak) -> bool:
+        """Let depthwise convolutions at the peak of the form ``now`` write over dead rows, if that holds no more; whether it was possible.
+
+        It needs no multiply-accumulates.
+        """
+        names = {one.name for one in depthwise_over_dead_rows(now, self._terms.device) if one.name in peak.parts} - self._kept_apart
+        before, self._shared = self._shared, self._shared | names
+        made = self.made() if names else None
+        found = None if made is None else planned_peak(made, self._terms.homes)
+        if found is not None and (found.size, len(found.parts)) < (peak.size, len(peak.parts)):
+            return True
+        self._shared = before
+        self._kept_apart |= names
+        return False
 
     def refine(self, peak: Peak) -> bool:
         """Cut the blocks at the peak finer, or take other tiles; returns whether that was possible."""
@@ -124,13 +145,13 @@ def by_peak(
     that an earlier choice has ``seen``, because it would continue in the same way.
     """
     choice, peak = _Choice(base, tiles, terms), planned_peak(base, terms.homes)
-    least, waits = peak.size, 0
-    while waits < _PATIENCE and choice.refine(peak) and choice.state not in seen:
+    least, waits, now = peak.size, 0, base
+    while waits < _PATIENCE and (choice.share(now, peak) or choice.refine(peak)) and choice.state not in seen:
         seen.add(choice.state)
         made = choice.made()
         if made is None:
             return
-        peak, waits = planned_peak(made, terms.homes), waits + 1
+        now, peak, waits = made, planned_peak(made, terms.homes), waits + 1
         if worthwhile(peak.size, least):
             least, waits = peak.size, 0
             yield Candidate(peak.size, made.macs, made)

@@ -22,7 +22,6 @@ from npu_model.accelerator import Accelerator
 from npu_model.program import FeatureMap, Kernel, KernelOperation, OperationKind, Padding, Upscale
 from npu_model.shapes import Shape3D
 from npu_model.weight_stream.streams import has_streams
-from npu_model.weight_stream.weights import RECORD_BYTES
 
 
 class Stripes(Struct, frozen=True, order=True):
@@ -132,22 +131,14 @@ class _Cutter:
         self._tensors.append(Tensor.dense(name, TensorKind.INTERMEDIATE, (shape.height, shape.width, shape.depth), element))
         return dense_map(like, shape)
 
-    def _slice(self, operation: KernelOperation, first: int, last: int) -> KernelOperation | None:
-        """The operation that computes some channels, with weights and scales of its own. The caller still moves its maps."""
-        depthwise = operation.kind is OperationKind.DEPTHWISE
-        ifm = channels(operation.ifm, first, last) if depthwise else operation.ifm
-        piece = self._maker.in_any_block(replace(operation, ofm=channels(operation.ofm, first, last), ifm=ifm))
-        if piece is None:
-            return None
-        records = self._maker.records(operation)[first * RECORD_BYTES : last * RECORD_BYTES]
-        return self._maker.with_weights(self._maker.with_records(piece, records), self._maker.weights(operation)[first:last])
-
     def cut(self, block: Block, cut: Stripes) -> list[Part] | None:
         """The parts of a block in stripes; None if one of their kernels fits no block."""
         (expansion, depthwise, projection), found = block.kernels, list[Part]()
         depth = expansion.operation.ofm.shape.depth
         spans = [(first, min(depth, first + cut.depth)) for first in range(0, depth, cut.depth)]
-        made = [(self._slice(expansion.operation, *span), self._slice(depthwise.operation, *span)) for span in spans]
+        made = [
+            (self._maker.channel_slice(expansion.operation, *span), self._maker.channel_slice(depthwise.operation, *span)) for span in spans
+        ]
         for number, (low, high) in enumerate(block.stripes(cut)):
             first, last, above, below = Axis.ROWS.read(depthwise.operation, depthwise.operation.ifm, low, high)
             name = f"{depthwise.ofm}/stripe{number}"

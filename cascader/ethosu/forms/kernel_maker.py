@@ -9,10 +9,12 @@ from msgspec.structs import replace
 from cascader.ethosu.cost.block_choice import choose_block
 from cascader.ethosu.cost.memory_path import Sources
 from cascader.ethosu.forms.workbench import Weights, Workbench, in_best_block, in_best_depth, of_depth
+from cascader.ethosu.job.feature_maps import channels
 from cascader.ethosu.network.network import Network
 from npu_model.accelerator import Accelerator
-from npu_model.program import LONGEST_STRIDE, KernelOperation
+from npu_model.program import LONGEST_STRIDE, KernelOperation, OperationKind
 from npu_model.shapes import Shape3D
+from npu_model.weight_stream.weights import RECORD_BYTES
 
 
 def _one_row(operation: KernelOperation) -> KernelOperation:
@@ -64,3 +66,16 @@ class KernelMaker(Workbench):
         if not before.weights:
             return self.in_block(after)
         return self.of_weights(after, self.weights(before).reshape(shape))
+
+    def channel_slice(self, operation: KernelOperation, first: int, last: int) -> KernelOperation | None:
+        """The operation that makes some channels, with weights and scales of its own; None if no block fits.
+
+        A depthwise convolution reads the same channels.
+        """
+        depthwise = operation.kind is OperationKind.DEPTHWISE
+        ifm = channels(operation.ifm, first, last) if depthwise else operation.ifm
+        piece = self.in_any_block(replace(operation, ofm=channels(operation.ofm, first, last), ifm=ifm))
+        if piece is None:
+            return None
+        records = self.records(operation)[first * RECORD_BYTES : last * RECORD_BYTES]
+        return self.with_weights(self.with_records(piece, records), self.weights(operation)[first:last])

@@ -148,6 +148,8 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
         seen, terms = set[State](), PeakTerms(bound, accelerator, sources, homes)
+        alone = PeakTerms(base.macs, accelerator, sources, homes)
+        found += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, set())
         for start in starts.values():
             found += by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
     kept = list(_worth_it(_smallest(one for one in found if one.size < least * WORTHWHILE or one in skip)))

@@ -6,19 +6,23 @@ A row of the RowGraph is a step along the axis of the parts that use the tensor:
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+import numpy as np
 from msgspec.structs import replace
+from numpy.typing import NDArray
 
 from cascader.ethosu.network.carried_rows import with_carried_rows
-from cascader.ethosu.network.network import Network
+from cascader.ethosu.network.network import EthosuPart, Network, ethosu_part
+from cascader.ethosu.network.overlaps import byte_numbers
 from cascader.ethosu.network.overwriting import overwritable_operands, overwriting_parts
 from cascader.ethosu.network.views import part_views
 from cascader.graph.cascader_graph import TensorKind
 from cascader.graph.in_place import LastReaders
-from cascader.graph.row_graph import RowGraph, Writers
+from cascader.graph.row_graph import RowGraph, RowPart, Writers
 from cascader.graph.row_maps import RowPropagator
 from cascader.graph.row_projection import RowProjection
+from npu_model.program import FeatureMap
 
 
 def _may_be_overwritten(graph: RowGraph, writers: Writers, lasts: LastReaders, part: int, operand: int) -> bool:
@@ -45,6 +49,52 @@ def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
         fitting = [operand for operand in operands if _may_be_overwritten(graph, writers, lasts, at, operand)]
         chosen = max(fitting, key=lambda operand: len(readers[operand]), default=None)
         parts.append(replace(facts, in_place=chosen))
+    return RowGraph(tuple(parts), graph.tensors)
+
+
+def _row_bytes(feature_map: FeatureMap, unit: int) -> NDArray[np.int64]:
+    """Places in a row of ``unit`` bytes of the bytes of a map's first row."""
+    return byte_numbers(feature_map, (0, 1)) % unit
+
+
+def _follows_dead_rows(kernels: Sequence[EthosuPart], parts: Sequence[RowPart], source: int, unit: int) -> bool:
+    """Whether parts that run side by side write no byte of a row that one of them still reads, if their results lie over their input.
+
+    Row y of a result lies over row y of the input. Before a part makes that row, those before it have made theirs.
+    """
+    rows = np.arange(parts[0].rows, dtype=np.int64)
+    if any((needs.first_rows(rows) < rows).any() for part in parts for tensor, needs in part.inputs if tensor == source):
+        return False
+    read = np.zeros(unit, np.bool_)
+    for kernel in reversed(kernels):
+        read[_row_bytes(kernel.operation.ifm, unit)] = True
+        if read[_row_bytes(kernel.operation.ofm, unit)].any():
+            return False
+    return True
+
+
+def _over_dead_rows(network: Network, graph: RowGraph) -> RowGraph:
+    """The graph with the results that slices of channels write over rows of their input which have died.
+
+    A slice asks those before it for its rows, and reads none of them: so no slice is ahead of another.
+    """
+    parts, readers = list(graph.parts), graph.readers()
+    for target, found in enumerate(graph.writers()):
+        numbers, new = [number for number, _ in found], graph.tensors[target]
+        source = next((tensor for tensor, _ in parts[numbers[0]].inputs), target) if len(numbers) > 1 else target
+        old, writers = graph.tensors[source], [parts[number] for number in numbers]
+        same = (old.rows, old.row_bytes) == (new.rows, new.row_bytes) and old.row_bytes
+        inside = same and new.kind is old.kind is TensorKind.INTERMEDIATE
+        if source == target or not inside or numbers != [reader for reader, _ in readers[source]]:
+            continue
+        alike = {(part.rows, part.maps, part.segment, part.outputs, part.after, part.atomic, len(part.inputs)) for part in writers}
+        kernels = [kernel for number in numbers for kernel in [ethosu_part(network.graph.parts[number])] if kernel is not None]
+        plain = alike == {(writers[0].rows, (), writers[0].segment, (target,), (), False, 1)} and len(kernels) == len(writers)
+        if plain and _follows_dead_rows(kernels, writers, source, old.row_bytes):
+            before = RowPropagator(new.rows, taps=1 - new.rows, pad=-new.rows)
+            for at, number in enumerate(numbers):
+                asked = ((target, before),) if at else ()
+                parts[number] = replace(parts[number], in_place=source, inputs=(*parts[number].inputs, *asked))
     return RowGraph(tuple(parts), graph.tensors)
 
 
@@ -107,4 +157,4 @@ def known_row_graph(network: Network, units: Mapping[str, int] | None = None) ->
     )
     tensors = tuple(replace(tensor, row_bytes=0) if tensor.name in outside else tensor for tensor in carried.tensors)
     made_from = RowGraph(carried.parts, tensors)
-    return _written_together(_stored_in_place(network, made_from))
+    return _written_together(_over_dead_rows(network, _stored_in_place(network, made_from)))
