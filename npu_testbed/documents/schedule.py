@@ -114,6 +114,7 @@ class ScheduleDocument(Document, frozen=True):
     runtimes: Runtimes
     macs: Macs
     recomputed_macs: RecomputedMacs
+    flash_bytes: Annotated[int, meaning("Bytes of weights, scales, tables and command streams.")]
     groups: tuple[StagingGroupEntry, ...] | UnsetType = UNSET
     least_cycles_of_search: (
         Annotated[int, meaning("Least NPU cycles, proven, of the schedules that the search can make at this effort.")] | UnsetType
@@ -122,6 +123,9 @@ class ScheduleDocument(Document, frozen=True):
         Annotated[int, meaning("Least bytes of the arena, proven, of the schedules that the search can make at this effort.")] | UnsetType
     ) = UNSET
     proof: Annotated[ProofEntry, _PROOF] | UnsetType = UNSET
+    flash_bytes_layer_by_layer: (
+        Annotated[int, meaning("Bytes of flash, as flash_bytes, of Vela's kernels layer by layer, if a search ended.")] | UnsetType
+    ) = UNSET
     fastest: Annotated[TradeEntry, meaning("With --within: the fastest schedule that fits.")] | UnsetType = UNSET
     smaller: (
         Annotated[TradeEntry, meaning("A schedule that is at most 1 % slower and needs far fewer bytes, if the search came upon one.")]
@@ -130,5 +134,5 @@ class ScheduleDocument(Document, frozen=True):
     cpu_operations: CpuOperations | UnsetType = UNSET
     findings: tuple[FindingEntry, ...] | UnsetType = UNSET
     command: Literal["schedule"] = "schedule"
-    schema: Annotated[Literal[18], STRUCTURE] = 18
+    schema: Annotated[Literal[19], STRUCTURE] = 19
     version: ProductVersion = VERSION

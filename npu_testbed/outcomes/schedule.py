@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from msgspec import UNSET
 
+from cascader.ethosu.codegen.flash import flash_bytes
 from cascader.ethosu.job.schedule import Schedule
 from cascader.ethosu.search.task import Choice
 from cascader.ethosu.striped.choice import StripedPoint
@@ -29,6 +30,7 @@ from npu_testbed.reports.carried import carried_bytes, carried_text
 from npu_testbed.reports.cpu_operators import cpu_operators_json, cpu_operators_text
 from npu_testbed.reports.ends import ends_json, ends_text
 from npu_testbed.reports.findings import findings_json, findings_text
+from npu_testbed.reports.flash import flash_text
 from npu_testbed.reports.macs import macs_of, macs_text
 from npu_testbed.reports.tables import layers_text
 from npu_testbed.reports.tolerance import tolerance_text, trade_json
@@ -117,6 +119,8 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
             runtimes=runtimes_json(self.runtimes),
             macs=macs_of(self.simulation.network),
             recomputed_macs=plan.network.recomputed_macs,
+            flash_bytes=flash_bytes(self.simulation.network),
+            flash_bytes_layer_by_layer=given(self.choice.whole_flash),
             groups=UNSET if self.striped is None else stripe_plans.staging_groups_json(self.striped.graph, self.striped.plans),
             least_cycles_of_search=given(self.choice.least_cycles),
             least_bytes_of_search=given(self.choice.least_bytes),
@@ -155,6 +159,7 @@ class ScheduleOutcome(ReplayedOutcome, frozen=True):
         if error := unseen_text(plan.accelerator, self.simulation.system, self.simulation.timing):
             said.append(f"Its cycles may be off by {error}.")
         said.append(macs_text(self.simulation.network, plan.network.recomputed_macs))
+        said += [text] if (text := flash_text(self.simulation.network, self.choice.whole_flash)) else []
         if (inference := self.simulation.inference).operators:
             said.append(inference_sentence(inference))
         said += [" ".join(bounds)] if (bounds := bounds_text(self.choice, self.cycles)) else []

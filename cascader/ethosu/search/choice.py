@@ -12,6 +12,9 @@ from msgspec import Struct
 from msgspec.structs import replace
 
 from cascader.draft.draft import Draft
+from cascader.ethosu.codegen.flash import flash_bytes
+from cascader.ethosu.codegen.lowering import lower
+from cascader.ethosu.schedule.layer_by_layer import schedule_layer_by_layer
 from cascader.ethosu.search.best import Best
 from cascader.ethosu.search.exhaustive import MOST_PARTS, MOST_SCHEDULES, has_few_parts, search_classes
 from cascader.ethosu.search.floor import interface_floor, remedies, require_room
@@ -53,6 +56,21 @@ LESS_ROOM = tuple(Fraction(part, 16) for part in range(15, 7, -1))
 """
 
 
+EQUAL_BYTES = Fraction(101, 100)
+"""Multiple of the fewest bytes up to which a form with a smaller stream is preferred if bytes count."""
+LESS_FLASH = Fraction(99, 100)
+"""Part of the bytes of flash of the form of fewest bytes that such a form takes at most."""
+
+
+def _of_least_flash(found: Sequence[tuple[int, Draft]]) -> Draft | None:
+    """The draft that takes the least flash, if that is worth more bytes of the arena than the first draft has; None otherwise.
+
+    Each draft has its bytes of flash before it.
+    """
+    least = min(found, key=lambda one: one[0], default=None)
+    return None if least is None or least[0] > found[0][0] * LESS_FLASH else least[1]
+
+
 class _Chooser(Struct, frozen=True):
     """A choice on its way."""
 
@@ -86,11 +104,21 @@ class _Chooser(Struct, frozen=True):
         return self.explored.most_bytes if self.request.budget is None else self.request.budget
 
     def smallest(self) -> list[Draft]:
-        """The drafts of least bytes."""
+        """The drafts of least bytes; those of a form that takes less flash if its arena is at most 1 % larger."""
         drafts = self._found(LimitRequest(frontier=False, smallest=True)).drafts
         least = min(draft.memory for draft in drafts)
         self._require_fit(least)
-        return [draft for draft in drafts if draft.memory == least]
+        firsts: dict[int, Draft] = {}
+        for draft in sorted(self._fitting(drafts), key=lambda one: (one.memory, one.cycles)):
+            if draft.memory <= least * EQUAL_BYTES:
+                firsts.setdefault(draft.form, draft)
+        chosen = _of_least_flash([(self._flash(draft), draft) for draft in firsts.values()] if len(firsts) > 1 else [])
+        form, memory = (None, least) if chosen is None else (chosen.form, chosen.memory)
+        return [draft for draft in drafts if draft.memory == memory and form in (None, draft.form)]
+
+    def _flash(self, draft: Draft) -> int:
+        """Bytes of constants and commands of a draft."""
+        return flash_bytes(lower(self.explored.form_of(draft).schedule(draft), checked=False))
 
     def near(self) -> Sequence[Draft]:
         """The drafts that are worth a replay: those found for the budget and, in a network of few parts, those found for less room."""
@@ -274,7 +302,8 @@ def choose(task: Task, request: Request, executor: Executor, run: Run, most: int
     fastest, proof = chooser.proven(chooser.changed_by_replays(found))
     chosen = task.settled(fastest.point())
     check_schedule(chosen.schedule)
-    choice = Choice(chosen, best.least_cycles, proof, chooser.proven_bytes() if run.bounds else None)
+    whole = flash_bytes(lower(schedule_layer_by_layer(task.network, task.accelerator), checked=False))
+    choice = Choice(chosen, best.least_cycles, proof, chooser.proven_bytes() if run.bounds else None, whole_flash=whole)
     if request.within:
         point, first = chooser.smallest_within(chosen)
         return replace(choice, point=point, fastest=Size(first.memory, first.cycles))

@@ -104,7 +104,8 @@ class Choice(Struct, frozen=True):
 
     ``least_bytes`` are the arena bytes that each of them takes (None: not known, or too few to say anything). ``proof`` is the result of
     an exhaustive search (None: there was none). ``fastest`` is the fastest schedule if a slower one with fewer bytes was asked for.
-    ``smaller`` is a little slower and needs far fewer bytes; it is named only if the search came upon it.
+    ``smaller`` is a little slower and needs far fewer bytes; it is named only if the search came upon it. ``whole_flash`` are the bytes
+    of constants and commands of the network layer by layer (None: the search did not end).
     """
 
     point: Point
@@ -113,6 +114,7 @@ class Choice(Struct, frozen=True):
     least_bytes: int | None = None
     fastest: Size | None = None
     smaller: Size | None = None
+    whole_flash: int | None = None
 
     @property
     def gap(self) -> float | None:
