@@ -62,13 +62,14 @@ LESS_FLASH = Fraction(99, 100)
 """Part of the bytes of flash of the form of fewest bytes that such a form takes at most."""
 
 
-def _of_least_flash(found: Sequence[tuple[int, Draft]]) -> Draft | None:
-    """The draft that takes the least flash, if that is worth more bytes of the arena than the first draft has; None otherwise.
+def of_least_flash(sizes: Sequence[int]) -> int:
+    """The place of the least bytes of flash, if these are worth more bytes of the arena than the first ones have; 0 otherwise.
 
-    Each draft has its bytes of flash before it.
+    >>> of_least_flash([1000, 991]), of_least_flash([1000, 991, 990])
+    (0, 2)
     """
-    least = min(found, key=lambda one: one[0], default=None)
-    return None if least is None or least[0] > found[0][0] * LESS_FLASH else least[1]
+    least = min(range(len(sizes)), key=sizes.__getitem__)
+    return least if sizes[least] <= sizes[0] * LESS_FLASH else 0
 
 
 class _Chooser(Struct, frozen=True):
@@ -112,9 +113,10 @@ class _Chooser(Struct, frozen=True):
         for draft in sorted(self._fitting(drafts), key=lambda one: (one.memory, one.cycles)):
             if draft.memory <= least * EQUAL_BYTES:
                 firsts.setdefault(draft.form, draft)
-        chosen = _of_least_flash([(self._flash(draft), draft) for draft in firsts.values()] if len(firsts) > 1 else [])
-        form, memory = (None, least) if chosen is None else (chosen.form, chosen.memory)
-        return [draft for draft in drafts if draft.memory == memory and form in (None, draft.form)]
+        alike = list(firsts.values())
+        chosen = alike[of_least_flash(list(map(self._flash, alike))) if len(alike) > 1 else 0]
+        moved = chosen is not alike[0]
+        return [draft for draft in drafts if draft.memory == chosen.memory and (draft.form == chosen.form or not moved)]
 
     def _flash(self, draft: Draft) -> int:
         """Bytes of constants and commands of a draft."""
