@@ -148,8 +148,10 @@ def recomputed(network: Network, most: Fraction, accelerator: Accelerator, sourc
         few = min((one.form for one in tiles), key=lambda one: one.macs, default=None)
         starts = {id(one.network): one.network for one in (*_smallest(best)[:1], *([few] if few else []))} or {id(base): base}
         seen, terms = set[State](), PeakTerms(bound, accelerator, sources, homes)
-        alone = PeakTerms(base.macs, accelerator, sources, homes)
-        found += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, set())
+        if id(base) not in starts:
+            # Dead rows need no multiply-accumulates, so they may gain without tiles.
+            alone = PeakTerms(base.macs, accelerator, sources, homes)
+            found += by_peak(base, (), alone, lambda size, than: size < than * WORTHWHILE, seen)
         for start in starts.values():
             found += by_peak(start, tiles, terms, lambda size, than: size < than * WORTHWHILE, seen)
     kept = list(_worth_it(_smallest(one for one in found if one.size < least * WORTHWHILE or one in skip)))
