@@ -1,7 +1,8 @@
 """Settings of all tests: generated examples (the same in every run of CI), and work that most tests need not repeat.
 
 Vela compiles the same network once in a run; a test of Vela's runs asks for the fixture ``every_vela_runs``. A refused budget is not
-tried with other options, which takes longer than all else of such a test; a test of these asks for ``other_ways_are_tried``.
+tried with other options, which takes longer than all else of such a test; a test of these asks for ``other_ways_are_tried``. Tests whose
+subject is not the search ask for ``searches_are_kept``; all of tests/npu_testbed do, but for those that ask for ``every_search_runs``.
 """
 
 from __future__ import annotations
@@ -9,7 +10,9 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import partial
+from pathlib import Path
 
+import kept_searches
 import pytest
 from hypothesis import settings
 
@@ -41,16 +44,34 @@ def pytest_sessionstart() -> None:
         )
 
 
+def _folder_of_the_run(tmp_path_factory: pytest.TempPathFactory, name: str) -> Path:
+    """A folder that all processes of this run share: each has one of its own in that of the run."""
+    own = tmp_path_factory.getbasetemp()
+    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / name
+    folder.mkdir(exist_ok=True)
+    return folder
+
+
 @pytest.fixture(scope="session", autouse=True)
 def kept_compilations(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
     """Vela is not asked again for what it has written, neither by this process nor by another one of the run."""
-    # Of several processes each has a folder of its own in that of the run.
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "kept_compilations"
-    folder.mkdir(exist_ok=True)
+    folder = _folder_of_the_run(tmp_path_factory, "kept_compilations")
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compiler, "run_child", partial(kept_child, folder))
         yield
+
+
+@pytest.fixture(scope="module")
+def searches_are_kept(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A search takes the answers of earlier ones of the run, call by call. It is for tests of what is made of a schedule."""
+    with kept_searches.kept_searches(_folder_of_the_run(tmp_path_factory, "kept_searches")):
+        yield
+
+
+@pytest.fixture
+def every_search_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A search makes every call itself, for tests that compare two searches or look into one."""
+    monkeypatch.setattr(kept_searches, "KEPT", frozenset())
 
 
 Ways = Callable[[Request], Iterator[tuple[str, Request]]]

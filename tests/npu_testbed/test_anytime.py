@@ -93,6 +93,7 @@ def test_a_time_limit_before_the_first_schedule_is_refused() -> None:
         best_in_time(search, lambda _: None, 0.1)
 
 
+@pytest.mark.usefixtures("every_search_runs")
 def test_a_search_that_ends_in_time_gives_what_it_gives_without_a_limit(tmp_path: Path) -> None:
     words = ("schedule", "zoo:tiny_residual", "--arena-cache-size", "8192", "--jobs", "1", "--no-advice", "--json", "-o")
     free, bounded = (json.loads(call(*words, tmp_path / "s.json", *more).output) for more in ((), ("--time-limit", "3600")))

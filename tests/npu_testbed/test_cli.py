@@ -85,6 +85,7 @@ def test_the_version_is_that_of_the_package() -> None:
     assert call("--version").output.splitlines()[0] == f"npu-testbed {VERSION}"
 
 
+@pytest.mark.usefixtures("every_search_runs")
 def test_a_schedule_is_the_same_bytes_every_time_and_replays_to_its_planned_peak(plan: Path, tmp_path: Path) -> None:
     again = tmp_path / "again.json"
     assert call("schedule", "zoo:tiny_residual", "-o", again).status == 0

@@ -69,6 +69,7 @@ def test_a_cost_changes_the_answer_within_the_budget() -> None:
     assert by_cycles.cycles <= fastest.cycles
 
 
+@pytest.mark.usefixtures("every_search_runs")
 def test_the_answer_does_not_depend_on_processes() -> None:
     alone, together = (chosen(COSTS["energy"], jobs=jobs)[0].schedule for jobs in (1, 2))
     assert alone == together

@@ -33,6 +33,8 @@ from cascader.ethosu.judge.judge import Judge
 from npu_testbed.ground.answers import FOLDER, Answers
 from npu_testbed.replays.vela_runs import VelaBatch, VelaFailure, VelaOutcome, VelaPoint, VelaRun, VelaTask
 
+pytestmark = pytest.mark.usefixtures("every_search_runs")
+
 MODULES = os.pathsep.join(str(Path(__file__).parents[up]) for up in (2, 1))
 OPTIONS = ("zoo:tiny_residual", "--rungs", "3", "--jobs", "1", "--schedules")
 

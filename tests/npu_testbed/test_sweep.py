@@ -267,6 +267,7 @@ def test_the_command_writes_what_it_prints(tmp_path: Path) -> None:
     assert f"{int(met['cycles']):,}" in outcome.output
 
 
+@pytest.mark.usefixtures("every_search_runs")
 def test_processes_answer_as_one_does() -> None:
     points = space(6000, None)
     assert sweep(points, processes=2) == sweep(points, processes=1)

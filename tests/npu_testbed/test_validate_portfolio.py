@@ -341,6 +341,7 @@ def test_a_schedule_that_cannot_be_verified_keeps_its_comparison(monkeypatch: py
     assert not finding.passed
 
 
+@pytest.mark.usefixtures("every_search_runs")
 def test_two_processes_find_what_one_finds(tmp_path: Path) -> None:
     some = chosen(("concat_rows", "crop_rows"))
     both = examine_all(some, processes=2, verified=False, results=tmp_path)

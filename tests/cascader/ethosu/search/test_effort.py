@@ -14,6 +14,9 @@ from cascader.ethosu.codegen.lowering import lower
 from cascader.ethosu.job.schedule import UNKNOWN
 from sim import quick_cycles
 
+# No call of a search depends on its aim or effort: they decide which calls are made.
+pytestmark = pytest.mark.usefixtures("searches_are_kept")
+
 SYSTEM = system_said()
 
 

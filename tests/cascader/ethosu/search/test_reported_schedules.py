@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import partial
 from typing import Any
 
 import pytest
@@ -27,7 +26,6 @@ from npu_model.memory.timing_adapter import profile
 from sim import quick_cycles
 
 SYSTEM = profile("u55_high_end").memory_system()
-REPLAY = partial(quick_cycles, system=SYSTEM)
 
 
 @pytest.fixture
@@ -47,17 +45,17 @@ def in_too_few_bytes(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_wrong_schedule_is_no_answer(*, smallest: bool) -> None:
     asked = of_bytes(network("tiny_residual"), DEFAULT, SYSTEM, None if smallest else 4096, optimise=OPTIMISE[smallest])
     with pytest.raises(InputError, match="arena"):
-        schedule(asked, REPLAY)
+        schedule(asked, quick_cycles)
 
 
 @pytest.mark.usefixtures("in_too_few_bytes")
 def test_a_wrong_schedule_is_no_point_of_a_frontier() -> None:
     with pytest.raises(InputError, match="arena"):
-        frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), REPLAY)
+        frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), quick_cycles)
 
 
 def test_a_check_that_began_ahead_is_not_made_again_and_one_that_nobody_needs_is_not_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    points = frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), REPLAY).points
+    points = frontier(of_bytes(network("tiny_residual"), DEFAULT, SYSTEM), quick_cycles).points
     networks = {id(point.schedule.network): point.schedule for point in points}
     rank = FormRank(0, len(networks))
     forms = {key: Form(rank, one.network, DEFAULT, SYSTEM, CascadeOptions(), one.provenance) for key, one in networks.items()}
@@ -83,7 +81,7 @@ def test_a_search_that_nobody_watches_judges_no_draft_as_it_comes_and_finds_the_
     counted("schedule_layer_by_layer")
     counted("Replayed")
     asked = of_bytes(network("tiny_residual"), DEFAULT, SYSTEM, 8192)
-    alone = schedule(asked, REPLAY, Run(bounds=False)).point
+    alone = schedule(asked, quick_cycles, Run(bounds=False)).point
     assert judged == []
-    assert schedule(asked, REPLAY, Run(bounds=False, seen=lambda _: None)).point == alone
+    assert schedule(asked, quick_cycles, Run(bounds=False, seen=lambda _: None)).point == alone
     assert judged[:2] == ["schedule_layer_by_layer", "Replayed"]
