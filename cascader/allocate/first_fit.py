@@ -16,10 +16,10 @@ _NO_LIMIT = 1 << 60
 _HEATS = (0.03, 0.01)
 """Annealing runs one after the other, each from the best so far."""
 _MANY, _MANY_HEATS = 128, (0.20, 0.05)
-"""More buffers than so many mostly never meet: what moves then is one that meets a buffer at the peak, and runs are hotter.
+"""With more buffers than this, most buffers never meet. Then a move picks a buffer that meets a buffer at the peak, and runs are hotter.
 
-The 474 buffers of a form of MobileNetV2-0.35 reach 7,936 bytes after 6,000 moves; with the moves and heats of few 8,048, and 7,952 after
-30 times as many.
+The 474 buffers of a form of MobileNetV2-0.35 reach 7,936 bytes after 6,000 moves. The moves and heats for few buffers reach 8,048, and
+7,952 after 30 times the moves.
 """
 _PEAK_SHARE, _FAR_SHARE, _NEAR = 0.5, 0.3, 8
 """Shares of the moves: moves of a buffer at the peak, and moves of any buffer to any turn. The rest go at most ``_NEAR`` turns away."""
@@ -158,7 +158,7 @@ class _Packing(Struct):
 def _neighbour(draw: Draw, packing: _Packing, fit: _FirstFit) -> list[int]:
     """The order with one buffer moved: a buffer at the peak to an earlier turn, or any buffer to a near turn.
 
-    Of many buffers one that meets a buffer at the peak takes the turn of one that it meets.
+    If there are many buffers, a buffer that meets one at the peak takes the turn of a buffer that it meets.
     """
     order, is_earlier = list(packing.order), draw.unit() < _PEAK_SHARE
     if is_earlier or len(order) > _MANY:
@@ -181,7 +181,7 @@ def _moved(order: list[int], turn: int, to: int) -> list[int]:
 
 
 def _met(draw: Draw, fit: _FirstFit, index: int) -> int:
-    """A buffer that is live together with another one; that itself if there is none."""
+    """A buffer that is live together with the given one; the given one itself if there is none."""
     some = fit.conflicts[index]
     return some[draw.below(len(some))][0] if some else index
 

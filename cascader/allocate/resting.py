@@ -12,7 +12,7 @@ from npu_model.shapes import round_up
 
 
 def _gap(extents: Extents, below: int, above: int) -> int:
-    """Bytes by which the buffer ``above`` must lie over the one ``below``; NEVER if they are never live together."""
+    """Bytes by which the buffer ``above`` must lie over the buffer ``below``; NEVER if they are never live together."""
     one, two = extents[below], extents[above]
     start, end = max(one.start, two.start), min(one.end, two.end)
     high, bottom = (some[start - one.start : end - one.start] for some in (one.high, one.low))

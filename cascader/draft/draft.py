@@ -54,7 +54,7 @@ class Draft(Struct, frozen=True):
 
     @property
     def runs(self) -> tuple[int, bytes, bytes, bytes]:
-        """The values that decide a replay. Drafts with equal values run alike, even if their groups and estimates differ."""
+        """The values that decide a replay. Drafts with equal values replay equally, even if their groups and estimates differ."""
         return self.form, self.jobs, self.places, self.copies
 
     @property
@@ -85,7 +85,7 @@ def lines(table: bytes, width: int) -> Lines:
 
 
 def table(some: Iterable[Iterable[int]] | Lines, width: int) -> bytes:
-    """Some lines as a table.
+    """Some lines, read from a table.
 
     >>> lines(table([(0, 4, 1, 0), (5, 5, 8, 0)], GROUP), GROUP).tolist()
     [[0, 4, 1, 0], [5, 5, 8, 0]]

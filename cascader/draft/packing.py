@@ -1,6 +1,6 @@
 """Packing: groups whose buffers leave fewer gaps than those with the fewest live bytes.
 
-Plans know only live bytes. If addresses need more, groups that are a change or two away may need fewer, with equally many live bytes.
+Plans know only live bytes. If addresses need more, groups that are a change or two away may need fewer with the same live bytes.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ def packed_closer(start: Packed, least: int, placement: Placement, changes: Neig
     """The groups that pack into the fewest bytes among those that ``changes`` make, beginning at ``start``; ``least`` bytes end the search.
 
     First the groups at the peak are changed: those whose buffers end there, and those of the buffers below. Then, round by round, all
-    changes of the previous round's groups are placed. Addresses are searched for with so many ``moves``. Among groups that need equally few
+    changes of the previous round's groups are placed. The search for addresses has ``moves`` moves. Among groups that need equally few
     bytes, the first wins, and the start comes first.
     """
     walk = _Walk(start, least, placement, changes, moves)

@@ -90,7 +90,7 @@ class Placer:
         return self._placement.outline(groups).draft(addresses, copies, end, timeline.cycles, shares=shares)
 
     def _group_constants(self, group: Group) -> CopyTable:
-        """As :meth:`constants` for one group alone, without sharing."""
+        """Like :meth:`constants` for one group alone, without sharing."""
         used = self._scheduler.table(group)[:, 0].tolist()
         lasts = {part: step for step, part in enumerate(used)}
         firsts = {part: len(used) - 1 - step for step, part in enumerate(reversed(used))}
@@ -141,7 +141,7 @@ class Placer:
         return self._costs.costed(groups, jobs), self.constants(groups)
 
     def _joined(self, groups: Groups) -> tuple[CostedJobs, CopyTable]:
-        """As :meth:`joined_in_python`, compiled."""
+        """Like :meth:`joined_in_python`, compiled."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         raw = np.frombuffer(_NATIVE.joined(*self._beside(groups)), dtype=np.int64)
         count = int(raw[0])

@@ -40,12 +40,12 @@ class Trials:
         return self._placer.fastest([(groups, place, staged) for groups, place, staged in places if place is not None], budget, most)
 
     def whole(self, groups: Groups, staged: Iterable[Staged], budget: int, *, patient: bool = False) -> Draft | None:
-        """As :meth:`trial`, with the copies that are best then; ``patient`` places them in other ways, too."""
+        """Like :meth:`trial`, with the copies that are best then; ``patient`` places them in other ways, too."""
         addresses = self._placement.within(budget, groups, self._moves)
         return None if addresses is None else self._placer.whole(groups, addresses, staged, budget, patient=patient)
 
     def faster(self, groups: Groups, staged: Staged, budget: int, below: int) -> Draft | None:
-        """As :meth:`trial` with one set of copies, which is mostly made in vain, because it must beat fewer cycles each time."""
+        """Like :meth:`trial` with one set of copies. Most such trials find nothing, because each must beat fewer cycles."""
         key = groups, staged, budget
         if self._beaten.get(key, 0) >= below:
             return None
@@ -65,7 +65,7 @@ class Trials:
         return self._placer.tried(groups, staged, budget)
 
     def cycles_in_python(self, groups: Groups, staged: Staged, budget: int) -> int:
-        """As :meth:`cycles`, without the compiled core."""
+        """Like :meth:`cycles`, without the compiled core."""
         peak, addresses = self._placement.greedily(groups)
         if peak > budget:
             return NO_LIMIT if self._placement.live(groups) > budget else SEARCH
@@ -91,7 +91,7 @@ class Trials:
         return self._placement.within(budget, groups, self._moves) is not None
 
     def drafts(self, groups: Groups, staged: Staged, budget: int, *, shares: bool) -> Iterator[Draft]:
-        """The drafts of some groups within ``budget`` in which all copies of a set find a place, each as early as the place is free.
+        """The drafts of some groups within ``budget`` in which all copies of a set find free bytes, each as early as possible.
 
         Drafts that issue the copies before the same jobs count once.
         """

@@ -119,7 +119,7 @@ class Cascader:
         return ladder(self.plans, self.options.rungs)
 
     def most_bytes(self) -> int:
-        """Bytes of an arena in which every tensor and every copy has its own place: a larger arena makes no schedule faster."""
+        """Bytes of an arena in which every tensor and every copy has its own bytes: a larger arena makes no schedule faster."""
         sizes = [tensor.size for tensor in self.graph.tensors] + [self.cost.constant_bytes(part) for part in range(len(self.graph.parts))]
         return sum(round_up(size, ALIGNMENT) for size in sizes)
 

@@ -34,14 +34,14 @@ STOP_MASK = 0xFFFF
 
 
 class _Lowering(Struct):
-    """A schedule on its way to Programs: the place of everything, and the weights staged so far."""
+    """A schedule on its way to Programs: the address of everything, and the weights staged so far."""
 
     schedule: Schedule
     accelerator: Accelerator
     parts: dict[str, EthosuPart]
     places: dict[str, BufferPlace]
     rings: Mapping[str, BufferPlace]
-    """Places of inputs outside the arena that lie in rings of rows."""
+    """Addresses of inputs outside the arena that lie in rings of rows."""
     regions: Mapping[str, int]
     """Home regions of the tensors that live outside the arena."""
     copies: dict[int, list[Copy]]
@@ -81,8 +81,8 @@ class _Lowering(Struct):
     def _early_tables(self, first: int, last: int) -> list[tuple[LutLoad, str]]:
         """The first table that is used, with its layer: it can be loaded while the first job runs.
 
-        More of them would hold up the kernel that waits for the first, as it waits for all transfers. None where kernels without a table
-        use the same banks of SHRAM.
+        More tables would hold up the kernel that waits for the first one, because it waits for all transfers. None if kernels without a
+        table use the same banks of SHRAM.
         """
         if not self.early_tables or self.accelerator.reserved_lut_banks == 0:
             return []
@@ -92,7 +92,7 @@ class _Lowering(Struct):
     def _run(self, stream: Stream, step: int) -> None:
         """Issue one job with its table and the copies before it.
 
-        The table comes first: it is short, and a transfer behind a long one would hold up the job until both are done.
+        The table comes first: it is short, and a transfer after a long one would hold up the job until both are done.
         """
         job = self.schedule.jobs[step]
         if job.part not in self.parts:
@@ -120,7 +120,7 @@ class _Lowering(Struct):
 
 
 def places_of(schedule: Schedule) -> dict[str, BufferPlace]:
-    """The place of every tensor of a schedule in its region; whole tensors count as one row."""
+    """The address of every tensor of a schedule in its region; whole tensors count as one row."""
     graph = schedule.network.graph
     homes = {home.tensor: BufferPlace(home.address, 1, graph.tensor(home.tensor).size) for home in schedule.network.homes}
     return homes | {
@@ -144,7 +144,7 @@ def _home_regions(network: Network, segment: Segment, rings: Mapping[str, Buffer
 
 
 def _ringed(ports: Sequence[Port], rings: Mapping[str, BufferPlace]) -> tuple[Port, ...]:
-    """The ports, those of tensors in rings with the rows that these hold."""
+    """The ports; the ports of tensors in rings have the rings' rows."""
     return tuple(
         replace(port, shape=(*port.shape[:-_IMAGE], rings[port.tensor].rows, *port.shape[1 - _IMAGE :])) if port.tensor in rings else port
         for port in ports
@@ -169,10 +169,10 @@ def lower(
 
     A job of some rows becomes a kernel on tile boxes, which wrap where a buffer rolls. Tables are loaded into SHRAM when a kernel needs a
     missing table, as Vela does, or with ``early_tables`` during the first job of each Program. Weights are copied where the schedule says
-    so. Kernels wait for transfers of their inputs and, by BLOCKDEP, for each other. A further Program begins with each of the jobs
-    ``cuts``: the host may wait for something before it hands that to the NPU. Inputs outside the arena may lie in ``rings`` of rows, in
-    which the source overwrites old rows. InputError if a block config does not fit or, where that is ``checked``, an operation breaks a
-    rule of the accelerator.
+    so. Kernels wait for transfers of their inputs and, by BLOCKDEP, for each other. Each job in ``cuts`` begins another Program, so the
+    host may wait for an event before it starts that Program. Inputs outside the arena may lie in ``rings`` of rows, in which the source
+    overwrites old rows. InputError if a block config does not fit or, where that is ``checked``, an operation breaks a rule of the
+    accelerator.
     """
     lowered = _lowered(schedule, rings or {}, early_tables=early_tables, cuts=cuts)
     for program in lowered.programs if checked else ():

@@ -23,9 +23,9 @@ class Stream(Struct):
     running: int = 0
     """Number of the newest kernels that may not have finished."""
     transfers: list[DmaOperation] = []
-    """The newest transfers, those that may not have finished: a further one is only started when it can be outstanding too."""
+    """The newest transfers, which may not have finished. Another one starts only when it can be outstanding too."""
     tables: list[LutLoad] = []
-    """Look-up tables that are in SHRAM, or on their way."""
+    """Look-up tables that are in SHRAM, or on their way there."""
 
     def issue(self, operation: Operation, name: str) -> None:
         """Append an operation of the layer ``name``."""
@@ -33,7 +33,7 @@ class Stream(Struct):
         self.names.append(name)
 
     def load(self, table: LutLoad, name: str) -> None:
-        """Begin to transfer a table unless it is in its place already, after the kernels that use that place."""
+        """Begin to transfer a table after the kernels that use its slot, unless the table is already there."""
         if table in self.tables:
             return
         self._finish_kernels([age for age in range(self.running) if self._uses(self.kernels[-1 - age], table)], name)
@@ -41,13 +41,16 @@ class Stream(Struct):
         self.tables = [other for other in self.tables if not overlapping(other, table)] + [table]
 
     def stage(self, ranges: Sequence[ByteRange], address: int, name: str) -> None:
-        """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena, behind the kernels that use them."""
+        """Begin to copy ranges of the constants, one after the other, to ``address`` of the arena.
+
+        The copy begins after the kernels that use those bytes.
+        """
         for span in ranges:
             self.move((DmaOperation(span, address, ARENA),), name)
             address += span.length
 
     def move(self, transfers: Sequence[DmaOperation], name: str) -> None:
-        """Begin to copy bytes within the arena, after the kernels that make them and those that use their new place."""
+        """Begin to copy bytes within the arena, after the kernels that write them and the kernels that use their target."""
         for transfer in transfers:
             self._finish_kernels([age for age in range(self.running) if touches(self.kernels[-1 - age], transfer)], name)
             self._transfer(transfer, name)
@@ -89,7 +92,7 @@ class Stream(Struct):
         return touches(kernel, transfer)
 
     def _uses(self, kernel: KernelOperation, table: LutLoad) -> bool:
-        """Whether the kernel uses SHRAM bytes at the table's place."""
+        """Whether the kernel uses the table's bytes in SHRAM."""
         if self.accelerator.reserved_lut_banks == 0:
             return True
         activation = kernel.activation

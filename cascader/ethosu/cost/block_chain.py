@@ -14,10 +14,10 @@ _Options = Sequence[BlockOption]
 
 
 class JobKernels:
-    """The kernels of some jobs, None for a transfer and for a job on the CPU; ``made`` makes that of a job when it is first asked for.
+    """The kernels of some jobs, None for a transfer and for a job on the CPU. ``made`` makes a job's kernel on the first request.
 
-    ``pairs`` has a number for each job and its predecessor, which is all that couples the two; -1 if either is not a kernel. None if pairs
-    are unknown.
+    ``pairs`` has a number for each job and its predecessor, which decides how the two overlap; -1 if either is not a kernel. It is None if
+    pairs are unknown.
     """
 
     def __init__(self, made: Callable[[int], KernelOperation | None], pairs: Sequence[int] | None) -> None:
@@ -31,7 +31,7 @@ class JobKernels:
         return found
 
     def coupled(self, step: int) -> bool:
-        """Whether a job and the one before it are kernels."""
+        """Whether a job and its predecessor are kernels."""
         if self.pairs is not None:
             return self.pairs[step] >= 0
         return step > 0 and self._made(step - 1) is not None and self._made(step) is not None
@@ -42,9 +42,9 @@ _MOST = 20_000
 
 
 class _Row:
-    """For each block of a job how much more the cheapest chain up to it costs than that of the first block.
+    """For each block of a job, the extra cost of the cheapest chain up to it over the chain to the first block.
 
-    Rows are known by their identity: of one :class:`KnownSteps` none that are equal are two.
+    Rows are known by their identity: one :class:`KnownSteps` holds no two equal rows.
     """
 
     __slots__ = ("costs", "least")
@@ -52,17 +52,17 @@ class _Row:
     def __init__(self, costs: tuple[int, ...]) -> None:
         self.costs = costs
         self.least = costs.index(min(costs))
-        """First place of the least."""
+        """First position of the least value."""
 
 
 _Step = tuple[_Row, tuple[int, ...]]
-"""The row of a job, and for each of its blocks the place of the block before; no place for a job without blocks."""
+"""The row of a job, and for each of its blocks the position of the previous job's block; none for a job without blocks."""
 
 
 class KnownSteps:
-    """Steps of chains that come again, for kernels of other schedules, too.
+    """Steps of chains that recur, also for kernels of other schedules.
 
-    What counts is how much more each block before costs than the first one, not how long the chain is. Options are known by their
+    A step depends on how much more each previous block costs than the first one, not on the length of the chain. Options are known by their
     identity, and are kept.
     """
 
@@ -79,7 +79,7 @@ class KnownSteps:
         return self._rows.get(more) or self._rows.setdefault(more, _Row(more))
 
     def step(self, row: _Row, kernels: JobKernels, at: int, ones: _Options, twos: _Options, accelerator: Accelerator) -> _Step:
-        """The step to job ``at`` from its predecessor, which has that row; both are kernels with options."""
+        """The step to job ``at`` from its predecessor, which has the given row. Both jobs are kernels with options."""
         if kernels.pairs is None:
             return self._step(row, kernels, at, ones, twos, accelerator)
         key = row, kernels.pairs[at], id(ones), id(twos)
@@ -100,8 +100,8 @@ def choose_together(
 ) -> list[BlockOption | None]:
     """For each job the option that is best for all jobs together; None for a job on the CPU, which has no kernel and no options.
 
-    A dynamic program over the jobs in their order: cycles less what neighbours share are least, and the first job waits for its weights.
-    ``known`` steps are not computed again.
+    A dynamic program over the jobs in their order minimises the cycles minus those that neighbours share. The first job waits for its
+    weights. ``known`` steps are not computed again.
     """
     steps: list[_Step] = []
     for at, choices in enumerate(options):

@@ -1,4 +1,4 @@
-"""Block configs of a kernel: the ones to try, ranked by their estimated cycles."""
+"""Block configs of a kernel: the candidates, ranked by their estimated cycles."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from npu_model.program.operations import Shram
 from npu_model.shapes import Shape3D, ceil_div, round_up
 
 SIDES = (1, 2, 3, 4, 5, 6, 8, 10, 12, 14, 16, 20, 24, 32, 48, 64)
-"""Heights and widths that are tried besides even divisions of the OFM; a search over all blocks gains less than 1 % more."""
+"""Heights and widths that are tried in addition to even divisions of the OFM. A search over all blocks gains less than 1 % more."""
 
 
 def _sides(extent: int, ublock: int, limit: int) -> list[int]:
@@ -57,10 +57,10 @@ def block_counts(shape: Shape3D, blocks: Numbers) -> Numbers:
 
 
 PROMISING = 0.98
-"""Share of the own block's estimate below which another block is looked at."""
+"""Another block is considered if its estimate is below this share of the own block's."""
 
 WORTHWHILE = 1.05
-"""Share of the own block's estimate below which a block is looked at for its partition."""
+"""A block is considered for its partition if its estimate is below this share of the own block's."""
 
 
 class Ranking:
@@ -69,7 +69,7 @@ class Ranking:
     def __init__(
         self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None, operand_latency: int = 0
     ) -> None:
-        """Every block waits ``operand_latency`` cycles, one after the other, for an operand that is a constant."""
+        """A constant operand costs every block ``operand_latency`` cycles, one after the other."""
         own = op.block
         self._candidates = np.concatenate((np.array([(own.height, own.width, own.depth)], np.int64), candidates(op, accelerator)))
         self._query = ShramQuery(BlockQuery.of(op), accelerator)
@@ -98,7 +98,7 @@ class Ranking:
         return [Shape3D(*self._blocks[3 * number : 3 * number + 3]) for number, _ in self._query.fitting(self._blocks, count)]
 
     def fastest(self, count: int, *, partitions: bool = False) -> list[tuple[Shape3D, Shram]]:
-        """As :meth:`listed`, without the estimates."""
+        """Like :meth:`listed`, without the estimates."""
         return [(block, shram) for _, block, shram in self.listed(count, partitions=partitions)]
 
 
@@ -110,6 +110,6 @@ def choose_block(op: KernelOperation, accelerator: Accelerator, sources: Sources
 def choose_blocks(
     op: KernelOperation, accelerator: Accelerator, sources: Sequence[Sources], decoding: int | None = None
 ) -> list[tuple[Shape3D, float]]:
-    """As :func:`choose_block` for each of some sources, all of one timing."""
+    """Like :func:`choose_block`, for each of some sources of one timing."""
     rankings = [Ranking(op, accelerator, one, decoding) for one in sources]
     return [next(((block, cycles) for cycles, block, _ in one.listed(1)), (op.block, one.own_cycles)) for one in rankings]

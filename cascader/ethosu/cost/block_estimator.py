@@ -1,4 +1,4 @@
-"""The cycles of one kernel in any of its blocks, in closed form: what ranks blocks before any of them is followed unit by unit."""
+"""The cycles of one kernel in any of its blocks, in closed form. They rank blocks before any block is simulated unit by unit."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from npu_model.native import native
 from npu_model.program import BRICK, KernelOperation, Layout, OperationKind, Upscale
 
 _NATIVE = native("cascader.ethosu")
-"""Compiled: the estimates of many blocks; None if it is not built."""
+"""The compiled estimates of many blocks; None if they are not built."""
 
 _WEIGHT_SLOTS = 3
-"""Steps whose weights are asked for, where a device asks ahead: a slot beyond the two of the weight buffer."""
+"""Steps whose weights are requested early, on a device that requests ahead: one slot beyond the two of the weight buffer."""
 
 Numbers = npt.NDArray[np.int64]
 Cycles = npt.NDArray[np.float64]
@@ -33,9 +33,9 @@ def _ceil(numerators: Numbers, denominator: int) -> Numbers:
 
 
 class _Cuts(Struct, frozen=True):
-    """The pieces that one dimension of the OFM is cut into by each of some blocks: whole ones and a rest (size 0 if there is none).
+    """The parts into which each block cuts one dimension of the OFM: whole ones and a rest (size 0 if there is none).
 
-    ``sizes`` and ``counts`` have a row for whole pieces and one for rests; ``last`` is the size of the last piece.
+    ``sizes`` and ``counts`` have a row for whole parts and a row for rests; ``last`` is the size of the last part.
     """
 
     sizes: Numbers
@@ -49,9 +49,9 @@ class _Cuts(Struct, frozen=True):
 
 
 class _Block(Struct, frozen=True):
-    """OFM blocks of several sizes: cycles up to the last step, those of that, and those in which the first one's data are brought.
+    """OFM blocks of several sizes: cycles up to the last step, cycles of the last step, and cycles that bring the first step's data.
 
-    ``least`` are the cycles of the output unit and of everything that moves. ``single`` says that nothing overlaps.
+    ``least`` is the cycles of the output unit and of all transfers. ``single`` says that nothing overlaps.
     """
 
     inner: Cycles
@@ -61,7 +61,7 @@ class _Block(Struct, frozen=True):
     single: bool = False
 
     def before(self, following: Cycles) -> Cycles:
-        """Cycles of these blocks if the constants of the next step take so long to arrive."""
+        """Cycles of these blocks if the constants of the next step take the given cycles to arrive."""
         if self.single:
             return self.inner + self.last + following + self.least
         cycles: Cycles = np.maximum(self.least, self.inner + np.maximum(self.last, following))
@@ -76,15 +76,15 @@ def _transfer(source: Source, words: Numbers, transactions: Numbers) -> Cycles:
 
 
 class Estimator:
-    """Cycles of one kernel for any block; what does not depend on the block is worked out once.
+    """Cycles of one kernel for any block; results that do not depend on the block are computed once.
 
-    While the MAC array works on a step the data of the next one are brought, so that the longer of the two counts, or with one slot
-    between the units their sum. Closed form over the at most eight kinds of blocks (whole or rest in each dimension); borders are
-    counted as if they were read.
+    While the MAC array works on a step, the next step's data arrive, so the longer of the two counts. With one slot between the units,
+    their sum counts. The closed form covers the at most eight kinds of blocks (whole or rest in each dimension). Borders count as if they
+    were read.
     """
 
     def __init__(self, op: KernelOperation, accelerator: Accelerator, sources: Sources, decoding: int | None = None) -> None:
-        """``decoding`` are the cycles in which the decoder passes all weights of the kernel once, where its streams are known."""
+        """``decoding`` is the cycles in which the decoder passes all weights of the kernel once, if its streams are known."""
         self._op = op
         self._sources = sources
         self._word = sources.maps.word_bytes
@@ -130,7 +130,7 @@ class Estimator:
         return array("q", chain(head, *kinds, *pairs))
 
     def _fetch(self, step: Step, height: Numbers, width: Numbers, depth: Numbers) -> tuple[Numbers, Numbers]:
-        """Words and transactions in which a step of OFM blocks fetches its operands, borders not counted off."""
+        """Words and transactions with which a step of OFM blocks fetches its operands, without clipping at borders."""
         op, kernel = self._op, self._op.kernel
         rows, columns = (height - 1) * kernel.stride_y + kernel.dilated_height, (width - 1) * kernel.stride_x + kernel.dilated_width
         if op.upscale is not Upscale.NONE:
@@ -146,7 +146,7 @@ class Estimator:
         return runs * run, runs * _ceil(run, self._sources.maps.burst)
 
     def _mac(self, step: Step, height: Numbers, width: Numbers, depth: Numbers) -> Cycles:
-        """MAC cycles of a step of OFM blocks, or the decoder's if these are more."""
+        """MAC cycles of a step of OFM blocks, or the decoder's cycles if they are more."""
         pace, ublocks = step.pace, _ceil(depth, self._ublock_depth)
         plane = _ceil(height, self._ublock.height) * _ceil(width, self._ublock.width)
         delays = pace.delay * ((pace.steps - 1) * ublocks + (ublocks == 1))
@@ -162,7 +162,7 @@ class Estimator:
         return part
 
     def _constants(self, step: Step, depth: Numbers) -> tuple[Numbers, Cycles]:
-        """Words of a step's constants, and the cycles in which they are read."""
+        """Words of a step's constants, and the cycles of reading them."""
         home = self._sources.weights
         words = np.ceil(self._weights / self._word * self._part(step, depth)).astype(np.int64)
         if step.first:
@@ -173,7 +173,7 @@ class Estimator:
         return words, np.where(words > 0, cycles, 0.0)
 
     def _blocks(self, height: Numbers, width: Numbers, depth: Numbers, *, fetches: bool) -> _Block:
-        """OFM blocks whose operands are fetched, or were for the block before."""
+        """OFM blocks whose operands are fetched, or were fetched for the previous block."""
         op, sources = self._op, self._sources
         numerator, denominator = self._output
         stored = _ceil(height * width * (_ceil(depth, BRICK) * BRICK) * op.ofm.dtype.bytes, self._word)
@@ -198,7 +198,7 @@ class Estimator:
         return _Block(inner, macs[self._steps.last], readies[self._steps.first], least, single=sources.single)
 
     def _ready(self, brought: Cycles, latency: int, read: Cycles, mac: Cycles) -> Cycles:
-        """Cycles in which a step's fetches and constants come, the latency of both among them; ``mac`` are those of its work.
+        """Cycles in which a step's fetches and constants arrive, both latencies included; ``mac`` is the cycles of its work.
 
         If all slots are requested, the latency of one slot passes while the others work.
         """

@@ -1,4 +1,4 @@
-"""Options: the blocks that a job may be made in, each with what it asks of the units."""
+"""Options: the blocks in which a job may be computed, each with its load on the units."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ from npu_model.shapes import Shape3D
 
 
 class BlockOption(Struct, frozen=True, eq=False):
-    """A block that a job may be made in, and the partition of the shared buffer that it needs.
+    """A block in which a job may be computed, and its partition of the shared buffer.
 
-    ``load`` is what it asks of the units, with its data from ``sources``; ``cycles`` are the job's with nothing before and after it but
-    with its first weights there, ``latency`` those until what it has stored may be read. ``read_penalty`` is set against it besides.
-    It takes ``lead`` more if they are not there; in its last ``tail`` cycles the decoder reads for the next job already.
+    ``load`` is its load on the units, with its data from ``sources``. ``cycles`` is the job's cycles alone, with its first weights already
+    read. ``latency`` is the cycles until its stored result may be read. ``read_penalty`` is an extra cost. Without its first weights the
+    job takes ``lead`` more cycles. In its last ``tail`` cycles the decoder already reads for the next job.
     """
 
     block: Shape3D
@@ -34,7 +34,7 @@ class BlockOption(Struct, frozen=True, eq=False):
 
     @property
     def cost(self) -> int:
-        """Cycles that the choice of blocks makes least: the job's own and its read penalty."""
+        """The cycles that the choice of blocks minimises: the job's own and its read penalty."""
         return self.cycles + self.read_penalty
 
 
@@ -43,9 +43,9 @@ _OPTION = 12
 
 
 class Options(Sequence[BlockOption]):
-    """The options of a kernel as its estimates have them, ``length`` from ``begin`` on; each is made once it is asked for.
+    """The options of a kernel from its estimates, ``length`` from ``begin`` on; each is made on demand.
 
-    The first number of ``flat`` is where the loads begin that the options refer to.
+    The first number of ``flat`` says where the options' loads begin.
     """
 
     def __init__(self, flat: memoryview, begin: int, length: int, sources: Sources, latency: int) -> None:
@@ -57,12 +57,12 @@ class Options(Sequence[BlockOption]):
 
     @property
     def end(self) -> int:
-        """The place behind them."""
+        """The position after the options."""
         return self.begin + _OPTION * self._length
 
     @cached_property
     def shrams(self) -> frozenset[tuple[int, ...]]:
-        """Their partitions of the shared buffer."""
+        """The options' partitions of the shared buffer."""
         return frozenset(tuple(self.flat[at + 3 : at + 6]) for at in range(self.begin, self.end, _OPTION))
 
     @cached_property
@@ -84,5 +84,5 @@ class Options(Sequence[BlockOption]):
     @overload
     def __getitem__(self, index: slice) -> tuple[BlockOption, ...]: ...
     def __getitem__(self, index: int | slice) -> BlockOption | tuple[BlockOption, ...]:
-        """One of them, or some."""
+        """One option, or several."""
         return self._all[index]

@@ -16,7 +16,7 @@ from npu_model.timing import TimingParameters
 
 
 class Step(Struct, frozen=True):
-    """A step of every OFM block: its MAC array's pace, the IFM channels that it fetches (0: those of the OFM) and its share of the weights.
+    """A step of every OFM block: its MAC array's pace, the IFM channels that it fetches (0: the OFM's) and its share of the weights.
 
     ``first`` steps read the scales too.
     """
@@ -28,13 +28,13 @@ class Step(Struct, frozen=True):
 
 
 class Steps:
-    """The steps of every OFM block of an operation: the ``kinds`` that differ, and how often each and each pair of neighbours occurs.
+    """The steps of every OFM block of an operation: the distinct ``kinds``, and how often each kind and each pair of neighbours occurs.
 
-    ``first`` and ``last`` are the numbers of the kinds of the first and of the last step, ``shares`` the sum of all steps' shares.
+    ``first`` and ``last`` are the numbers of the kinds of the first and of the last step; ``shares`` is the sum of all steps' shares.
     """
 
     def __init__(self, operation: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> None:
-        """``is_known`` says that the cycles of the weight decoder are counted apart."""
+        """``is_known`` says that the cycles of the weight decoder are counted separately."""
         self.kinds, order = _in_order(operation, accelerator, timing, is_known=is_known)
         self.count, self.first, self.last = len(order), order[0], order[-1]
         self.times = Counter(order)
@@ -43,7 +43,7 @@ class Steps:
 
 
 def _in_order(op: KernelOperation, accelerator: Accelerator, timing: TimingParameters, *, is_known: bool) -> tuple[list[Step], list[int]]:
-    """The steps of an OFM block that are not equal, and for each step in its order which of them it is."""
+    """The distinct steps of an OFM block, and for each step in order the number of its kind."""
     kernels, deep = sub_kernels(op), reduces_depth(op)
     depth, most = op.ifm.shape.depth, ifm_depth_step(op.ifm.dtype.bits, part_kernel=op.part_kernel)
     channels = [min(most, depth - first) for first in range(0, depth, most)] if deep else [depth]

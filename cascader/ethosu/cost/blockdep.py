@@ -1,8 +1,8 @@
 """BLOCKDEP: how many blocks of the previous kernel may be unfinished when a kernel starts.
 
-The rule is Vela's (Vela 5.2.0, ``register_command_stream_util.py``), on exact element areas. Walk the first three jobs of the
-kernel (one per OFM block and IFM depth block) and the last three OFM blocks of the previous one. The value is how far apart the
-first pair is in which one reads what the other writes.
+The rule is Vela's (Vela 5.2.0, ``register_command_stream_util.py``), on exact element areas. Walk the first three jobs of the kernel (one
+per OFM block and IFM depth block) and the last three OFM blocks of the previous one. The value is the distance of the first pair in which
+one block reads bytes that the other writes.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from npu_model.program import ActivationKind, FeatureMap, KernelOperation, Layou
 from npu_model.shapes import Shape3D, ceil_div
 
 _NATIVE = native("cascader.ethosu")
-"""Compiled: the distance between a writer and its reader; None if it is not built."""
+"""The compiled distance between a writer and its reader; None if it is not built."""
 
 MAX_BLOCKDEP = 3
 """Largest value of the register (Vela 5.2.0 ``MAX_BLOCKDEP``)."""
 
 
 def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[Box]:
-    """OFM blocks in the order in which the NPU makes them (depth fastest, then width, then height), or from the last one."""
+    """OFM blocks in the order in which the NPU computes them (depth fastest, then width, then height), or in reverse."""
     rows, columns, depths = (
         ceil_div(a, b) for a, b in ((shape.height, block.height), (shape.width, block.width), (shape.depth, block.depth))
     )
@@ -40,7 +40,7 @@ def _blocks(shape: Shape3D, block: Shape3D, *, backwards: bool) -> Iterator[Box]
 
 
 def _jobs(operation: KernelOperation, block_shape: Shape3D, operand: FeatureMap) -> Iterator[Box]:
-    """Areas of ``operand`` that the jobs read: one job per OFM block, and per IFM depth block where the kernel sums over channels."""
+    """Areas of ``operand`` that the jobs read: one job per OFM block, and one per IFM depth block if the kernel sums over channels."""
     query = BlockQuery.of(operation)
     shape, kernel, padding = operand.shape, operation.kernel, operation.padding
     step = ifm_depth_step(query.ifm_bits, part_kernel=query.part_kernel)
@@ -77,7 +77,10 @@ def _overlap(operand: FeatureMap | None, ofm: FeatureMap) -> bool:
 
 
 def _same_grid(operand: FeatureMap, ofm: FeatureMap) -> bool:
-    """Whether rows, columns and channels of both are the same distances apart, or the operand takes every n-th column of the OFM's rows."""
+    """Whether both maps have the same distances between rows, columns and channels.
+
+    It is also true if the operand takes every n-th column of the OFM's rows.
+    """
     read, written = operand.strides, ofm.strides
     if (operand.layout, operand.dtype.bytes, read.y, read.c) != (ofm.layout, ofm.dtype.bytes, written.y, written.c):
         return False
@@ -131,7 +134,7 @@ class Dependency:
 
     @cached_property
     def pair(self) -> array[int]:
-        """The two for the compiled core, their blocks last; empty where no two blocks tell more than the limit."""
+        """Both kernels for the compiled core, their blocks last; empty if no two blocks tell more than the limit."""
         return array("q") if self._operand is None else self._row(self._operand)
 
     def _row(self, operand: FeatureMap) -> array[int]:
@@ -167,10 +170,10 @@ def block_count(operation: KernelOperation) -> int:
 
 
 def look_back(value: int, operation: KernelOperation, earlier: Sequence[KernelOperation]) -> int:
-    """``value`` lowered so far that no unfinished block belongs to an earlier kernel whose result ``operation`` reads.
+    """``value``, lowered until no unfinished block belongs to an earlier kernel whose result ``operation`` reads.
 
-    A previous kernel of fewer blocks than BLOCKDEP would leave room for blocks of the kernel before it. No source says
-    whether the hardware counts those; in 1,228 kernels that Vela has emitted none depends on the answer.
+    A previous kernel with fewer blocks than BLOCKDEP would leave room for blocks of the kernel before it. No source says whether the
+    hardware counts those blocks. In 1,228 kernels that Vela has emitted, none depends on the answer.
     """
     blocks = 0
     for kernel in reversed(earlier):

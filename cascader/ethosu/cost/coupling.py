@@ -16,10 +16,10 @@ from npu_model.program import KernelOperation
 from npu_model.timing import DEFAULT_TIMING, BlockdepRule, TimingParameters
 
 _NATIVE = native("cascader.ethosu")
-"""Compiled: what two kernels share in all of their blocks; None if it is not built."""
+"""The compiled cycles that two kernels share in all of their blocks; None if they are not built."""
 
 _RULES = {BlockdepRule.HONOURED: 0, BlockdepRule.IGNORED: 1, BlockdepRule.DRAINED: 2}
-"""The rules of BLOCKDEP as the core knows them."""
+"""The rules of BLOCKDEP in the core's form."""
 
 _NO_PAIR = array("q")
 """Stands for a pair of kernels whose blocks are not examined."""
@@ -32,7 +32,7 @@ NEAR = 8
 
 @lru_cache(maxsize=1 << 12)
 def _ended(option: BlockOption) -> tuple[Pipeline, float]:
-    """The units behind the last blocks of a kernel whose first weights are there, and when it is done."""
+    """The units after the last blocks of a kernel whose first weights were there, and when it is done."""
     pipeline = Pipeline(option.latency)
     done = pipeline.run(option.load, option.sources, prefetched=True, first=max(0, option.load.places - NEAR))
     return pipeline, done.cycles
@@ -40,7 +40,10 @@ def _ended(option: BlockOption) -> tuple[Pipeline, float]:
 
 @lru_cache(maxsize=1 << 12)
 def _begun(option: BlockOption) -> tuple[float, float]:
-    """Cycles in which the words of a kernel's first blocks pass, and when these are done on their own if the first weights are there."""
+    """Cycles in which the words of a kernel's first blocks pass, and the end of these blocks if it runs alone.
+
+    Its first weights are read then.
+    """
     places, sources = min(NEAR, option.load.places), option.sources
     fetched, stored, constants = option.load.words(0, places)
     flow = Pipeline().run(option.load, sources, prefetched=True, last=places)
@@ -49,9 +52,9 @@ def _begun(option: BlockOption) -> tuple[float, float]:
 
 @lru_cache(maxsize=1 << 16)
 def _shared(one: BlockOption, two: BlockOption, distance: int) -> int:
-    """Cycles that a kernel is done earlier than on its own if it begins before the last ``distance`` blocks of another are stored.
+    """Cycles by which a kernel is done earlier than alone if it begins before the last ``distance`` blocks of another kernel are stored.
 
-    On its own its first weights are there. Less than nothing if they are not, and that costs more than is shared.
+    Alone, its first weights are already read. The number is negative if they are not, and reading them costs more than the two share.
     """
     (pipeline, begin), (moving, alone) = _ended(one), _begun(two)
     units = pipeline.unordered() if two.sources.timing.blockdep is BlockdepRule.IGNORED else pipeline.copied()
@@ -77,9 +80,9 @@ class Coupling:
     def shared(self, one: BlockOption, two: BlockOption) -> int:
         """Cycles that the two share: the second's fetches and MAC steps may begin while the first drains.
 
-        A different partition waits until all is stored, and BLOCKDEP until all but so many blocks are. The number is
-        negative if the second one waits longer for its first weights than the two share. It reads some of these weights while the first
-        one's decoder has nothing left to do.
+        A different partition waits until all is stored, and BLOCKDEP until all but a number of blocks are. The result is negative if the
+        second kernel waits longer for its first weights than the two share. It reads some of these weights while the first kernel's decoder
+        is idle.
         """
         waits, timing = max(0, two.lead - one.tail), two.sources.timing
         further = further_responses(timing, two.latency)
@@ -89,10 +92,7 @@ class Coupling:
         return max(_shared(one, two, distance), -waits) if distance else -waits - further
 
     def least(self, costs: Sequence[int], ones: Sequence[BlockOption], twos: Sequence[BlockOption]) -> list[tuple[int, int]]:
-        """For each block of the second kernel the least of some costs, one for each of the first one, less what the two share.
-
-        With the first place that has it.
-        """
+        """For each block of the second kernel, the least of the first kernel's costs minus the shared cycles, with its first position."""
         if _NATIVE is not None and isinstance(ones, Options) and isinstance(twos, Options):
             found = self._compiled(ones, twos, array("q", costs))
             return list(zip(found[::2], found[1::2], strict=True))
@@ -106,7 +106,7 @@ class Coupling:
         return min((one.cost + two.cost - shared, one.cycles + two.cycles - shared) for one, two, shared in pairs)[1]
 
     def _compiled(self, ones: Options, twos: Options, costs: array[int]) -> array[int]:
-        """The cycles of :meth:`together` without costs, with costs the least and its place of :meth:`least` for each block."""
+        """The cycles of :meth:`together` without costs; with costs, the least and its position from :meth:`least` for each block."""
         timing, limit, pair = twos.sources.timing, 0, _NO_PAIR
         further = further_responses(timing, twos.latency)
         may_overlap = not self._is_apart and not (timing.shram_drains and ones.shrams.isdisjoint(twos.shrams))
@@ -119,7 +119,7 @@ class Coupling:
 
     @cached_property
     def _blocks(self) -> Dependency:
-        """The dependency of the two; it is looked at once two partitions agree."""
+        """The dependency of the two; it is computed once two partitions agree."""
         return Dependency(*self._kernels) if self._reads else Dependency.none()
 
     def _distance(self, one: BlockOption, two: BlockOption) -> int:

@@ -23,20 +23,20 @@ PARTITIONS = 4
 """Partitions of the shared buffer from which neighbours may choose a common one."""
 
 READ_PENALTY = 0.05
-"""Share of a block's read cycles at home that counts against the block, because of two equally fast blocks one may read twice as much."""
+"""Share of a block's read cycles at home that counts against the block. It separates two equally fast blocks if one reads twice as much."""
 
 CONTENDED_SHARE = 0.5
 """Share of its memory's bandwidth for a kernel during a copy: two readers with constant demand take turns."""
 
 KERNEL_WORDS = 29
-"""Words of the command stream for a kernel: the mean of the measured streams (25 to 37), as registers keep what does not change."""
+"""Words of the command stream for a kernel: the mean of the measured streams (25 to 37). Registers keep unchanged values."""
 
 
 class Facts(NamedTuple):
-    """Cycles of a stripe, and how many fewer they are if its first weights are fetched before it begins.
+    """Cycles of a stripe, and how many fewer it takes if its first weights are fetched before it begins.
 
-    ``tail`` are the cycles at its end in which the decoder reads for the next kernel,
-    ``contended_cycles`` are those while a copy keeps the constants' memory busy, ``home_cycles`` those in which it does so itself.
+    ``tail`` is the cycles at its end in which the decoder reads for the next kernel. ``contended_cycles`` is its cycles while a copy keeps
+    the constants' memory busy. ``home_cycles`` is the cycles in which the stripe itself does so.
     """
 
     cycles: int
@@ -52,8 +52,8 @@ NOTHING = Facts(0, 0, 0, 0, 0)
 class Terms(Struct, frozen=True):
     """Terms of estimates: the device, and its memories as kernels read them; with ``choose_blocks`` off kernels keep their blocks.
 
-    ``beside_constants`` says that operands live in the memory of the constants, which the arena does not. The command stream is fetched
-    after ``command_latency`` cycles.
+    ``beside_constants`` says that operands live in the memory of the constants, but the arena does not. The command stream is fetched after
+    ``command_latency`` cycles.
     """
 
     accelerator: Accelerator
@@ -89,7 +89,10 @@ class Terms(Struct, frozen=True):
 
     @property
     def command_cycles(self) -> int:
-        """Cycles in which the command processor takes the words of a kernel: 0 unless it has a pace of its own, or they come from afar."""
+        """Cycles in which the command processor takes the words of a kernel.
+
+        It is 0 unless the processor has a pace of its own, or the words are read from afar.
+        """
         fetched = max(0, self.command_latency - HIDDEN_LATENCY) * KERNEL_WORDS * WORD_BYTES // self.accelerator.fetch_bytes
         return max(self.timing.command_cycles_per_word * KERNEL_WORDS, fetched)
 
@@ -99,7 +102,7 @@ class Terms(Struct, frozen=True):
         return self.direct.constants.latency if any(one is not None and one.region == CONSTANTS for one in maps) else 0
 
     def worst_operand_latency(self, operation: KernelOperation) -> int:
-        """As :meth:`operand_latency` while weights are copied from the same memory: no block is chosen that suffers from that."""
+        """Like :meth:`operand_latency` while weights are copied from the same memory, so that no chosen block suffers from that."""
         return self.contended.constants.latency if self.operand_latency(operation) else 0
 
     @property
@@ -110,7 +113,7 @@ class Terms(Struct, frozen=True):
 
 @lru_cache(maxsize=8)
 def _contended(direct: Sources, *, maps: bool) -> Sources:
-    """As :attr:`Terms.contended`; with ``maps`` those are read there, too."""
+    """Like :attr:`Terms.contended`; with ``maps`` the feature maps are read there, too."""
     constants: Source = direct.constants
     turn = ceil(constants.rate * direct.timing.grant * constants.burst)
     slow = replace(constants, latency=constants.latency + turn, reads=0, sustained=constants.rate / CONTENDED_SHARE)

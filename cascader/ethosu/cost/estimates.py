@@ -1,4 +1,4 @@
-"""Estimates of kernels, known by what decides them.
+"""Estimates of kernels, by the facts that decide them.
 
 Stripes of many layers, and of one layer in several forms of a network, agree in everything that decides their cycles; the addresses of
 their tensors do not matter. Such kernels share one estimate while the process lives.
@@ -25,10 +25,10 @@ from npu_model.weight_stream.mlw_work import DecoderWork
 from npu_model.weight_stream.shares import decoding_cycles
 
 _NATIVE = native("cascader.ethosu")
-"""Compiled: the estimates of a kernel; None if it is not built."""
+"""The compiled estimates of a kernel; None if they are not built."""
 
 _MOST_BYTES = 64 << 20
-"""Bytes of loads and decoders' work that are kept before all estimates are dropped."""
+"""The most bytes of loads and decoders' work that are kept; beyond it all estimates are dropped."""
 
 _FACTS = len(Facts._fields)
 
@@ -36,13 +36,16 @@ _NUMBERS = count()
 
 
 def _placeless(ranges: tuple[ByteRange, ...]) -> tuple[ByteRange, ...]:
-    """Ranges of constants of which only the place inside a word is left, which is all that counts of it."""
+    """Ranges of constants, reduced to their position inside a word, because only that matters."""
     starts = (where.start % LARGEST_WORD for where in ranges)
     return tuple(ByteRange(where.region, start, start + where.length) for where, start in zip(ranges, starts, strict=True))
 
 
 class Estimate:
-    """The estimate of a kernel with its constants in one place: the integers from ``begin`` on of what :func:`kernel_estimates` gives."""
+    """The estimate of a kernel with its constants in the arena or at home.
+
+    It is the integers from ``begin`` on in the result of :func:`kernel_estimates`.
+    """
 
     def __init__(self, flat: memoryview, begin: int, sources: Sources, latency: int) -> None:
         self.facts = Facts(*flat[begin : begin + _FACTS])
@@ -58,7 +61,7 @@ class KernelEstimates:
         self.staged = Estimate(flat, 1, terms.staged, terms.overhead)
         self.direct = Estimate(flat, self.staged.options.end, terms.direct, terms.overhead)
         self.size = flat.nbytes
-        """Bytes that they keep, about."""
+        """The approximate bytes of both."""
 
 
 class Estimates:
@@ -75,12 +78,12 @@ class Estimates:
         self.stripes: dict[tuple[int, int, int], KernelEstimates] = {}
         """Estimates of stripes by the number of their layer, their first row and their height."""
         self.pairs: dict[Hashable, int] = {}
-        """Cycles that two stripes in a row share, by all that decides it."""
+        """Cycles that two consecutive stripes share, by all facts that decide them."""
 
     def layer(self, operation: KernelOperation, axis: Hashable, decoding: bytes) -> int:
-        """The number of all layers that do what an operation does, wherever its constants are; no other estimates have it.
+        """The number for all layers that compute the same, wherever their constants are; other estimates have other numbers.
 
-        Stripes of equal rows of such layers have equal estimates. A network has the most of its layers in several of its forms.
+        Stripes of equal rows of such layers have equal estimates. Most layers of a network occur in several of its forms.
         """
         key = operation.having(weights=_placeless(operation.weights), scales=_placeless(operation.scales)), axis, decoding
         number = self._layers.get(key)
@@ -104,7 +107,7 @@ class Estimates:
         return found
 
     def _compiled(self, operation: KernelOperation, row: array[int], query: array[int], work: tuple[DecoderWork, ...]) -> bytes:
-        """As :func:`kernel_estimates`, by the compiled core; ``row`` and ``query`` are the kernel's flat forms."""
+        """Like :func:`kernel_estimates`, by the compiled core; ``row`` and ``query`` are the kernel's flat forms."""
         terms, shram = self._terms, operation.shram
         decoding = decoding_cycles(work, terms.timing) if operation.weights else None
         kernel = Estimator(operation, terms.accelerator, terms.staged, decoding).flat

@@ -27,10 +27,10 @@ def ranked(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ..
 
 
 class _InBlock(Struct, frozen=True):
-    """A kernel alone in one of its blocks: its cycles and its tail, ``prefetched`` if its first weights are there already, else ``cold``.
+    """A kernel alone in one of its blocks: its cycles and its tail, ``prefetched`` if its first weights are already read, else ``cold``.
 
-    A tail are the cycles at the end in which the decoder reads for the next kernel. ``read_penalty`` is set against reads at home, which
-    hold up the copies beside them.
+    The tail is the cycles at its end in which the decoder reads for the next kernel. ``read_penalty`` counts against reads at home, which
+    hold up parallel copies.
     """
 
     block: Shape3D
@@ -51,7 +51,7 @@ class KernelEstimate:
         self._home_rate = self._sources.constants.rate
 
     def in_blocks(self) -> tuple[list[_InBlock], list[_InBlock]]:
-        """The kernel in its own block and in those that may be faster, and in the fastest ones of different partitions."""
+        """The kernel in its own block, in blocks that may be faster, and in the fastest blocks of different partitions."""
         operation, terms = self._operation, self._terms
         found = [[(operation.block, operation.shram)] for _ in range(2)]
         if terms.choose_blocks:
@@ -69,7 +69,7 @@ class KernelEstimate:
         return _InBlock(block, shram, load, prefetched, cold, 0 if self._staged else int(load.constants * self._home_rate * READ_PENALTY))
 
     def _paced(self, load: KernelLoad, sources: Sources, *, prefetched: bool) -> tuple[int, int]:
-        """Cycles and tail of a load: what passes a port moves no faster than its memory keeps up."""
+        """Cycles and tail of a load. Words pass a port no faster than its memory keeps up."""
         terms, flow = self._terms, Pipeline().run(load, sources, prefetched=prefetched)
         written = 0 if sources.timing.shared_cap and sources.stores is None else load.stored
         read = load.maps - written + (load.constants if sources.shared else 0)
@@ -77,7 +77,7 @@ class KernelEstimate:
         return ceil(max(flow.cycles, sources.moving(read, written), least)) + terms.overhead, ceil(flow.tail) + terms.overhead
 
     def facts(self, blocks: list[_InBlock]) -> Facts:
-        """The facts in the fastest of some blocks: with the first constants there, for a kernel that reads them in the arena."""
+        """The facts in the fastest of some blocks: with the first constants read, for a kernel with its constants in the arena."""
         alone = [one.prefetched if self._staged else one.cold for one in blocks]
         (cycles, tail), best = min(zip(alone, blocks, strict=True), key=lambda found: found[0][0] + found[1].read_penalty)
         if not best.load.constants:
@@ -89,16 +89,16 @@ class KernelEstimate:
         return Facts(cold, lead, tail, max(contended, cold), ceil(best.load.constants * self._home_rate))
 
     def option(self, one: _InBlock) -> tuple[int, ...]:
-        """A block while the kernel before drains: the first weights are read, but all of them pass their port. As a BlockOption has it."""
+        """A block, as a BlockOption, while the previous kernel drains: the first weights are read, but all of them pass their port."""
         cycles = max(one.prefetched[0], ceil(one.load.constants * self._home_rate) + self._terms.overhead)
         return cycles, one.read_penalty, max(0, one.cold[0] - cycles), one.cold[1]
 
 
 def kernel_estimates(operation: KernelOperation, terms: Terms, work: tuple[DecoderWork, ...]) -> bytes:
-    """The estimates of a kernel, as the compiled core writes them (``kernel_estimates`` of ``cascader/ethosu/native/kernel.c``).
+    """The estimates of a kernel in the compiled core's form (``kernel_estimates`` of ``cascader/ethosu/native/kernel.c``).
 
-    Facts and options with its constants in the arena, the same with the constants at home, and the loads that the options refer to. A
-    number before them says where the loads begin. ``work`` is the decoder's for its weight streams.
+    They hold facts and options with its constants in the arena, the same with the constants at home, and the options' loads. A number
+    before them says where the loads begin. ``work`` is the decoder's work for its weight streams.
     """
     found, loads = array("q", (0,)), array("q")
     for staged in (True, False):

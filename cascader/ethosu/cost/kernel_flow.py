@@ -1,4 +1,4 @@
-"""The cycles of one kernel on its own: a flow shop of the NPU's units, step by step and block by block."""
+"""The cycles of one kernel alone: a flow shop of the NPU's units, step by step and block by block."""
 
 from __future__ import annotations
 
@@ -14,21 +14,21 @@ from cascader.ethosu.cost.memory_path import Sources
 from npu_model.native import native
 
 _FLOW = native("cascader.ethosu")
-"""Compiled: the flow of a load; None if it is not built."""
+"""The compiled flow of a load; None if it is not built."""
 
 
 class Flow(Struct, frozen=True):
-    """Cycles up to the end of a kernel; ``tail`` are those at its end in which the decoder already reads for the next one."""
+    """Cycles up to the end of a kernel; ``tail`` is the cycles at its end in which the decoder already reads for the next kernel."""
 
     cycles: float
     tail: float
 
 
 class _Step(NamedTuple):
-    """Cycles of a step: its fetches on their port (None where there are none) and into the input buffer, its constants and its MACs.
+    """Cycles of a step: its fetches on their port (None if there are none) and into the input buffer, its constants and its MACs.
 
     Constants have their cycles on their port (None without constants) and at their sustained rate. A step ends and begins within a burst,
-    so that half a burst is lost while one of the two parts counts under the cap. ``goes_on`` in the slot of the step before.
+    so half a burst is lost while one of the two parts counts under the cap. ``goes_on`` says that it continues in the previous step's slot.
     """
 
     fetch: float | None
@@ -60,7 +60,7 @@ def _block_costs(block: BlockLoad, sources: Sources) -> _BlockCosts:
 
 
 class _Units:
-    """When each unit is free, in cycles, and the last stores. The numbers lie in the order of the compiled core's ``Units``."""
+    """When each unit is free, in cycles, and the last stores. The numbers are in the order of the compiled core's ``Units``."""
 
     # Ends of: load, decoder, MAC array and its step before, output and its block before, store and its block before, port and allowance.
     # Times of the last fetch request, of the free slots (the filled slot and its predecessor) and of the free input buffer. Times of the
@@ -97,12 +97,12 @@ class _Units:
         self.ahead, self.bursts = sources.access.ifm_ahead, sources.access.weight_bursts > 0
 
     def state(self) -> array[float]:
-        """The numbers, as the compiled core has them."""
+        """The numbers in the compiled core's form."""
         units = *(getattr(self, name) for name in self.__slots__[:_STORES]), len(self.stores), *self.stores
         return array("d", (*units, *[0.0] * (_STATE - len(units))))
 
     def handed(self, cycle: float) -> None:
-        """Hand the decoder a kernel, or a block, at a cycle or later."""
+        """Give the decoder a kernel, or a block, at a cycle or later."""
         if self.bursts:
             self.begun = max(self.begun, cycle)
         else:
@@ -110,11 +110,11 @@ class _Units:
 
     @property
     def loaded(self) -> float:
-        """When the IFM load has done with what it was handed: with the last fetch that it asks for, or once all is there."""
+        """When the IFM load is done with its kernel or block: at the last fetch that it requests, or once all data have arrived."""
         return self.asked if self.ahead else self.load
 
     def begin(self, released: float, start_cycles: int) -> None:
-        """Begin with a block that may be fetched from a cycle on; ``start_cycles`` are a kernel's before its first block."""
+        """Begin with a block that may be fetched from a cycle on; ``start_cycles`` is the cycles of a kernel before its first block."""
         following = max(self.loaded, released)
         if not self.sources.timing.weights_ahead:
             self.handed(following)
@@ -139,7 +139,7 @@ class _Units:
             self.load = self.port
 
     def read(self, read: float, sustained: float) -> None:
-        """Read a step's constants, once a slot is free and all before are there, or burst by burst as far ahead as a core may."""
+        """Read a step's constants once a slot is free and all earlier ones are read, or burst by burst as far ahead as a core may."""
         shared, latency = self.sources.shared, self.sources.constants.latency
         if self.bursts:
             start = self.begun = max(self.begun, self.mac_earlier)
@@ -157,7 +157,7 @@ class _Units:
             self.decoder = max(self.decoder, self.allowance)
 
     def work(self, block: _BlockCosts, steps_prefetched: int) -> int:
-        """Work on a block, of whose steps the first have their constants already; how many of these are left."""
+        """Work on a block whose first steps have their constants already; returns how many of these steps are left."""
         steps, output_cycles, stored = block
         single, response = self.sources.single, self.sources.slot_response
         if single:
@@ -179,14 +179,14 @@ class _Units:
         return steps_prefetched
 
     def flow(self) -> Flow:
-        """State of what passed: the decoder may read for the next kernel once it has done, a slot is free and the IFM load has done."""
+        """State of the finished work: the decoder may read for the next kernel once it is done, a slot is free and the IFM load is done."""
         done = self.begun if self.bursts else self.decoder
         free = self.mac_earlier if self.bursts else self.mac_before
         return Flow(self.store, self.store - max(done, free, self.loaded))
 
 
 _STORES = 18
-"""Place of the number of stores in the state of a pipeline."""
+"""Position of the number of stores in the state of a pipeline."""
 
 _STATE = _STORES + 1 + MAX_BLOCKDEP + 1
 """Numbers in the state of a pipeline."""
@@ -198,12 +198,13 @@ _IDLE = array("d", [0.0] * _STATE)
 class Pipeline:
     """The NPU's units and when each is free, in cycles from the first fetch of the first kernel.
 
-    Each unit takes its work in order and needs a free slot after it, out of two slots or one: IFM load and weight decoder run at most two
-    steps ahead of the MAC array, that two blocks ahead of the output unit, that two ahead of the write-back. Where fetches and constants
-    share a port they pass it in the order of the steps. ``latency`` are the cycles until a stored block may be read.
+    Each unit takes its work in order and needs a free slot after it, out of two slots or one. IFM load and weight decoder run at most two
+    steps ahead of the MAC array. The MAC array runs at most two blocks ahead of the output unit, and the output unit two ahead of the
+    write-back. If fetches and constants share a port, they pass it in the order of the steps. ``latency`` is the cycles until a stored
+    block may be read.
 
-    If the device asks ahead (its :class:`PortRates`), a fetch is requested once a slot is free, which continuing steps share. Constants are
-    requested once one of three slots is free. The latency of one transfer passes while others move.
+    If the device requests ahead (its :class:`PortRates`), a fetch is requested once a slot is free, which continuing steps share. Constants
+    are requested once one of three slots is free. The latency of one transfer passes while others move.
     """
 
     def __init__(self, latency: int = 0) -> None:
@@ -211,13 +212,13 @@ class Pipeline:
         self._state[0] = latency
 
     def copied(self) -> Pipeline:
-        """The units as they are now, to go on from in another way."""
+        """The units in their current state, to continue from it in another way."""
         other: Pipeline = Pipeline.__new__(Pipeline)
         other._state = self._state[:]
         return other
 
     def unordered(self) -> Pipeline:
-        """As :meth:`copied`, with nothing stored that a further kernel would wait for."""
+        """Like :meth:`copied`, without stores that a later kernel would wait for."""
         other: Pipeline = self.copied()
         other._state[_STORES] = 0.0
         return other
@@ -225,7 +226,7 @@ class Pipeline:
     def run(
         self, kernel: KernelLoad, sources: Sources, *, prefetched: bool = False, distance: int = 0, first: int = 0, last: int | None = None
     ) -> Flow:
-        """One more kernel, from its first fetch to its last store; ``distance`` blocks of the one before may be unfinished then.
+        """One more kernel, from its first fetch to its last store; ``distance`` blocks of the previous one may be unfinished then.
 
         With ``prefetched`` the weights of the first two steps are there already, if they may be fetched ahead: the decoder does not wait
         for the kernel before. Blocks before the ``first`` and from the ``last`` on are left out.

@@ -18,14 +18,14 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 from npu_model.weight_stream.mlw_work import DecoderWork
 
 _WORK, _LOAD = native("npu_model"), native("cascader.ethosu")
-"""Compiled: the work of an operation's blocks, and what is made of it here; None if they are not built."""
+"""The compiled work and load of an operation's blocks; None if they are not built."""
 
 
 BlockLoad = Sequence[int]
-"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, and six numbers for each of these.
+"""The load of an OFM block on the units: output cycles, stored words, the number of its steps, and six numbers for each step.
 
 They are words and transactions of its fetches, words and transactions of its constants (the first step includes the scales), MAC cycles,
-and whether it goes on in the slot of the previous step.
+and whether it continues in the slot of the previous step.
 """
 
 _HEAD, _BLOCK, STEP = 4, 3, 6
@@ -43,10 +43,10 @@ def _constants(block: BlockLoad) -> int:
 
 
 class KernelLoad(Struct, frozen=True):
-    """The load of a kernel on the units, block by block, as a row of integers; blocks that are equal are there once.
+    """The load of a kernel on the units, block by block, as a row of integers; equal blocks are stored once.
 
-    The row has the number of places and of kinds of blocks; ``maps`` and ``constants``; at every place a kind; where each kind begins;
-    and the kinds.
+    The row has the number of positions and of kinds of blocks; ``maps`` and ``constants``; the kind at every position; where each kind
+    begins; and the kinds.
     """
 
     flat: memoryview
@@ -63,22 +63,22 @@ class KernelLoad(Struct, frozen=True):
 
     @property
     def maps(self) -> int:
-        """Words of its feature maps, read and written."""
+        """Words of the kernel's feature maps, read and written."""
         return self.flat[2]
 
     @property
     def constants(self) -> int:
-        """Words of its constants."""
+        """Words of the kernel's constants."""
         return self.flat[3]
 
     @property
     def places(self) -> int:
-        """Blocks."""
+        """Number of blocks."""
         return self.flat[0]
 
     @property
     def kinds(self) -> tuple[BlockLoad, ...]:
-        """Blocks that are not equal."""
+        """Number of distinct blocks."""
         flat, count = self.flat, self.flat[1]
         begins = flat[_HEAD + self.places : _HEAD + self.places + count]
         return tuple(flat[begin : begin + _BLOCK + STEP * flat[begin + 2]] for begin in begins)
@@ -90,7 +90,7 @@ class KernelLoad(Struct, frozen=True):
 
     @property
     def stored(self) -> int:
-        """Words of its feature maps that it writes."""
+        """Words that the kernel writes to its feature maps."""
         return self.words(0, self.places)[1]
 
     def words(self, first: int, last: int) -> tuple[int, int, int]:
@@ -101,7 +101,7 @@ class KernelLoad(Struct, frozen=True):
 
 
 def _words(reads: Iterable[Read], burst: int) -> tuple[int, int]:
-    """Words of some reads, and transactions of at most ``burst`` words, their borders not aligned."""
+    """Words of some reads, and transactions of at most ``burst`` words, without alignment at borders."""
     runs = [run for read in reads for run in read.runs]
     return sum(runs), sum([-(-run // burst) for run in runs])
 
@@ -115,7 +115,7 @@ def _block_load(job: BlockJob, map_burst: int, burst: int) -> BlockLoad:
 
 
 def kernel_load(jobs: Sequence[BlockJob], map_burst: int = 4, burst: int = 8) -> KernelLoad:
-    """The load of a kernel's jobs, with transactions of so many words for feature maps and constants; equal jobs are counted once."""
+    """The load of a kernel's jobs, with transactions of ``burst`` words for feature maps and constants; equal jobs are counted once."""
     numbers: dict[int, int] = {}
     kinds: list[BlockLoad] = []
     for job in jobs:

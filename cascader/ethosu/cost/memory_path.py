@@ -1,4 +1,4 @@
-"""Sources: what reads from a memory cost one unit of the NPU, transaction by transaction and in the long run."""
+"""Sources: the cost of a unit's reads from a memory, transaction by transaction and in the long run."""
 
 from __future__ import annotations
 
@@ -22,8 +22,8 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 class Source(Struct, frozen=True):
     """A memory as one unit reads it: ``word`` cycles per data word of a burst, ``latency`` cycles until the first one.
 
-    At most ``reads`` transactions of up to ``burst`` words are outstanding (0: any number). ``sustained`` are the cycles per
-    word that the memory keeps up for long, where that is slower than its bursts.
+    At most ``reads`` transactions of up to ``burst`` words are outstanding (0: any number). ``sustained`` is the cycles per word of a long
+    stream, if that is slower than the memory's bursts.
     """
 
     word: float
@@ -35,7 +35,10 @@ class Source(Struct, frozen=True):
 
     @classmethod
     def of(cls, memory: Memory, word_bytes: int = BEAT_BYTES, ifm_divisor: int = 0) -> Source:
-        """The memory behind ports of so many bytes, read in whole bursts, or in the IFM's transactions: a part of the default one."""
+        """The memory on ports of the given width in bytes, read in whole bursts or in the IFM's transactions.
+
+        The IFM's transactions are a part of the default burst.
+        """
         burst = memory.burst_words(word_bytes, ifm_divisor)
         return cls(float(memory.cycles_per_word), memory.read_latency, memory.max_reads, burst, sustained(memory, word_bytes), word_bytes)
 
@@ -55,21 +58,21 @@ class Source(Struct, frozen=True):
 
     @property
     def pace(self) -> float:
-        """Cycles per word at which the memory keeps up."""
+        """Cycles per word in a long stream."""
         return max(self.word, self.sustained)
 
     @property
     def flat(self) -> tuple[float, ...]:
-        """As the compiled cores take it."""
+        """The source in the compiled cores' form."""
         return self.word, self.latency, self.reads, self.burst, self.sustained
 
     def moving(self, size: int) -> int:
-        """Cycles in which a transfer reads so many bytes, in a long stream."""
+        """Cycles in which a transfer reads a number of bytes, in a long stream."""
         return ceil(ceil_div(size, self.word_bytes) * self.rate)
 
 
 def sustained(memory: Memory, word_bytes: int = BEAT_BYTES) -> float:
-    """Cycles per word that the pulse gate lets pass for long; 0 if there is none.
+    """Cycles per word that the pulse gate lets pass for long; 0 without a gate.
 
     The transaction that crosses the cap passes whole.
     """
@@ -80,7 +83,7 @@ def sustained(memory: Memory, word_bytes: int = BEAT_BYTES) -> float:
 
 
 def _mean(sources: Sequence[Source]) -> Source:
-    """One source for operands of several memories that are read alternately, as large as each other; itself if all are one."""
+    """One source for equally large operands in several memories that are read in turn; the memory's own source if all are in one."""
     first = sources[0]
     if all(source == first for source in sources):
         return first
@@ -96,7 +99,7 @@ def _mean(sources: Sequence[Source]) -> Source:
 
 
 class Where(Struct, frozen=True):
-    """Regions in which a kernel's operands live that are no constants, and that in which its result does."""
+    """The regions of a kernel's operands that are not constants, and of its result."""
 
     reads: tuple[int, ...] = (ARENA,)
     writes: int = ARENA
@@ -115,9 +118,9 @@ class Sources(Struct, frozen=True, dict=True):
     """Memories from which a kernel reads its feature maps and its constants; ``shared`` if they pass the same port.
 
     ``timing`` are the parameters of the NPU that reads. A block that is stored keeps its slot of the output buffer, and the write-back, for
-    ``slot_response`` cycles beyond its last word. ``stores`` is the memory that results are written to, if that is another one.
-    ``access`` are the units' ways to memory, by default a U55's, on so many ``cores``. The input buffer takes a word in ``fill`` cycles
-    (0: as it comes).
+    ``slot_response`` cycles beyond its last word. ``stores`` is the memory that results are written to, if that is another one. ``access``
+    is the units' paths to memory, by default a U55's, on ``cores`` cores. The input buffer takes a word in ``fill`` cycles (0: as it
+    comes).
     """
 
     maps: Source
@@ -131,12 +134,15 @@ class Sources(Struct, frozen=True, dict=True):
     fill: int = 0
 
     def __hash__(self) -> int:
-        """Without the timing, which is the same for nearly all and many numbers."""
+        """All fields but the timing, which is nearly always the same and has many numbers."""
         return hash((self.maps, self.constants, self.shared, self.slot_response, self.stores))
 
     @cached_property
     def flat(self) -> array[float]:
-        """As the compiled cores take them: numbers of the feature maps' and the constants', shared or not, the timing, and the stores'."""
+        """The memories in the compiled cores' form.
+
+        It has the numbers of the feature maps' memory, the constants', whether they are shared, the timing, and the stores'.
+        """
         timing = self.timing
         units = timing.drain_responses, self.slot_response, self.single, self.start_cycles, timing.weights_ahead
         stores = self.stores is not None, self.target.word, self.target.pace
@@ -150,7 +156,7 @@ class Sources(Struct, frozen=True, dict=True):
 
     @cached_property
     def weights(self) -> Source:
-        """The constants as the weight decoder reads them: a core may have no more transactions under way than the device grants it."""
+        """The constants as the weight decoder reads them: a core may have at most the transactions under way that the device grants it."""
         most = self.access.weight_bursts * self.cores
         if not most:
             return self.constants
@@ -163,11 +169,11 @@ class Sources(Struct, frozen=True, dict=True):
 
     @property
     def single(self) -> bool:
-        """Whether a unit waits for the one behind it, as there is one slot between them; more than two count as two."""
+        """Whether a unit waits for its successor because there is one slot between them; more than two slots count as two."""
         return self.timing.buffer_slots == 1
 
     def moving(self, read: float, written: float) -> float:
-        """Cycles in which so many words pass the feature maps' port, no faster than its memory keeps up."""
+        """Cycles in which a number of words pass the feature maps' port, no faster than its memory keeps up."""
         if self.stores is not None:
             return max(read * self.maps.pace, written * self.stores.pace)
         if self.timing.shared_cap:

@@ -21,7 +21,7 @@ _APART = 1 << 48
 
 
 class Neighbours:
-    """Cycles that pairs of jobs share. One pair near the middle of its part stands for all pairs of the same heights and distance."""
+    """Cycles that pairs of jobs share. One pair near the middle of its part represents all pairs of the same heights and distance."""
 
     def __init__(self, network: Network, graph: RowGraph, cost: StripeCost, accelerator: Accelerator) -> None:
         self._payloads = [ethosu_part(part) for part in network.graph.parts]
@@ -45,7 +45,7 @@ class Neighbours:
         return sorted(starts, key=lambda start: (abs(start - middle), start))
 
     def _apart(self, before: StripeJob, after: StripeJob) -> int | None:
-        """Rows from the first row that the next job reads to the start of this job; None if it reads nothing of this one."""
+        """Rows from the first row that the next job reads to the start of this job; None if it reads no row of this job."""
         first = first_read(self._graph, before.part, after)
         return None if first is None else before.start - first
 
@@ -80,7 +80,7 @@ class Neighbours:
 
     @staticmethod
     def _one_by_one(before: JobTimes, after: JobTimes, *, before_staged: bool, staged: bool) -> int:
-        """Cycles of two jobs of which the second begins when the first is done; the first one's first weights are there."""
+        """Cycles of two jobs if the second begins when the first is done; the first job's first weights are read."""
         tail = before.staged_tail if before_staged else before.tail
         first = before.staged - before.staged_lead if before_staged else max(before.direct - before.lead, before.home)
         if staged:
@@ -88,7 +88,7 @@ class Neighbours:
         return first + max(after.direct - min(after.lead, tail), after.home)
 
     def _pair(self, before: StripeJob, after: StripeJob, distance: int | None) -> tuple[StripeJob, StripeJob]:
-        """The pair that stands for one."""
+        """The pair that represents a pair."""
         key = before.part, after.part, before.end - before.start, after.end - after.start, distance
         if key not in self._pairs:
             alone = self._typical(before), self._typical(after)
@@ -96,9 +96,9 @@ class Neighbours:
         return self._pairs[key]
 
     def _alike(self, before: StripeJob, after: StripeJob) -> Hashable:
-        """All that decides what two kernels share, in whatever network.
+        """All facts that decide the shared cycles of two kernels, in any network.
 
-        Both kernels, their rows, the stripes that stand for what each takes on its own, and which of their tensors are the same.
+        They are both kernels, their rows, the stripes that represent their own cycles, and which of their tensors are the same.
         """
         payloads = [self._payloads[job.part] for job in (before, after)]
         names = [name for one in payloads if one is not None for name in (one.ifm, one.ifm2, one.ofm)]
@@ -121,7 +121,7 @@ class Neighbours:
         return found
 
     def _together(self, before: StripeJob, after: StripeJob, *, reads: bool, before_staged: bool, staged: bool) -> int:
-        """Cycles that the kernels of two jobs share in their best blocks; the second one ``reads`` what the first one makes."""
+        """Cycles that the kernels of two jobs share in their best blocks; the second one ``reads`` the first one's result."""
         coupling = self._coupling(before, after, reads=reads)
         assert coupling is not None  # noqa: S101  # both are kernels
         together = coupling.together(self._options(before, staged=before_staged), self._options(after, staged=staged))

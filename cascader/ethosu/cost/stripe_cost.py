@@ -104,7 +104,7 @@ class StripeCost:
         return found
 
     def _layer(self, part: int) -> int:
-        """The number of a part's kernel: parts that have it have the same costs of equal rows, in whatever network."""
+        """The number of a part's kernel. Parts with the same number have the same costs for equal rows, in any network."""
         payload = self._payloads[part]
         assert payload is not None  # noqa: S101  # only kernels have one
         return self._estimates[part].layer(payload.operation, payload.axis, decoding_bytes(self.decoder_work(part)))
@@ -124,7 +124,7 @@ class StripeCost:
         return NOTHING if estimate is None else estimate.facts
 
     def _moving(self, part: int, size: int) -> Facts:
-        """A transfer of so many bytes, as if nothing ran beside it; one to or from a home has whole bursts, as the DMA's are."""
+        """A transfer of ``count`` bytes, as if it ran alone. A transfer to or from a home has whole bursts, like the DMA's."""
         terms, payload = self._own_terms[part], self._payloads[part]
         where = Where.of(payload.operation) if payload is not None else IN_ARENA
         if where == IN_ARENA:
@@ -134,21 +134,21 @@ class StripeCost:
         return Facts(cycles, 0, 0, cycles, 0)
 
     def options(self, part: int, start: int, end: int, *, staged: bool) -> Sequence[BlockOption]:
-        """The blocks that rows ``start`` to ``end`` may be made in, the layer's own first; none for a transfer or a CPU part.
+        """The blocks in which rows ``start`` to ``end`` may be computed, the layer's own first; none for a transfer or a CPU part.
 
-        They are the fastest ones of different partitions of the shared buffer, so that neighbours may agree on one.
+        They are the fastest blocks of different partitions of the shared buffer, so that neighbours may agree on one.
         """
         estimate = self._estimate(part, end - start, staged=staged)
         return () if estimate is None else estimate.options
 
     def blocks(self, part: int, operation: KernelOperation, count: int, *, staged: bool) -> tuple[Shape3D, ...]:
-        """Blocks that an ``operation`` of a part may be made in: its own, and the ``count`` that are estimated to be fastest."""
+        """Blocks in which an ``operation`` of a part may be computed: its own, and the ``count`` blocks with the best estimates."""
         terms = self._own_terms[part]
         sources = terms.staged if staged and self._constants[part] else terms.direct
         return (operation.block, *ranked(operation, terms, self.decoder_work(part), sources).near(count))
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
-        """Everything that a timeline asks of rows ``start`` to ``end``."""
+        """All facts on rows ``start`` to ``end`` that a timeline needs."""
         return self._timed(part, end - start)
 
     def _times(self, part: int, height: int) -> JobTimes:
@@ -168,12 +168,12 @@ class StripeCost:
         )
 
     def hidden(self, part: int, start: int, end: int) -> int:
-        """Cycles of rows ``start`` to ``end`` in which other jobs run beside them, as plans count: 0 but of transfers that run ahead."""
+        """Cycles of rows ``start`` to ``end`` during which other jobs run, as plans count them: 0 except for transfers that run ahead."""
         return self.transfers.hidden(part, end - start)
 
     @property
     def timing(self) -> TimingParameters:
-        """The timing parameters that it is for."""
+        """The timing parameters of these costs."""
         return self._terms.timing
 
     @property

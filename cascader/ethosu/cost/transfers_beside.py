@@ -1,4 +1,4 @@
-"""Transfers beside kernels: the cycles that transfers between the arena and a home share with the kernels that make and read their rows."""
+"""Transfers in parallel with kernels: the cycles that transfers to or from a home share with the kernels that make and read their rows."""
 
 from __future__ import annotations
 
@@ -17,7 +17,10 @@ Times = Callable[[int, int, int], JobTimes]
 
 
 class _Transfer(Struct, frozen=True):
-    """A transfer that takes rows away, or brings some, ``ahead`` by so many rows; the ``kernels`` (parts) make its rows, or read them."""
+    """A transfer that takes rows away, or brings some, ``ahead`` by a number of rows.
+
+    The ``kernels`` (parts) make its rows, or read them.
+    """
 
     is_away: bool
     ahead: int
@@ -25,10 +28,12 @@ class _Transfer(Struct, frozen=True):
 
 
 class TransfersBeside:
-    """The transfers of one network. One that is ahead by its own rows runs beside the kernel that makes, or reads, the rows next to these.
+    """The transfers of one network.
+
+    A transfer that is ahead by its own rows runs in parallel with the kernel that makes, or reads, the next rows.
 
     If one transfer brings a kernel's input and another takes its output, the second runs during the part of the kernel that the first
-    leaves free. So the three together take what the kernel takes, or both transfers if that is more.
+    leaves free. So the three together take the kernel's cycles, or the cycles of both transfers if those are more.
     """
 
     def __init__(self, network: Network, graph: RowGraph, times: Times) -> None:
@@ -55,12 +60,15 @@ class TransfersBeside:
         return times.staged if staged else times.direct
 
     def _as_high(self, part: int, other: int, height: int) -> int:
-        """Rows of a part that are the same part of it as ``height`` are of another one, at least one."""
+        """Rows of a part that are the same fraction of it as ``height`` rows are of another part, at least one."""
         rows = self._graph.parts[part].rows
         return min(rows, max(1, height * rows // self._graph.parts[other].rows))
 
     def _left(self, kernel: int, height: int, *, staged: bool, is_away: bool) -> int:
-        """Cycles of a kernel's stripe that are left for a transfer: those in which another one brings its rows are not, for one away."""
+        """Cycles of a kernel's stripe that are left for a transfer.
+
+        If it takes rows away, the cycles in which another transfer brings rows do not count.
+        """
         cycles, before = self._cycles(kernel, height, staged=staged), self._brought.get(kernel)
         if is_away and before is not None:
             cycles -= self._cycles(before, self._as_high(before, kernel, height), staged=False)
@@ -77,7 +85,7 @@ class TransfersBeside:
         return min(self._cycles(part, height, staged=False), left)
 
     def shared(self, before: StripeJob, after: StripeJob, stages: Sequence[bool]) -> int | None:
-        """Cycles that a transfer and a kernel in a row share, of which the ``stages`` say whether each is staged; None of two kernels.
+        """Cycles that a consecutive transfer and kernel share; ``stages`` says whether each is staged. None for two kernels.
 
         A transfer runs at the same time as a kernel that does not use its rows. If it runs ahead by its own rows, the kernel may use them.
         Two transfers share nothing.

@@ -29,7 +29,7 @@ class Packing(Struct, frozen=True):
 
     @classmethod
     def of(cls, ranges: Iterable[ByteRange]) -> Packing:
-        """Keep what the ranges cover, in whole units of 16 bytes."""
+        """Keep the ranges' bytes, in whole units of 16 bytes."""
         kept: list[tuple[int, int]] = []
         for start, end in sorted((span.start // ALIGNMENT * ALIGNMENT, round_up(span.end, ALIGNMENT)) for span in ranges):
             if kept and start <= kept[-1][1]:
@@ -44,7 +44,7 @@ class Packing(Struct, frozen=True):
         return cls(tuple(kept), tuple(starts))
 
     def content(self, constants: bytes) -> bytes:
-        """The kept bytes, one range after the other; zeros for those beyond the end of ``constants``."""
+        """The kept bytes, one range after the other; zeros for bytes beyond the end of ``constants``."""
         return b"".join(constants[start:end].ljust(end - start, b"\0") for start, end in self.kept)
 
     def shift(self, address: int) -> int:
@@ -62,7 +62,7 @@ class Packing(Struct, frozen=True):
         return rebase(feature_map, self.shift(feature_map.byte_ranges()[0].start))
 
     def operation(self, operation: KernelOperation) -> KernelOperation:
-        """The operation reading its constants from their new places."""
+        """The operation reading its constants from their new addresses."""
         return replace(
             operation,
             ifm=self._map(operation.ifm),
@@ -72,7 +72,7 @@ class Packing(Struct, frozen=True):
         )
 
     def part(self, part: EthosuPart) -> EthosuPart:
-        """The part reading its constants and its table from their new places."""
+        """The part reading its constants and its table from their new addresses."""
         lut = LutLoad(self._range(part.lut.source), part.lut.destination) if part.lut else None
         return replace(part, operation=self.operation(part.operation), lut=lut)
 
@@ -88,14 +88,14 @@ class StreamEditor:
         return bytes(self._content[span.start : span.end])
 
     def append(self, data: bytes) -> ByteRange:
-        """Add ``data`` at a multiple of 16 bytes, filled up to one; its range."""
+        """Add ``data`` at a multiple of 16 bytes, padded to one, and return its range."""
         self._content += bytes(-len(self._content) % ALIGNMENT)
         start = len(self._content)
         self._content += data + bytes(-len(data) % ALIGNMENT)
         return ByteRange(CONSTANTS, start, len(self._content))
 
     def append_all(self, streams: Sequence[bytes]) -> tuple[ByteRange, ...]:
-        """Add the stream of each core; an empty one has no bytes, where the first one begins."""
+        """Add the stream of each core; an empty stream has no bytes and begins where the first one begins."""
         first = self.append(streams[0])
         return (first, *(self.append(one) if one else ByteRange(CONSTANTS, first.start, first.start) for one in streams[1:]))
 

@@ -1,4 +1,4 @@
-"""Kernels of a draft's jobs, each made when it is asked for."""
+"""Kernels of a draft's jobs, each made on demand."""
 
 from __future__ import annotations
 

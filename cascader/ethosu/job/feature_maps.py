@@ -1,4 +1,4 @@
-"""Feature maps in memory: moved, some of their channels, and as bytes that lie together."""
+"""Feature maps in memory: moved, reduced to some of their channels, and as contiguous bytes."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from npu_model.shapes import Shape3D
 
 
 def rebase(feature_map: FeatureMap, delta: int) -> FeatureMap:
-    """``feature_map`` moved by ``delta`` bytes; bases of tiles that it does not use stay as they are."""
+    """``feature_map`` moved by ``delta`` bytes; bases of unused tiles stay."""
     tiles = feature_map.tiles
     height, width = feature_map.shape.height, feature_map.shape.width
     first, second, third, fourth = tiles.bases
@@ -30,7 +30,7 @@ def placed(feature_map: FeatureMap, shape: Shape3D, tiles: Tiles) -> FeatureMap:
 
 
 def channels(feature_map: FeatureMap, first: int, last: int) -> FeatureMap:
-    """Channels ``first`` to ``last`` (exclusive) of a map where they lie; in bricks the first one is that of a brick."""
+    """Channels ``first`` to ``last`` (exclusive) of a map at their addresses; in bricks the first channel is the first of a brick."""
     by = first // BRICK * feature_map.strides.c if feature_map.layout is Layout.NHCWB16 else first * feature_map.dtype.bytes
     return replace(rebase(feature_map, by), shape=replace(feature_map.shape, depth=last - first))
 
@@ -43,7 +43,7 @@ def dense_map(like: FeatureMap, shape: Shape3D, start: int = 0) -> FeatureMap:
 
 
 def row_bytes(feature_map: FeatureMap) -> int | None:
-    """Bytes of a row whose elements lie side by side in their order; None if they do not."""
+    """Bytes of a row whose elements are contiguous and in order; None for any other row."""
     shape, strides, size = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
     pixel = shape.depth * size
     pixels = strides.c == size and (shape.width == 1 or strides.x == pixel)

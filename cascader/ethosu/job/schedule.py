@@ -1,4 +1,4 @@
-"""Schedule: the jobs of a network in order, its buffers with addresses, and where all of it came from."""
+"""Schedule: the jobs of a network in order, its buffers with addresses, and the origin of all of it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 
 
 class RequestRecord(Struct, frozen=True, omit_defaults=True):
-    """The fields of a Request that a schedule holds nowhere else; what is as by default is left out.
+    """The fields of a Request that a schedule holds nowhere else; fields with their defaults are left out.
 
     - ``budget``, ``optimise``, ``cascade``, ``effort``, ``rungs``, ``recompute``, ``within``, ``homes``, ``spill``, ``keep_inputs`` and
       ``ignore_ops`` are those of :class:`~cascader.ethosu.search.request.Request`.
@@ -42,8 +42,8 @@ class RequestRecord(Struct, frozen=True, omit_defaults=True):
 class Provenance(Struct, frozen=True):
     """Origin of a schedule: the model's file name without folder and its SHA-256, versions of the tools, memory system and timing.
 
-    ``nhwc`` names the inputs and outputs that are NHWC where the model has NCHW (UNSET: none). ``request`` is what else was asked for
-    (UNSET: nothing).
+    ``nhwc`` names the inputs and outputs that are NHWC where the model has NCHW (UNSET: none). ``request`` holds the other fields of the
+    request (UNSET: none).
     """
 
     model: str = ""
@@ -60,7 +60,7 @@ UNKNOWN = Provenance()
 
 
 class Schedule(Struct, frozen=True):
-    """Self-contained: lowering it needs nothing else.
+    """A schedule. It is self-contained: lowering it needs nothing else.
 
     Jobs run in order, one per step. Every tensor of the arena is in one buffer. ``copies`` stage weights and scales, in the order of their
     issue. ``arena_size`` is the bytes that buffers and copies together span, a multiple of 16. The rules are in

@@ -1,4 +1,4 @@
-"""Staged weights: the bytes of the constants that a kernel streams, packed where a DMA has copied them."""
+"""Staged weights: the bytes of the constants that a kernel streams, packed at the target of the DMA's copy."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def staged_bytes(operation: KernelOperation) -> int:
 
 
 def staged_content(operation: KernelOperation, constants: bytes) -> tuple[bytes, ...]:
-    """The bytes of each range of the operation's weights and scales: operations for which they are equal may share a copy."""
+    """The bytes of each range of the operation's weights and scales. Operations with equal bytes may share a copy."""
     return tuple(constants[span.start : span.end] for span in weight_ranges(operation))
 
 

@@ -22,7 +22,7 @@ from npu_model.shapes import Shape3D, ceil_div
 class BufferPlace(NamedTuple):
     """Address of a tensor: its byte b lies at ``address + b mod (rows * row_bytes)``.
 
-    A tensor that is whole has all of its bytes there; a rolling buffer has fewer rows.
+    A whole tensor has all of its bytes there; a rolling buffer has fewer rows.
     """
 
     address: int
@@ -31,20 +31,20 @@ class BufferPlace(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes."""
+        """Size in bytes."""
         return self.rows * self.row_bytes
 
     def rolls(self, feature_map: FeatureMap) -> bool:
-        """Whether ``feature_map`` has bytes that wrap in this place."""
+        """Whether ``feature_map`` has bytes that wrap at this address."""
         return any(span.end > self.size for span in feature_map.byte_ranges())
 
 
 _HOME = BufferPlace(0, 1, 1 << 62)
-"""The places of constant feature maps, by their own addresses."""
+"""The constant feature maps' own addresses."""
 
 
 def _slot(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[int, int]:
-    """The address in ``place`` of rows ``first`` to ``last`` (exclusive) of a map with one tile, and the rows before they wrap."""
+    """The address in ``place`` of rows ``first`` to ``last`` (exclusive) of a one-tile map, and the number of rows before they wrap."""
     count, step = last - first, axis.step(feature_map)
     slot = (feature_map.tiles.bases[0] + (first * step if first else 0)) % place.size
     # The stride of a single row is arbitrary.
@@ -52,7 +52,7 @@ def _slot(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, ax
 
 
 def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> FeatureMap:
-    """Rows ``first`` to ``last`` (exclusive) of a feature map where they lie in ``place``; of one tile, which wraps once at most.
+    """Rows ``first`` to ``last`` (exclusive) of a one-tile map at their addresses in ``place``; it wraps once at most.
 
     A tile box wraps by its second tile. A map of several tiles stays whole.
     """
@@ -65,9 +65,10 @@ def _rows_of(feature_map: FeatureMap, first: int, last: int, place: BufferPlace,
 
 
 def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace, axis: Axis) -> tuple[Hashable, int]:
-    """The key of :func:`_rows_of`: all that decides its result but the distance of its addresses from the tensor's; and that distance.
+    """The key of :func:`_rows_of`, and the distance between its addresses and the tensor's.
 
-    The distance is a multiple of 16 bytes, so that the addresses are aligned like the tensor's.
+    The key has all other facts that decide the result. The distance is a multiple of 16 bytes, so the addresses are aligned like the
+    tensor's.
     """
     if not feature_map.is_single_tile:
         return None, 0
@@ -79,18 +80,21 @@ def _map_form(feature_map: FeatureMap, first: int, last: int, place: BufferPlace
 
 
 class StripeForm(NamedTuple):
-    """The key of a stripe: all that decides it but its place. Stripes of one form differ only in the ``offsets`` of IFM, OFM and IFM2."""
+    """The key of a stripe: all facts that decide it except for its address.
+
+    Stripes with one key differ only in the ``offsets`` of IFM, OFM and IFM2.
+    """
 
     key: Hashable
     offsets: tuple[int, int, int]
 
 
 _Maps = tuple[tuple[FeatureMap, BufferPlace], tuple["FeatureMap | None", BufferPlace], tuple[FeatureMap, BufferPlace]]
-"""IFM, IFM2 and OFM, each with its tensor's place."""
+"""IFM, IFM2 and OFM, each with its tensor's address."""
 
 
 def _maps(part: EthosuPart, places: Mapping[str, BufferPlace]) -> _Maps:
-    """IFM, IFM2 and OFM of the part's operation, each with its tensor's place."""
+    """IFM, IFM2 and OFM of the part's operation, each with its tensor's address."""
     operation, second = part.operation, part.operation.ifm2
 
     def place(feature_map: FeatureMap, tensor: str) -> BufferPlace:
@@ -107,7 +111,7 @@ def _is_uncut(part: EthosuPart, start: int, end: int, maps: _Maps) -> bool:
 
 
 def form(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlace]) -> StripeForm:
-    """The form of rows ``start`` to ``end`` (exclusive) of the part's OFM, wherever its tensors lie."""
+    """The key of rows ``start`` to ``end`` (exclusive) of the part's OFM, for any addresses of its tensors."""
     (first, source), (second, source2), (ofm, target) = maps = _maps(part, places)
     if _is_uncut(part, start, end, maps):
         return StripeForm(None, (0, 0, 0))
@@ -125,7 +129,7 @@ def form(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlac
 
 
 def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPlace]) -> KernelOperation:
-    """Rows ``start`` to ``end`` (exclusive) of the part's OFM, on the places of its tensors."""
+    """Rows ``start`` to ``end`` (exclusive) of the part's OFM, at the addresses of its tensors."""
     (first, source), (second, source2), (ofm, target) = maps = _maps(part, places)
     if _is_uncut(part, start, end, maps):
         return whole(part, places)
@@ -144,7 +148,7 @@ def stripe(part: EthosuPart, start: int, end: int, places: Mapping[str, BufferPl
 
 
 def whole(part: EthosuPart, places: Mapping[str, BufferPlace]) -> KernelOperation:
-    """The part's operation uncut, on the places of its tensors; constants are where they are."""
+    """The part's uncut operation, at the addresses of its tensors; constants keep theirs."""
 
     def moved(tensor: str | None, feature_map: FeatureMap) -> FeatureMap:
         if tensor is None or feature_map.region == CONSTANTS:

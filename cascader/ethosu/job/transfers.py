@@ -19,7 +19,7 @@ def _runs(feature_map: FeatureMap) -> Sequence[ByteRange] | None:
 
 
 def _pieces(source: Sequence[ByteRange], target: Sequence[ByteRange]) -> Iterator[DmaOperation]:
-    """The transfers of as many bytes as lie together in both."""
+    """The transfers, each with the bytes that are contiguous in both runs."""
     borders = {0}.union(*(accumulate(run.length for run in runs) for runs in (source, target)))
     for start, end in pairwise(sorted(borders)):
         read, written = _at(source, start), _at(target, start)

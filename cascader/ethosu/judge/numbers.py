@@ -1,4 +1,4 @@
-"""Numbers by keys of integers, in an array that the compiled core looks them up in."""
+"""Numbers for keys of integers, in an array in which the compiled core looks them up."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from npu_model.native import native
 
 _NATIVE = native("cascader.ethosu")
 _LINES = 256
-"""Lines of the array at first, a power of two."""
+"""Initial number of lines of the array, a power of two."""
 
 
 class Numbers:

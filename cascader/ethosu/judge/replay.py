@@ -18,12 +18,12 @@ Replay = Callable[[CompiledNetwork], int]
 
 
 class FlatReplay(Protocol):
-    """A replay of rows of integers: each is an operation of a Program, or of kernels apart from their rows the work.
+    """A replay of rows of integers: each row is an operation of a Program. The works of kernels are separate.
 
-    A row has seven integers, of which the second one counts the words of the command stream up to the operation's end. The first number is
-    0 for a kernel. BLOCKDEP follows, then whether the SHRAM partition differs from the previous kernel's, and the port that it writes to.
-    It is 1 for a transfer, with the port of its source, the word there, the port of its target (-1: SHRAM), the word there, and its length
-    in words; 2 and 3 for a wait, with the kernels or transfers that may be outstanding; 4 for any other operation.
+    A row has seven integers; the second one counts the words of the command stream up to the operation's end. The first number is 0 for a
+    kernel. BLOCKDEP follows, then whether the SHRAM partition differs from the previous kernel's, and the port that it writes to. It is 1
+    for a transfer, with the port of its source, the word there, the port of its target (-1: SHRAM), the word there, and its length in
+    words. It is 2 or 3 for a wait, with the kernels or transfers that may be outstanding, and 4 for any other operation.
     """
 
     ports: Sequence[int]
@@ -31,13 +31,13 @@ class FlatReplay(Protocol):
     is_aligned: bool
 
     def work(self, operation: KernelOperation, unstaged: KernelOperation, constants: bytes) -> memoryview:
-        """The work of a kernel: its weights lie in ``constants`` where ``unstaged`` reads them, and are copied to where ``operation`` does.
+        """The work of a kernel. Its weights are the bytes of ``constants`` that ``unstaged`` reads; ``operation`` reads their copy.
 
         The work is the same if addresses differ by multiples of 16 bytes, and addresses of weights by multiples of 1024.
         """
 
     def cycles(self, rows: array[int], works: list[memoryview]) -> int:
-        """Cycles of one Program of so many rows, and the works of its kernels."""
+        """Cycles of one Program from its rows, and the works of its kernels."""
 
 
 class Cycles(Protocol):
@@ -49,7 +49,7 @@ class Cycles(Protocol):
 
 @runtime_checkable
 class FlatCycles(Protocol):
-    """Cycles of which there may be a flat replay."""
+    """Cycles for which a flat replay may exist."""
 
     def flat(self, device: str, system: MemorySystem, timing: TimingParameters) -> FlatReplay | None:
         """The flat replay; None if there is none on this machine."""
@@ -77,7 +77,7 @@ def flat_replay(replay: Replay, device: str) -> FlatReplay | None:
 def decides(replay: Replay, device: str) -> bool:
     """Whether a replay judges all drafts of a search.
 
-    A flat replay is quick enough, and a caller's own function is there for that. A replay without its compiled core judges the answer
+    A flat replay is quick enough, and a caller's own function is meant for that. A replay without its compiled core judges the answer
     alone; the search then decides by estimates.
     """
     is_slow = isinstance(replay, Replayer) and isinstance(replay.cycles, FlatCycles) and flat_replay(replay, device) is None

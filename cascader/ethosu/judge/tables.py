@@ -1,6 +1,6 @@
-"""Tables of a form: what its kernels are, each made once, for the core that makes of a flat draft what the compiled replay takes.
+"""Tables of a form: its kernels as integers, each made once. From them and a flat draft, the core makes the input of the compiled replay.
 
-The core (cascader/ethosu/native/issue.c) says what a draft needs that the tables do not have yet, and is asked again once they do.
+The core (cascader/ethosu/native/issue.c) says what the tables still lack for a draft, and is called again once they have it.
 """
 
 from __future__ import annotations
@@ -29,14 +29,14 @@ from npu_model.shapes import Shape3D
 
 _NATIVE = native("cascader.ethosu")
 HAS_CORE = _NATIVE is not None
-"""Whether tables can be asked at all."""
+"""Whether tables can be used at all."""
 MOST = 12_000
-"""Most kernels that are kept, some 60 megabytes; then all are forgotten."""
+"""The most kernels that are kept, some 60 megabytes; beyond it all are dropped."""
 _DONE, _KERNELS_MISSING, _PAIRS_MISSING, _NO_ANSWER = range(4)
 _REGIONS = 8
 _KERNEL_KEY, _PAIR_KEY, _WORK_KEY = 12, 4, 2
 _DISTANCES = 4
-"""Values that BLOCKDEP may have: the number of a pair has it in its lowest bits."""
+"""Number of values of BLOCKDEP: the number of a pair has it in its lowest bits."""
 
 
 class Issued(Struct, frozen=True):
@@ -57,13 +57,13 @@ class Works:
         self.forget(None)
 
     def forget(self, kernels: object) -> None:
-        """Forget what is known of other kernels than these."""
+        """Drop the works of all other kernels."""
         if self._kernels is not kernels or kernels is None:
             self._kernels = kernels
             self.numbers, self.found = Numbers(_WORK_KEY), list[memoryview]()
 
     def add(self, template_at: int, staged: int, unstaged: KernelOperation) -> None:
-        """Work out the work of a kernel with weights at home (-1), or at an address."""
+        """Compute the work of a kernel with weights at home (-1), or at an address."""
         key = array("q", (template_at, staged))
         if key not in self.numbers:
             operation = unstaged if staged < 0 else with_staged_weights(unstaged, staged)
@@ -109,7 +109,7 @@ class Tables:
         return flat, ranges
 
     def issued(self, draft: Draft, works: Works) -> list[Issued] | None:
-        """The operations of each Program of a draft; None if only the lowering can say what is wrong with the draft."""
+        """The operations of each Program of a draft; None if only the lowering can name the draft's fault."""
         assert _NATIVE is not None  # noqa: S101  # whoever calls knows
         found = self._answered(_NATIVE.issue, draft, works)
         if found is None:
@@ -133,7 +133,7 @@ class Tables:
         return found
 
     def _answered(self, core: Callable[..., bytes], draft: Draft, works: Works | None) -> memoryview | None:
-        """The core's words once nothing is missing, behind the first number of its answer."""
+        """The core's words once nothing is missing, after the first number of its answer."""
         if len(self._known) > MOST:
             self._forget()
         if works is not None:
@@ -197,7 +197,7 @@ class Tables:
         return (self._known[same][0], *offsets)
 
     def _add_pair(self, one: int, two: int, first: int, second: int, at: int, ifm: int, ifm2: int) -> None:  # noqa: PLR0913  # as the core has them
-        """Two kernels in a row by their templates, as far apart as those are whose OFM, IFM and IFM2 are moved ``at`` some addresses."""
+        """Two consecutive kernels by their templates, at the distance of kernels that are moved ``at`` some addresses of OFM, IFM and IFM2."""
         key = array("q", (one, two, first, second))
         if key not in self._by_pair:
             (before, begin), (after, offsets) = self._operations[one], self._operations[two]
@@ -225,7 +225,7 @@ def _device_numbers(device: Accelerator, replay: FlatReplay | None, segments: in
 
 
 def _part(payload: EthosuPart | None, numbers: dict[str, int]) -> tuple[int, ...]:
-    """The tensors of IFM, OFM and IFM2 (-1: none, or a constant), whether it is a kernel and a transfer, and its table (-1: none)."""
+    """The tensors of IFM, OFM and IFM2 (-1: none, or a constant), whether the part is a kernel and a transfer, and its table (-1: none)."""
     if payload is None:
         return (-1, -1, -1, 0, 0, 0, 0, -1)
     operation, table = payload.operation, payload.lut

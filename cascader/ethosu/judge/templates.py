@@ -1,4 +1,4 @@
-"""Templates: kernels as integers, their addresses counted from those of their tensors, from which the core makes rows of operations."""
+"""Templates: kernels as integers, with addresses relative to their tensors. The core makes rows of operations from them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from npu_model.program import ActivationKind, ByteRange, FeatureMap, KernelOpera
 from npu_model.program.alignment import ALIGNMENT
 
 IFM, OFM, IFM2, STAYS, STAGED, BLOCKDEP = range(6)
-"""Causes of a move of an address or a value: one of three tensors, nothing, the copy of the weights, or the kernel before."""
+"""Causes of a change in an address or a value: one of three tensors, nothing, the copy of the weights, or the previous kernel."""
 
 _LONG = 1 << 10
-"""Place of the first register of two words; those of one word are below."""
+"""Position of the first register of two words; registers of one word are below."""
 
 _UNKNOWN = -1
 """Stands for the value of a register that is held."""
@@ -36,12 +36,12 @@ Offsets = tuple[int, int, int]
 
 
 def place(number: int) -> int:
-    """The place of a register, by its number with the payload bit."""
+    """The position of a register, by its number with the payload bit."""
     return (number & (_LONG - 1)) + (_LONG if number & PAYLOAD_BIT else 0)
 
 
 def _written(operation: KernelOperation) -> RegisterWriter:
-    """The registers of a kernel, behind others that may have SET what it need not set."""
+    """The registers of a kernel after other kernels, which may have SET registers that it need not set."""
     writer = RegisterWriter()
     writer.where = f"A {operation.mnemonic}"
     writer.registers.set_short(Cmd0.IFM2_IB_START, _UNKNOWN)
@@ -69,14 +69,14 @@ def _movers(operation: KernelOperation) -> dict[int, int]:
 
 
 def _registers(settings: Mapping[int, int], movers: Mapping[int, int], optional: Container[int], offsets: Offsets) -> Iterator[int]:
-    """Each register of the kernel: its place, its value, what the value moves with, and whether the register is SET only if it is held."""
+    """Each register of the kernel: its position, its value, the cause that changes the value, and whether it is SET only if held."""
     for number, value in settings.items():
         mover = movers.get(number, STAYS)
         yield from (place(number), value - (offsets[mover] if mover < STAYS else 0), mover, number in optional)
 
 
 def _map_ranges(operation: KernelOperation, offsets: Offsets, numbers: Iterable[int]) -> Iterator[int]:
-    """First byte, the one behind the last, region and mover of each tile of some maps."""
+    """First byte, end (exclusive), region and mover of each tile of some maps."""
     for number, one in _maps(operation):
         if number in numbers:
             offset, mover = (0, STAYS) if one.region == CONSTANTS else (offsets[number], number)
@@ -110,7 +110,7 @@ def _pieces(operation: KernelOperation, offsets: Offsets) -> Iterator[int]:
 def template(operation: KernelOperation, offsets: Offsets, shram: int, *, is_transfer: bool) -> array[int]:
     """A kernel whose tensors begin at address 0, its weights at home, as integers; ``shram`` is the number of its SHRAM partition.
 
-    Lists stand behind the head, which says where they begin and how many items each has.
+    Lists follow the head, which says where they begin and how many items each has.
     """
     copied = with_staged_weights(operation, 0)
     has_copy = copied.weights != operation.weights or copied.scales != operation.scales

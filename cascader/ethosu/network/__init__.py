@@ -1,1 +1,1 @@
-"""The graph of an Ethos-U network: its Parts with their kernels, and what an axis makes of them."""
+"""The graph of an Ethos-U network: its Parts with their kernels, and their view along an axis."""

@@ -1,7 +1,7 @@
-"""Axis: along which of a feature map's two axes a part is cut into stripes, and what that axis is of maps and kernels.
+"""Axis: the axis of a feature map along which a part is cut into stripes, and its meaning for maps and kernels.
 
 A row of a tensor, as the cascader calls it, is a step along this axis. It is a row of the image, or a column if the image is a single row
-high, as sequences of sound are, or if its kernels are transposed in place.
+high, like sequences of sound, or if its kernels are transposed in place.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class Window(Struct, frozen=True):
 
 
 def upscaling(operation: KernelOperation) -> int:
-    """Elements along an axis that the upscaler makes of one."""
+    """Elements along an axis that the upscaler makes from one."""
     return 1 if operation.upscale is Upscale.NONE else 2
 
 
@@ -59,8 +59,8 @@ class Axis(Enum):
     def read(self, operation: KernelOperation, operand: FeatureMap, start: int, end: int) -> tuple[int, int, int, int]:
         """First and last (exclusive) element of an operand that OFM elements ``start`` to ``end`` need, and the padding before and after.
 
-        An elementwise operand that is repeated along the axis is needed whole. If the upscaler doubles elements, padding or the first copy
-        of an element may come first.
+        An elementwise operand that is repeated along the axis is needed as a whole. If the upscaler doubles elements, padding or the first
+        copy of an element may come first.
         """
         size = self.extent(operand.shape)
         if operation.kind is OperationKind.ELEMENTWISE:
@@ -70,7 +70,7 @@ class Axis(Enum):
         return max(0, low // times), min(size, ceil_div(high, times)), max(0, -low), max(0, high - times * size)
 
     def without_stride(self, kernel: Kernel) -> Kernel:
-        """The kernel for a single element along the axis, to which a stride means nothing."""
+        """The kernel for a single element along the axis, for which a stride has no meaning."""
         return replace(kernel, stride_y=1) if self is Axis.ROWS else replace(kernel, stride_x=1)
 
     def padding(self, padding: Padding, before: int, after: int) -> Padding:
@@ -84,7 +84,7 @@ class Axis(Enum):
         return Shape3D(extent, shape.width, shape.depth) if self is Axis.ROWS else Shape3D(shape.height, extent, shape.depth)
 
     def tiles(self, shape: Shape3D, first: int, split: int, second: int) -> Tiles:
-        """Tiles of ``shape`` whose elements from ``split`` on along the axis lie at base ``second``, those before at ``first``.
+        """Tiles of ``shape`` with elements from ``split`` on along the axis at base ``second``, and earlier ones at ``first``.
 
         Rows wrap by the lower left tile (HEIGHT0, BASE2), columns by the upper right one (WIDTH0, BASE1).
         """

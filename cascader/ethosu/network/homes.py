@@ -1,8 +1,8 @@
 """Homes: a network with some of its tensors in other regions than the arena, as RFC 0037's home map has them.
 
-A tensor with a home of its own lies there whole, and kernels read and write it stripe by stripe. Its base pointer is the one that a
-runtime hands to the NPU's operator: region 3 for the first of the operator's inputs and so on, then its outputs, then all others.
-Where the NPU has too few base pointers for that, and all homes are in one memory, they lie one after the other in region 3.
+A tensor with a home of its own lies there whole, and kernels read and write it stripe by stripe. Its base pointer is the one that a runtime
+passes to the NPU's operator: region 3 for the first of the operator's inputs and so on, then its outputs, then all others. Where the NPU
+has too few base pointers for that, and all homes are in one memory, they lie one after the other in region 3.
 """
 
 from __future__ import annotations
@@ -27,15 +27,15 @@ INPUT, OUTPUT = "input", "output"
 
 
 def home_addresses(network: Network) -> list[int]:
-    """The address of each tensor in its home, by the tensors' numbers; 0 of those in the arena."""
+    """The address of each tensor in its home, by the tensors' numbers; 0 for tensors in the arena."""
     known = {home.tensor: home.address for home in network.homes}
     return [known.get(tensor.name, 0) for tensor in network.placed_tensors]
 
 
 def with_homes(network: Network, wanted: Sequence[Wanted]) -> Network:
-    """The network with its tensors where they are wanted; itself if nothing is wanted.
+    """The network with its tensors in the requested homes. It is unchanged if no home is requested.
 
-    InputError if a tensor is unknown, is wanted in two memories, may not leave the arena, or there are too few base pointers.
+    InputError if a tensor is unknown, has two requested homes, may not leave the arena, or if there are too few base pointers.
     """
     if not wanted:
         return network
@@ -63,7 +63,7 @@ def with_homes(network: Network, wanted: Sequence[Wanted]) -> Network:
 
 
 def in_arena(network: Network) -> Network:
-    """The network with all of its tensors in the arena; itself if they are."""
+    """The network with all of its tensors in the arena. It is unchanged if they are there."""
     if not network.homes:
         return network
 
@@ -75,7 +75,7 @@ def in_arena(network: Network) -> Network:
 
 
 def homed_forms(forms: Iterable[Network], wanted: Sequence[Wanted]) -> Iterator[Network]:
-    """Forms of a network with their tensors where they are wanted; those that have lost a tensor that is named are left out."""
+    """Forms of a network with their tensors in the requested homes; forms that have lost a named tensor are left out."""
     for form in forms:
         names = {tensor.name for tensor in form.graph.tensors} | {port.name for port in (*form.inputs, *form.outputs)} | {INPUT, OUTPUT}
         if all(one.what in names for one in wanted):
@@ -83,7 +83,7 @@ def homed_forms(forms: Iterable[Network], wanted: Sequence[Wanted]) -> Iterator[
 
 
 def _tensors(network: Network, what: str) -> tuple[str, ...]:
-    """The tensors that a name stands for."""
+    """The tensors for which a name stands."""
     ends = {INPUT: network.inputs, OUTPUT: network.outputs}
     if what in ends:
         return tuple(dict.fromkeys(port.tensor for port in ends[what]))
@@ -111,7 +111,7 @@ def _require_movable(network: Network, tensor: str, one: Wanted) -> None:
 
 
 def _segments(network: Network, tensor: str) -> Iterator[Segment]:
-    """The NPU jobs that use a tensor, or are handed it."""
+    """The NPU jobs that use a tensor, or get it as an input or output."""
     users = {part.name for part in (*network.graph.producers(tensor), *network.graph.consumers(tensor))}
     for segment in network.segments:
         if users.intersection(segment.parts) or any(port.tensor == tensor for port in segment.ports):
@@ -119,7 +119,10 @@ def _segments(network: Network, tensor: str) -> Iterator[Segment]:
 
 
 def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
-    """The homes of the tensors, in the order of their regions: those that a runtime hands to an operator, then one for each memory."""
+    """The homes of the tensors in the order of their regions.
+
+    Tensors that a runtime passes to an operator come first, then one region for each memory.
+    """
     numbers, rest = {}, []
     for tensor in memories:
         places = {_place(segment, tensor) for segment in _segments(network, tensor)}
@@ -153,7 +156,7 @@ def _homes(network: Network, memories: dict[str, Wanted]) -> Iterator[Home]:
 
 
 def spill_home(network: Network, memory: str, port: int) -> Home:
-    """The region in which tensors between layers live that a search moves to a memory, beside the network's homes; of no tensor yet.
+    """The region for tensors between layers that a search moves to a memory, in addition to the network's homes; it is still empty.
 
     InputError if the NPU has no base pointer for it.
     """
@@ -186,12 +189,12 @@ def _require_pointer(region: int, needs: str, remedy: str) -> None:
 
 
 def _place(segment: Segment, tensor: str) -> int | None:
-    """The place of a tensor among the inputs and then the outputs of an NPU job; None if it is handed on by none."""
+    """The position of a tensor among the inputs and then the outputs of an NPU job; None if no job gets it."""
     return next((place for place, port in enumerate(segment.ports) if port.tensor == tensor), None)
 
 
 def on_ports(system: MemorySystem, homes: Iterable[Home]) -> MemorySystem:
-    """The memory system with each home region behind its port; its name says so where that is another port than the arena's."""
+    """The memory system with each home region on its port. Its name says so if that is another port than the arena's."""
     ports, said = list(system.region_ports), [system.name]
     for home in homes:
         if ports[home.region] != home.port:

@@ -1,4 +1,4 @@
-"""Lasting inputs: inputs of a network that hold their bytes until a run ends, so that nothing else lies there."""
+"""Lasting inputs: inputs of a network that keep their bytes until a run ends, so that no other tensor lies there."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from npu_model.printable import printable
 def with_lasting_inputs(network: Network, homes: Sequence[Wanted] = ()) -> Network:
     """``network`` with each input in the arena as a tensor that lives from the first job to the last.
 
-    Inputs that ``homes`` move elsewhere are kept there anyway. InputError for an input that a part of the network itself writes.
+    Inputs in other ``homes`` keep their bytes anyway. InputError for an input that a part of the network itself writes.
     """
     outside = {home.tensor for home in with_homes(network, homes).homes}
     ports = {port.tensor: port.name for port in network.inputs if port.tensor not in outside}

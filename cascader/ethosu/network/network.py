@@ -1,4 +1,4 @@
-"""Network: a CascaderGraph for the Ethos-U, with its constants and how it meets the outside."""
+"""Network: a CascaderGraph for the Ethos-U, with its constants and its connections to the outside."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Port(Struct, frozen=True):
 class Home(Struct, frozen=True):
     """Home region of a tensor that does not live in the arena (RFC 0037's home map): it lies whole from ``address`` of the region on.
 
-    ``region`` is the base pointer that kernels reach it by, ``memory`` the name of the memory behind it, and ``port`` the AXI port of that.
+    ``region`` is the base pointer of its accesses, ``memory`` the name of its memory, and ``port`` the AXI port of that memory.
     """
 
     tensor: str
@@ -70,7 +70,7 @@ class Home(Struct, frozen=True):
 
 
 class LutLoad(Struct, frozen=True):
-    """A look-up table: its bytes in the constants and the address in SHRAM that the kernel expects it at."""
+    """A look-up table: its bytes in the constants and the address in SHRAM where the kernel expects it."""
 
     source: ByteRange
     destination: int
@@ -81,10 +81,9 @@ class EthosuPart(Struct, frozen=True, tag="npu"):
 
     Feature maps of ``operation`` are relative. The bases of their tiles count from the start of the tensors ``ifm``, ``ifm2`` and ``ofm``
     in their home region, mostly the arena. Bases of constants (region 0), weights and scales count from the start of the network's
-    constants. Its BLOCKDEP is 0: only the lowering knows what runs before. ``layer`` is the network's layer, which may have several
+    constants. Its BLOCKDEP is 0: only the lowering knows what runs before. ``layer`` is the network's layer; a layer may have several
     kernels. Stripes are cut along ``axis``. A ``transfer`` only copies bytes, within the arena or between it and a home, and the DMA does
-    that wherever they lie together. It runs so many rows ``ahead`` of the parts that read what it brings, or behind those that make what it
-    takes away.
+    that wherever they lie together. It runs ``ahead`` rows before the parts that read its rows, or after the parts that make them.
     """
 
     operation: KernelOperation
@@ -99,32 +98,32 @@ class EthosuPart(Struct, frozen=True, tag="npu"):
 
     @property
     def operands(self) -> tuple[tuple[str | None, FeatureMap], ...]:
-        """IFM and IFM2, where there is one, each with its tensor; None for a second operand that is a constant."""
+        """IFM and, if there is one, IFM2, each with its tensor; None for a second operand that is a constant."""
         operation = self.operation
         second = () if operation.ifm2 is None else ((self.ifm2, operation.ifm2),)
         return (self.ifm, operation.ifm), *second
 
     @property
     def maps(self) -> tuple[tuple[str | None, FeatureMap], ...]:
-        """IFM, OFM and IFM2, as :attr:`operands`."""
+        """IFM, OFM and IFM2, like :attr:`operands`."""
         first, *second = self.operands
         return first, (self.ofm, self.operation.ofm), *second
 
     def on_maps(self, moved: Callable[[str | None, FeatureMap], FeatureMap]) -> KernelOperation:
-        """The operation with what ``moved`` makes of each feature map and its tensor."""
+        """The operation with each feature map and its tensor changed by ``moved``."""
         (_, ifm), (_, ofm), *second = ((name, moved(name, feature_map)) for name, feature_map in self.maps)
         return self.operation.having(ifm=ifm, ifm2=second[0][1] if second else None, ofm=ofm)
 
     def renamed(self, names: Mapping[str, str]) -> EthosuPart:
-        """The kernel on the tensors that ``names`` has in place of its own."""
+        """The kernel on the tensors that ``names`` gives in place of its own."""
         ifm2 = None if self.ifm2 is None else names.get(self.ifm2, self.ifm2)
         return replace(self, ifm=names.get(self.ifm, self.ifm), ofm=names.get(self.ofm, self.ofm), ifm2=ifm2)
 
 
 class CpuPart(Struct, frozen=True, tag="cpu"):
-    """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and why it is there, where that is known.
+    """Payload of a Part that stays on the CPU: its operator, its variable operands in order, and the reason, if it is known.
 
-    ``resource`` is the name of the resource variable that it reads or assigns, "" if it is no such operator. ``macs`` are its
+    ``resource`` is the name of the resource variable that it reads or assigns, "" for other operators. ``macs`` is its
     multiply-accumulates.
     """
 
@@ -137,7 +136,7 @@ class CpuPart(Struct, frozen=True, tag="cpu"):
 
 
 class Segment(Struct, frozen=True):
-    """Consecutive parts that run as one NPU job, with the tensors that the job is handed; or one CPU part."""
+    """Consecutive parts that run as one NPU job, with the tensors that the job gets; or one CPU part."""
 
     parts: tuple[str, ...]
     inputs: tuple[Port, ...] = ()
@@ -145,7 +144,7 @@ class Segment(Struct, frozen=True):
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        """Inputs, then outputs: in this order an operator hands them to the NPU."""
+        """Inputs, then outputs: an operator passes them to the NPU in this order."""
         return self.inputs + self.outputs
 
 
@@ -187,12 +186,15 @@ class Network(Brief, frozen=True):
 
     @property
     def placed_tensors(self) -> tuple[Tensor, ...]:
-        """The tensors that have a place in the arena or in a home, all but constants; drafts and row graphs have them by their numbers."""
+        """The tensors that have an address in the arena or in a home, all but constants.
+
+        Drafts and row graphs number them in this order.
+        """
         return tuple(tensor for tensor in self.graph.tensors if tensor.kind is not TensorKind.CONSTANT)
 
     @property
     def ports(self) -> tuple[Port, ...]:
-        """The arrays that the application, other NPU jobs and CPU operators find: inputs, outputs, states, and what is handed on."""
+        """The arrays that the application, other NPU jobs and CPU operators find: inputs, outputs, states, and arrays between jobs."""
         return (*self.inputs, *self.outputs, *self.variables, *self.handed_on)
 
     @property
@@ -202,7 +204,7 @@ class Network(Brief, frozen=True):
 
     @property
     def handed_on(self) -> tuple[Port, ...]:
-        """The arrays that NPU jobs and CPU operators hand on to each other."""
+        """The arrays that NPU jobs and CPU operators pass to each other."""
         on_cpu = [part.payload for part in self.graph.parts if isinstance(part.payload, CpuPart)]
         runs: tuple[Segment | CpuPart, ...] = (*self.segments, *on_cpu)
         return tuple(port for run in runs for port in (*run.inputs, *run.outputs))
@@ -215,7 +217,7 @@ class Network(Brief, frozen=True):
         return replace(self, graph=replace(self.graph, parts=parts))
 
     def with_parts(self, made: Mapping[str, Sequence[Part]], tensors: Sequence[Tensor] | None = None) -> Network:
-        """The network with other parts, none or several, in the place of the named ones; on other ``tensors`` if some are given."""
+        """The network with other parts, none or several, in place of the named ones; on other ``tensors`` if some are given."""
         parts = tuple(new for part in self.graph.parts for new in made.get(part.name, (part,)))
         names = {name: tuple(part.name for part in new) for name, new in made.items()}
         segments = tuple(replace(s, parts=tuple(new for old in s.parts for new in names.get(old, (old,)))) for s in self.segments)
@@ -223,11 +225,14 @@ class Network(Brief, frozen=True):
         return replace(self, graph=graph, segments=segments)
 
     def repeating(self, before: Network) -> Network:
-        """The network, which makes parts of the one ``before`` again: what it multiplies and adds more than that is done again."""
+        """The network, which recomputes parts of the network ``before``.
+
+        All multiply-accumulates beyond the earlier ones count as recomputed.
+        """
         return replace(self, recomputed_macs=before.recomputed_macs + self.macs - before.macs)
 
     def accesses(self) -> dict[str, list[tuple[EthosuPart, FeatureMap]]]:
-        """The kernels that use each tensor, with the feature maps by which they do."""
+        """The kernels that use each tensor, with their feature maps of it."""
         found: dict[str, list[tuple[EthosuPart, FeatureMap]]] = {tensor.name: [] for tensor in self.graph.tensors}
         for kernel in self.kernels.values():
             for name, feature_map in tensor_maps(kernel):
@@ -241,13 +246,13 @@ def ethosu_part(part: Part) -> EthosuPart | None:
 
 
 def part_of(like: Part, kernel: EthosuPart, name: str = "") -> Part:
-    """The part that runs a kernel in the place of another part, under its name if it gets no ``name`` of its own."""
+    """The part that runs a kernel in place of another part, under the old name if it gets no ``name`` of its own."""
     inputs = tuple(dict.fromkeys(tensor for tensor, _ in kernel.operands if tensor is not None))
     return replace(like, name=name or like.name, inputs=inputs, outputs=(kernel.ofm,), payload=kernel)
 
 
 def tensor_reads(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """The part's operands that are no constants, IFM and IFM2, each with its tensor."""
+    """The part's operands that are not constants, IFM and IFM2, each with its tensor."""
     for name, operand in part.operands:
         if name is not None and operand.region != CONSTANTS:
             yield name, operand
@@ -260,6 +265,6 @@ def tensor_writes(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
 
 
 def tensor_maps(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """The part's feature maps that are no constants, IFM, IFM2 and OFM, each with its tensor."""
+    """The part's feature maps that are not constants, IFM, IFM2 and OFM, each with its tensor."""
     yield from tensor_reads(part)
     yield from tensor_writes(part)

@@ -1,7 +1,7 @@
 """Propagators of the Ethos-U's operators, in the axes of their feature maps: batch, height, width, channels.
 
-The matrices are those of TVM RFC 0037's Parts, with what they left out: the upscaler and sums over channels. Everything that asks which
-elements a kernel reads, stripes of any axes and rows alike, projects these.
+The matrices are those of TVM RFC 0037's Parts, plus the upscaler and sums over channels, which the RFC leaves out. All questions about the
+elements that a kernel reads, for stripes of any axes and for rows, project these.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ UPSCALE = 2
 
 
 def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
-    """Propagator of an operand of an elementwise operator: element by element, but all of an axis along which the operand is repeated."""
+    """Propagator of an operand of an elementwise operator: element by element, and a whole axis where the operand is repeated."""
     pairs = zip(
         (operand.shape.height, operand.shape.width, operand.shape.depth), (ofm.shape.height, ofm.shape.width, ofm.shape.depth), strict=True
     )
@@ -29,8 +29,8 @@ def elementwise_propagator(operand: FeatureMap, ofm: FeatureMap) -> Propagator:
 def kernel_propagator(operation: KernelOperation) -> Propagator:
     """Propagator of the IFM of a convolution, depthwise convolution or pooling, NHWC to NHWC.
 
-    Rows and columns are windows, behind the upscaler if it is used. Convolutions and sums over channels need every
-    channel, others the same one. An element that the NPU reads only for the zeros that the upscaler puts behind it counts, too.
+    Rows and columns are windows, after the upscaler if it is used. Convolutions and sums over channels need every channel, other operators
+    the same one. An element also counts if the NPU reads it only for the zeros that the upscaler puts after it.
     """
     kernel, padding = operation.kernel, operation.padding
     rows = window(1, taps=kernel.height, stride=kernel.stride_y, dilation=kernel.dilation_y, pad=padding.top)

@@ -1,4 +1,4 @@
-"""Overlaps: whether two accesses of a tensor share a byte, by their rows, columns and channels where these lie as in a common grid."""
+"""Overlaps: whether two accesses of a tensor share a byte, by rows, columns and channels if these lie in a common grid."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from npu_model.shapes import ceil_div
 
 
 def byte_numbers(feature_map: FeatureMap, rows: tuple[int, int] | None = None) -> NDArray[np.int64]:
-    """Every byte of some rows (first and end; None: of all), as offsets from the tensor's start; of NHCWB16 whole bricks.
+    """Every byte of some rows (first and end; None: all rows), as offsets from the tensor's start; in NHCWB16 whole bricks.
 
     >>> from npu_model.program import DataType, Strides, Tiles
     >>> from npu_model.shapes import Shape3D
@@ -38,7 +38,7 @@ def byte_numbers(feature_map: FeatureMap, rows: tuple[int, int] | None = None) -
 
 
 class _Box(NamedTuple):
-    """Bytes of a grid: its ``pitches`` in bytes, the last one 1, and along each the first place and the end (exclusive)."""
+    """Bytes of a grid: its ``pitches`` in bytes, the last one 1, and along each the first index and the end (exclusive)."""
 
     pitches: tuple[int, ...]
     places: tuple[tuple[int, int], ...]
@@ -55,7 +55,7 @@ Access = FeatureMap | Run
 
 
 def _boxes(feature_map: FeatureMap) -> list[_Box] | None:
-    """The tiles of a feature map as boxes; None if one of them lies in no grid, as its rows run into each other."""
+    """The tiles of a feature map as boxes; None if one of them has no grid because its rows overlap."""
     shape, strides, size = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
     found = []
     for base, _, _, rows, columns in feature_map.tile_boxes():
@@ -87,14 +87,14 @@ def hull(access: Access) -> Run:
 
 
 class Hulls:
-    """The hulls of many accesses of one tensor, which may have tens of thousands: Vela makes a kernel of each position of an ARG_MAX."""
+    """The hulls of many accesses of one tensor. There may be tens of thousands: Vela makes a kernel for each position of an ARG_MAX."""
 
     def __init__(self, runs: Iterable[Run]) -> None:
         pairs = np.array([*runs], dtype=np.int64).reshape(-1, 2)
         self._starts, self._ends = pairs[:, 0], pairs[:, 1]
 
     def near(self, run: Run) -> list[int]:
-        """The places, ascending, of the accesses that may share a byte with a run of bytes.
+        """The numbers, ascending, of the accesses that may share a byte with a run of bytes.
 
         >>> Hulls([(0, 4), (4, 8), (2, 6)]).near((5, 7))
         [1, 2]
@@ -109,9 +109,9 @@ def _bytes(access: Access) -> NDArray[np.int64]:
 
 @lru_cache(maxsize=4)
 def _marks(access: Access) -> tuple[int, NDArray[np.bool_]]:
-    """The first byte of an access, and for each byte from there on whether it is one of the access.
+    """The first byte of an access, and for each byte from there on whether the access touches it.
 
-    Tens of thousands of kernels may each be held against the one that makes what they read.
+    Tens of thousands of kernels may each be compared with the producer of their input.
     """
     start, end = hull(access)
     marks = np.zeros(end - start, np.bool_)
@@ -120,7 +120,7 @@ def _marks(access: Access) -> tuple[int, NDArray[np.bool_]]:
 
 
 def overlap(one: Access, two: Access) -> bool:
-    """Whether two accesses of one tensor share a byte; those of feature maps are as :func:`byte_numbers` has them."""
+    """Whether two accesses of one tensor share a byte; accesses by feature maps are in the form of :func:`byte_numbers`."""
     (first, last), (begin, end) = hull(one), hull(two)
     if first >= end or begin >= last:
         return False

@@ -1,4 +1,4 @@
-"""Overwriting: operands that a result may be stored over, and parts that write again what others use."""
+"""Overwriting: operands that a result may overwrite, and parts that write again bytes that others use."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ from npu_model.program import Kernel, KernelOperation, OperationKind, Padding, P
 
 
 def _is_element_by_element(operation: KernelOperation) -> bool:
-    """Whether a result is made from the elements of its own place alone: by an elementwise kernel, or a pool over a single element."""
+    """Whether each element of a result depends only on elements at its own position.
+
+    Such a result comes from an elementwise kernel, or from a pool over a single element.
+    """
     if operation.kind is OperationKind.ELEMENTWISE:
         return True
     alone = operation.kernel == Kernel() and operation.padding == Padding() and operation.upscale is Upscale.NONE
@@ -19,12 +22,12 @@ def _is_element_by_element(operation: KernelOperation) -> bool:
 
 
 def overwritable_operands(part: Part) -> tuple[str, ...]:
-    """Names of the tensors that the part's output may be stored over, in operand order; empty if there is none.
+    """Names of the tensors that the part's output may overwrite, in operand order; empty if there is none.
 
-    An elementwise kernel reads a block before it writes it, and no other element of the block's place. So does a pool over one
-    element, which a lone activation is. An operand qualifies if it has the output's shape, layout, strides, element size and offset, and if
-    the other operand does not read the same tensor differently. (Vela 5.2 reuses the storage of the inputs of elementwise kernels and of
-    pools over one element by the same argument.)
+    An elementwise kernel reads a block before it writes the same block. A pool over one element does the same; a lone activation is such a
+    pool. An operand qualifies if it has the output's shape, layout, strides, element size and offset, and if the other operand does not
+    read the same tensor differently. (By the same argument, Vela 5.2 reuses the storage of the inputs of elementwise kernels and of pools
+    over one element.)
     """
     payload = ethosu_part(part)
     if payload is None or not _is_element_by_element(payload.operation):
@@ -46,7 +49,7 @@ def _used(part: Part, tensor: str, *, written: bool) -> tuple[Access, ...]:
 
 
 class _Meetings:
-    """Whether parts meet in a tensor; those of equal accesses are one kind, as 1,000 parts of a recurrent network have few kinds."""
+    """Whether parts share bytes of a tensor. Parts with equal accesses are one kind: 1,000 parts of a recurrent network have few kinds."""
 
     def __init__(self) -> None:
         self._kinds: dict[tuple[Access, ...], int] = {}
@@ -54,7 +57,7 @@ class _Meetings:
         self._known: dict[tuple[int, int], bool] = {}
 
     def kind(self, accesses: tuple[Access, ...]) -> int:
-        """The number of the kind of part that uses a tensor so."""
+        """The number of the kind of part that uses a tensor in this way."""
         found = self._kinds.setdefault(accesses, len(self._accesses))
         if found == len(self._accesses):
             self._accesses.append(accesses)
@@ -77,8 +80,8 @@ class _Meetings:
 def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
     """(earlier part, later part, tensor) where the later one writes bytes that the earlier one uses, in the order of the graph.
 
-    Of a variable also readers that come after a writer. A part that reads and writes the same bytes is its own partner. The
-    pieces of a concatenation are apart and make no pair; plain producers and consumers are no pairs either.
+    For a variable, readers after a writer count too. A part that reads and writes the same bytes is its own partner. The operands of a
+    concatenation are disjoint and make no pair; plain producers and consumers are no pairs either.
     """
     graph = network.graph
     for tensor in graph.tensors:
@@ -92,7 +95,7 @@ def overwriting_parts(network: Network) -> Iterator[tuple[str, str, str]]:
 
 
 class _Uses:
-    """The parts that use a tensor in one way, in order, with their places in the graph and the kinds of their accesses."""
+    """The parts that use a tensor in one way, in order, with their positions in the graph and the kinds of their accesses."""
 
     def __init__(self, graph: CascaderGraph, parts: Iterable[Part], kinds: Iterable[int], meetings: _Meetings) -> None:
         self.meetings = meetings
@@ -100,7 +103,7 @@ class _Uses:
         self.hulls = Hulls(meetings.hull(kind) for _, _, kind in self.uses)
 
     def meeting(self, kind: int) -> Iterator[tuple[str, int]]:
-        """The parts that share a byte with a kind of part, by name and place."""
+        """The parts that share a byte with a kind of part, by name and position."""
         for place in self.hulls.near(self.meetings.hull(kind)):
             name, index, other = self.uses[place]
             if self.meetings.meet(kind, other):

@@ -1,6 +1,6 @@
 """A network's graph with a Propagator for each input: from a stripe of a stored tensor to the stripes of its operands.
 
-To the views of the kernels it adds their constants, and the work that they do.
+It adds the kernels' constants and work to the views of the kernels.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from npu_model.weight_stream.weights import RECORD_BYTES, weight_shape
 
 
 def _constants(name: str, payload: EthosuPart) -> Iterator[tuple[Tensor, Propagator]]:
-    """Weights, scales, table and constant feature maps of a kernel, each with what some elements of the OFM need of it."""
+    """Weights, scales, table and constant feature maps of a kernel, each with the part that some elements of the OFM need."""
     operation = payload.operation
 
     def constant(label: str, shape: tuple[int, ...], element_size: int = 1) -> Tensor:
@@ -44,8 +44,8 @@ def stored_tensors(network: Network) -> StoredTensors:
 def affine_graph(network: Network) -> CascaderGraph:
     """The network's parts with a Propagator per operand, tensors NHWC or NHCWB16 as they are stored.
 
-    A part's axes are those of its output tensor. A feature map that sees its tensor in another shape (behind a reshape)
-    is needed whole. Weights, scales and tables are constants of their part. A CPU operator is a part per output.
+    A part's axes are those of its output tensor. A feature map that sees its tensor in another shape (after a reshape) is needed as a
+    whole. Weights, scales and tables are constants of their part. A CPU operator is a part per output.
     """
     views = {name: part_views(kernel) for name, kernel in network.kernels.items()}
     stored = stored_tensors(network)

@@ -26,7 +26,7 @@ from npu_model.program import FeatureMap
 
 
 def _may_be_overwritten(graph: RowGraph, writers: Writers, lasts: LastReaders, part: int, operand: int) -> bool:
-    """Whether the part alone makes its output, of rows like the operand's, and is the last to read these; a variable's old bytes stay."""
+    """Whether only this part makes its output, with the operand's rows, and is the last to read them. A variable's old bytes stay."""
     (output,) = graph.parts[part].outputs
     new, old = graph.tensors[output], graph.tensors[operand]
     if not (new.row_bytes and old.row_bytes):
@@ -37,10 +37,10 @@ def _may_be_overwritten(graph: RowGraph, writers: Writers, lasts: LastReaders, p
 
 
 def _stored_in_place(network: Network, graph: RowGraph) -> RowGraph:
-    """The graph with the operands that results are stored over.
+    """The graph with the operands that results overwrite.
 
-    If there are two, it is the operand that more parts read. That operand exists anyway, so that the result needs no room of its own. The
-    other one's rows are made when the sum asks for them.
+    If there are two such operands, the result overwrites the one that more parts read. That operand exists anyway, so the result needs no
+    room of its own. The other one's rows are made when the sum needs them.
     """
     parts, writers, readers, lasts = [], graph.writers(), graph.readers(), LastReaders(graph)
     index = {tensor.name: number for number, tensor in enumerate(graph.tensors)}
@@ -101,9 +101,9 @@ def _over_dead_rows(network: Network, graph: RowGraph) -> RowGraph:
 def _written_together(graph: RowGraph) -> RowGraph:
     """The graph in which the parts that share the rows of a result are run side by side.
 
-    Columns of an upscaled image, say, are written by a part each. A part that reads the tensor asks all its writers for rows. Without a
-    reader, the last writer asks the others, as if it read what they write. So it does where they run row by row: there a reader that needs
-    all rows asks that one first (``RowGraph.is_asked_last``).
+    For example, several parts write different columns of an upscaled image. A part that reads the tensor asks all its writers for rows.
+    Without a reader, the last writer asks the others, as if it read their results. It also does if they run row by row: then a reader that
+    needs all rows asks that writer first (``RowGraph.is_asked_last``).
     """
     parts = list(graph.parts)
     for tensor, (writers, readers) in enumerate(zip(graph.writers(), graph.readers(), strict=True)):
@@ -119,13 +119,13 @@ def _written_together(graph: RowGraph) -> RowGraph:
 
 
 _LATELY: deque[tuple[Network, RowGraph]] = deque(maxlen=16)
-"""The newest networks, more than the forms of one, with their row graphs."""
+"""The number of networks whose row graphs are kept: more than the forms of one network."""
 
 
 def row_graph(network: Network) -> RowGraph:
-    """The rows of every tensor and the parts that make them; what cannot be cut is one row. It is made once of a network.
+    """The rows of every tensor and the parts that make them. A tensor that cannot be cut is one row. It is computed once for a network.
 
-    Rows of a tensor that has another home than the arena take none of its bytes.
+    Rows of a tensor with a home outside the arena take no bytes in it.
     """
     found = next((graph for one, graph in _LATELY if one is network), None)
     if found is None:
@@ -135,7 +135,7 @@ def row_graph(network: Network) -> RowGraph:
 
 
 def known_row_graph(network: Network, units: Mapping[str, int] | None = None) -> RowGraph:
-    """As :func:`row_graph`, with rows of so many bytes of the tensors that ``units`` names: no view of single rows says what they are."""
+    """Like :func:`row_graph`, with given bytes of a row for the tensors in ``units``, because no view of single rows tells them."""
     graph = network.graph
     segments = {name: number for number, segment in enumerate(network.segments) for name in segment.parts}
     before: dict[str, set[int]] = {part.name: set() for part in graph.parts}

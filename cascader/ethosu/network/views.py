@@ -13,7 +13,7 @@ ANY = Cut()
 
 
 def view_of(feature_map: FeatureMap) -> View:
-    """A feature map as an array of batch, height, width and channels in its tensor; one of several tiles is not regular."""
+    """A feature map as an array of batch, height, width and channels in its tensor; a map of several tiles is not regular."""
     shape, strides, size = feature_map.shape, feature_map.strides, feature_map.dtype.bytes
     bricks = feature_map.layout is Layout.NHCWB16
     ranges = feature_map.byte_ranges()
@@ -31,8 +31,9 @@ def view_of(feature_map: FeatureMap) -> View:
 def _cut(operation: KernelOperation, axis: Axis) -> Cut | None:
     """Say where a kernel may be cut along an axis; None if nowhere.
 
-    The upscaler begins with the first copy of an IFM element, so the first one that a stripe reads must be one, unless it is padding.
-    An average with padding divides by the elements inside its map, one without by its scale: each stripe must have padding beside it.
+    The upscaler begins with the first copy of an IFM element, so the first one that a stripe reads must be one, unless it is padding. An
+    average with padding divides by the elements inside its map, an average without by its scale. So each stripe must have padding next to
+    it.
     """
     window = axis.window(operation)
     if operation.pool is PoolKind.AVERAGE and operation.padding != Padding() == axis.padding(operation.padding, 0, 0):

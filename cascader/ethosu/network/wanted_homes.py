@@ -1,4 +1,4 @@
-"""Homes that are asked for: the memory of a tensor, and one that takes tensors from the arena, by their names in a memory system."""
+"""Requested homes: the memory of a tensor, and the memory that takes tensors from the arena, by their names in a memory system."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Outer(Struct, frozen=True):
 
 
 def wanted_home(text: str, system: MemorySystem) -> Wanted:
-    """The home that ``WHAT=MEMORY`` asks for; the memory is one of the system's by its name, or the one behind axi0 or axi1.
+    """The home of ``WHAT=MEMORY``. The memory is named by its name in the system, or by its port axi0 or axi1.
 
     InputError if the text is no such pair or the system has no such memory.
     """
@@ -72,9 +72,9 @@ def home_options(homes: tuple[str, ...]) -> str:
 
 
 def outer_memory(name: str, system: MemorySystem) -> Outer:
-    """The memory to which a search may move tensors, by its name, or the one behind axi0 or axi1.
+    """The memory to which a search may move tensors, by its name, or by its port axi0 or axi1.
 
-    InputError if the system has no such memory, or it is the arena's, or one that the NPU cannot write.
+    InputError if the system has no such memory, if it is the arena's memory, or if the NPU cannot write it.
     """
     port = _port_of(name, system)
     fitting = [memory.name for port, memory in enumerate(system.ports) if memory.writable and port != system.port_of(ARENA)]

@@ -18,17 +18,19 @@ from npu_model.errors import InputError
 from npu_model.printable import shown
 
 SCHEMA = 5
-"""Version of the file's structure; raised whenever a field changes its meaning."""
+"""Version of the file's structure. It rises whenever a field changes its meaning."""
 
 MAX_FILE_BYTES = 1 << 29
-"""Bound of the length of a schedule file."""
+"""Limit of the length of a schedule file."""
 
 MAX_VALUES = 1 << 20
-"""Bound of the lists, objects and commas in a schedule file: a few per job, and the largest of the zoo's has some ten thousand.
-A value of three characters takes a hundred bytes in memory, so that the length alone bounds nothing."""
+"""Limit of the lists, objects and commas in a schedule file: a few per job, and the largest of the zoo's has some ten thousand.
+
+A value of three characters takes a hundred bytes in memory, so the length alone limits nothing.
+"""
 
 MAX_TEXT = 1 << 12
-"""Bound of the length of a name."""
+"""Limit of the length of a name."""
 
 _BYTES = ("constants", "content")
 """Fields whose text is base64, not a name."""
@@ -38,7 +40,7 @@ _THE_FILE = "The schedule file"
 
 
 def digest(schedule: Schedule) -> str:
-    """SHA-256 of the content in canonical form; constants enter by their own."""
+    """SHA-256 of the content in canonical form; the constants enter by their own digest."""
     network = replace(schedule.network, constants=sha256(schedule.network.constants).digest())
     return sha256(encoded((SCHEMA, replace(schedule, network=network)))).hexdigest()
 
@@ -123,7 +125,7 @@ def from_json(text: str) -> Schedule:
     """The schedule that ``to_json`` wrote.
 
     InputError, the most specific first: not JSON, another schema, a value of the wrong type, an inconsistent schedule (see
-    :func:`check_schedule`), and finally a file that was changed after it was written.
+    :func:`check_schedule`), and finally a file that was edited later.
     """
     document = _parse(text)
     schedule = schedule_of(document["schedule"])

@@ -1,1 +1,1 @@
-"""The search for schedules: forms of a network planned and drafted at memory limits, and what is promising replayed."""
+"""The search for schedules: it plans forms of a network, drafts them at memory limits, and replays promising drafts."""

@@ -20,7 +20,7 @@ from npu_model.errors import InputError
 class Best(Struct):
     """The best replayed schedule in at most ``budget`` bytes (None: in any number); with ``smallest``, bytes come first.
 
-    ``seen`` is told of each better schedule. If it is ``unseen`` of a request, no draft is replayed for it.
+    ``seen`` is called with each better schedule. If it is ``unseen`` of a request, no draft is replayed for it.
     """
 
     task: Task
@@ -73,7 +73,7 @@ class Best(Struct):
                 self.seen(Choice(point, self.least_cycles))
 
     def came(self, form: Form, draft: Draft) -> None:
-        """Replay a draft that promises more than all before it."""
+        """Replay a draft that is expected to beat all earlier ones."""
         order = self._order(draft.memory, draft.cycles)
         if self.seen is not unseen and self.fits(draft) and order < self._expected:
             self._expected = order
@@ -92,7 +92,7 @@ class Best(Struct):
 
 
 def _price(point: Point, price: Price) -> float:
-    """The price of a point. InputError if it is no finite number."""
+    """The price of a point. InputError if it is not a finite number."""
     found = price(point)
     if not isinstance(found, (int, float)) or not isfinite(found):
         raise InputError(f"The cost of a schedule is {found!r}: return a finite number; the smallest one wins.")

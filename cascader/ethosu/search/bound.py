@@ -1,8 +1,8 @@
-"""Lower bounds of cycles: what no schedule of a network undercuts, whatever its stripes, blocks, copies and arena.
+"""Lower bounds of cycles: no schedule of a network takes fewer, with any stripes, blocks, copies and arena.
 
 Each unit of the NPU works on one thing at a time. The least work of all kernels on a unit is therefore a bound, and the largest such bound
-is the network's. Every row that is needed is made once or more, in blocks that are cut as they may be. Before any unit begins the first
-command and the first words that it works on must be there, and behind the last one there is a response.
+is the network's. Every needed row is computed at least once, in blocks of any cut. Before any unit begins, the first command and its first
+words must have arrived, and after the last unit there is a response.
 """
 
 from __future__ import annotations
@@ -43,7 +43,8 @@ class Demand(Struct, frozen=True):
 class Pace(Struct, frozen=True):
     """Fewest cycles in which a port's memory moves bytes, its reads and writes together.
 
-    A gate lets the addresses of ``capped`` words of ``word_bytes`` pass in each period at most, and a transaction across the cap whole.
+    In each period a gate lets the addresses of at most ``capped`` words of ``word_bytes`` pass. A transaction that crosses the cap passes
+    whole.
     """
 
     cycles_per_word: Fraction
@@ -53,7 +54,7 @@ class Pace(Struct, frozen=True):
 
     @classmethod
     def of(cls, memory: Memory, word_bytes: int = BEAT_BYTES) -> Pace:
-        """The pace of a memory behind a port of so many bytes."""
+        """The pace of a memory on a port of the given width in bytes."""
         pulse = memory.pulse
         if pulse is None or not pulse.cap_words:
             return cls(memory.cycles_per_word, word_bytes=word_bytes)
@@ -61,7 +62,7 @@ class Pace(Struct, frozen=True):
         return cls(memory.cycles_per_word, pulse.on + pulse.off, capped, word_bytes)
 
     def gated(self, count: int) -> int:
-        """Cycles in which the gate lets so many bytes pass, reads and writes together; the last period need not be over.
+        """Cycles in which the gate lets a number of bytes pass, reads and writes together; the last period need not be over.
 
         >>> Pace(Fraction(1), 400, 57).gated(57 * 8 * 10), Pace(Fraction(1)).gated(57 * 8 * 10)
         (3600, 0)
@@ -69,7 +70,7 @@ class Pace(Struct, frozen=True):
         return max(0, ceil_div(count // self.word_bytes, self.capped) - 1) * self.period
 
     def moving(self, count: int) -> int:
-        """Cycles in which so many bytes pass in one direction: with a gate the words of the last period pass behind all others.
+        """Cycles in which a number of bytes pass in one direction. With a gate, the words of the last period pass after all others.
 
         >>> Pace(Fraction(1), 400, 57).moving(57 * 8 * 10), Pace(Fraction(2)).moving(57 * 8 * 10)
         (3657, 1140)
@@ -82,8 +83,8 @@ class Pace(Struct, frozen=True):
 def plane_ublocks(part: EthosuPart, needed: Fraction, accelerator: Accelerator) -> Fraction:
     """Ublocks in height and width that the share ``needed`` of a part's rows takes at least.
 
-    Along the axis no ublock is left half empty; across it a job has all of the OFM, whose last ublock may be. One of two rows may be one of
-    a single row and twice as wide.
+    Along the axis no ublock is half empty. Across it a job has all of the OFM, whose last ublock may be half empty. A ublock of two rows
+    may become one of a single row and twice the width.
     """
     op, ublock, ofm = part.operation, accelerator.ofm_ublock, part.operation.ofm.shape
     if part.axis is Axis.ROWS:
@@ -93,7 +94,7 @@ def plane_ublocks(part: EthosuPart, needed: Fraction, accelerator: Accelerator) 
 
 
 def _mac_cycles(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing: TimingParameters) -> Fraction:
-    """Least MAC cycles for a share of a part's rows: the formula of ``mac_cycles`` with as few ublocks in the plane as there may be."""
+    """Least MAC cycles for a share of a part's rows: the formula of ``mac_cycles`` with the fewest possible ublocks in the plane."""
     op, ublock, ofm = part.operation, accelerator.ofm_ublock, part.operation.ofm.shape
     plane = plane_ublocks(part, needed, accelerator)
     deep = ublock.depth * accelerator.cores
@@ -107,7 +108,7 @@ def _mac_cycles(part: EthosuPart, needed: Fraction, accelerator: Accelerator, ti
 
 
 def _read_bytes(op: KernelOperation) -> tuple[tuple[int, int], ...]:
-    """Bytes of the operands, by region, that are read once at least if all of the OFM is made; constants are left out."""
+    """Bytes of the operands, by region, that are read at least once if the whole OFM is computed; constants are left out."""
     if op.kind is OperationKind.ELEMENTWISE:
         maps = [one for one in (op.ifm, op.ifm2) if one is not None and one.region != CONSTANTS]
         return tuple((one.region, one.shape.height * one.shape.width * one.shape.depth * one.dtype.bytes) for one in maps)
@@ -133,9 +134,9 @@ def demand(part: EthosuPart, needed: Fraction, accelerator: Accelerator, timing:
 
 
 def edges(system: MemorySystem, network: Network) -> int:
-    """Cycles of every Program in which no kernel's unit works: the first command and the first words read, and the last response.
+    """Cycles of every Program in which no kernel's unit works: reading the first command and the first words, and the last response.
 
-    A kernel without operands in a memory has none of these words, so that they count where every part reads a feature map.
+    A kernel without operands in a memory has none of these words, so they count only if every part reads a feature map.
     """
     payloads = [payload for payload in map(ethosu_part, network.graph.parts) if payload is not None]
     if not payloads:
@@ -164,10 +165,10 @@ def streams(network: Network, part: EthosuPart) -> tuple[bytes, ...]:
 def least_cycles(
     network: Network, scheduler: DepthFirstScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
 ) -> int:
-    """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` is that of its row graph.
+    """Cycles that every schedule of a network in this form takes, in any arena; ``scheduler`` belongs to its row graph.
 
-    The largest of some sums: MACs, output unit, words of feature maps that are read and written through the ports of their homes, and words
-    of constants through their own. Where a memory has one path for all, or a cap of words in a period, its sums add up.
+    It is the largest of some sums: MACs, output unit, words of feature maps through the ports of their homes, and words of constants
+    through their own port. If a memory has one path for all, or a cap of words in a period, its sums add up.
     """
     device = find_accelerator(accelerator)
     payloads = [ethosu_part(part) for part in network.graph.parts]

@@ -1,4 +1,4 @@
-"""The lower bound of bytes: what no schedule of a form undercuts, whatever its groups, stripes and addresses.
+"""The lower bound of bytes: no schedule of a form needs fewer, with any groups, stripes and addresses.
 
 A job finds its input rows in the arena. It puts its output rows next to them, or over the rows of an operand. The network's inputs are
 whole before the first job and its outputs whole after the last one.
@@ -12,7 +12,7 @@ from cascader.plan.depth_first import DepthFirstScheduler
 
 
 def _read(scheduler: DepthFirstScheduler, part: RowPart, start: int, end: int) -> int:
-    """Bytes that rows ``start`` to ``end`` of a part read: of a tensor that is read twice the larger span."""
+    """Bytes that rows ``start`` to ``end`` of a part read; for a tensor that is read twice, the larger span."""
     rows: dict[int, int] = {}
     for tensor, propagator in part.inputs:
         first, last = propagator.demand(start, end)
@@ -21,9 +21,10 @@ def _read(scheduler: DepthFirstScheduler, part: RowPart, start: int, end: int) -
 
 
 def job_bytes(scheduler: DepthFirstScheduler, number: int) -> int:
-    """Bytes that one job of a part reads and makes at least, the job that makes its last needed row, however many it makes before that.
+    """Bytes that one job of a part reads and writes at least: the job that makes the last needed row, whatever came before it.
 
-    A part that may store over an operand makes nothing beside it. Neither is known for a part whose rows lie apart in its outputs.
+    A part that may overwrite an operand needs no bytes for its result. The bound is unknown for a part whose rows are scattered in its
+    outputs.
     """
     part, needed = scheduler.graph.parts[number], scheduler.needed[number]
     start = 0 if part.atomic else part.border_until(needed - 1)

@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from cascader.ethosu.search.request import Request, Run
 
 EVEN = Fraction(105, 100)
-"""Largest multiple of the best draft's cycles at which another draft is changed by replays, too (of its bytes, if bytes count).
+"""Largest ratio to the best draft's cycles at which replays change another draft, too (to its bytes, if bytes count).
 
 Other blocks saved up to a tenth of a small network's cycles. :class:`Effort` says how many drafts are changed.
 """
@@ -73,7 +73,7 @@ def of_least_flash(sizes: Sequence[int]) -> int:
 
 
 class _Chooser(Struct, frozen=True):
-    """A choice on its way."""
+    """A choice in progress."""
 
     explored: SearchSpace
     request: Request
@@ -101,7 +101,7 @@ class _Chooser(Struct, frozen=True):
 
     @property
     def _room(self) -> int:
-        """The budget, or bytes of which no schedule needs more."""
+        """The budget, or the largest number of bytes that any schedule needs."""
         return self.explored.most_bytes if self.request.budget is None else self.request.budget
 
     def smallest(self) -> list[Draft]:
@@ -161,7 +161,7 @@ class _Chooser(Struct, frozen=True):
     def changed_by_replays(self, found: Iterable[Replayed]) -> Replayed:
         """The best of some drafts, with its blocks and copies changed as replays say.
 
-        Equally good drafts are changed, too, if time allows. Of several equally fast drafts only the first is changed: mostly they are one
+        Equally good drafts are changed, too, if time allows. Only the first of several equally fast drafts is changed: usually they are one
         schedule in several arenas. With ``thorough`` all of them are changed.
         """
         ordered = sorted(found, key=self.best.rank)
@@ -180,7 +180,7 @@ class _Chooser(Struct, frozen=True):
         return min((*changed, ordered[0]), key=self.best.rank)
 
     def in_less_room(self, found: Sequence[Replayed]) -> tuple[Replayed, ...]:
-        """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best in less room."""
+        """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best within fewer bytes."""
         more = in_less_room(found, self._room, self.best.task.replay, self.executor, self.run.show)
         for one in more:
             self.best.take(one)
@@ -233,7 +233,7 @@ class _Chooser(Struct, frozen=True):
 
 
 TELLING = 3
-"""The smallest plan may need so many times the proven bytes; beyond, the bound says nothing."""
+"""Largest ratio of the smallest plan's bytes to the proven bytes; beyond it the bound says nothing."""
 
 
 ROOM = Fraction(11, 10)

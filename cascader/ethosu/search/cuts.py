@@ -41,7 +41,7 @@ from npu_model.timing import DEFAULT_TIMING, TimingParameters
 Numbers = npt.NDArray[np.int64]
 
 CUTS = 48
-"""Most cuts that are looked at, evenly spaced over the parts: more of them take longer and gain little."""
+"""The most cuts that are examined, evenly spaced over the parts: more of them take longer and gain little."""
 
 
 _DOWN = 1 - 2.0**-40
@@ -52,9 +52,9 @@ _BANK_BYTES = 1024
 
 
 class Repeated(Struct, frozen=True):
-    """A part whose weights may have to be read again: their bytes, and how many jobs or blocks read them whatever the arena.
+    """A part whose weights may be read again: their bytes, and how many jobs or blocks read them in any arena.
 
-    ``held[h - 1]`` are the bytes of the arena that a job of h rows reads and makes at least; a job has ``most`` rows at most.
+    ``held[h - 1]`` is the bytes of the arena that a job of h rows reads and writes at least; a job has at most ``most`` rows.
     """
 
     weights: int
@@ -63,7 +63,7 @@ class Repeated(Struct, frozen=True):
     blocks: int
 
     def again(self, arena: int) -> int:
-        """Bytes that are read from home beyond the first time in an arena of so many bytes.
+        """Bytes that are read from home again, after the first time, in an arena of the given bytes.
 
         >>> part = Repeated(weights=100, held=(30, 50, 70, 90), most=4, blocks=1)
         >>> part.again(130), part.again(129), part.again(60), part.again(49)
@@ -95,11 +95,11 @@ class CycleBound(Struct, frozen=True):
     repeated: tuple[Repeated, ...] = ()
 
     def _moved(self, arena: int) -> int:
-        """Cycles in which the constants pass that are read in an arena of so many bytes."""
+        """Cycles in which the constants that are read in an arena of the given bytes pass."""
         return self.pace.moving(self.once + sum(part.again(arena) for part in self.repeated))
 
     def at(self, arena: int | None) -> int:
-        """The bound for an arena of so many bytes (None: of any number)."""
+        """The bound for an arena of the given bytes (None: any number)."""
         cuts = len(self.held)
         work, weights, held = (np.array(values, dtype=np.int64) for values in (self.work, self.weights, self.held))
         # Before the first cut nothing is copied.
@@ -131,7 +131,7 @@ class _Cuts:
         self.places = range(0, len(self._rows), -(-len(self._rows) // CUTS) or 1)
 
     def _firsts(self, cut: int) -> list[int]:
-        """The parts that may have the first job after a cut: parts that read nothing that is made there."""
+        """The parts that may have the first job after a cut: parts that read no result of others there."""
         return [part for part in range(cut, len(self._rows)) if self._first[part] < cut]
 
     def _asks(self, part: int, rows: int) -> dict[int, int]:
@@ -156,11 +156,11 @@ class _Cuts:
         return sum(count * tensors[tensor].row_bytes for tensor, count in rows.items())
 
     def held(self, cut: int) -> int:
-        """Bytes that are read by the first job behind a cut, whichever part it is of."""
+        """Bytes that the first job after a cut reads, for any part."""
         return min(map(self._bytes_read, self._firsts(cut)), default=0)
 
     def needed(self, cut: int) -> list[int]:
-        """Rows that each part before a cut has made at least when the first job behind it begins, whichever part that is of."""
+        """Rows that each part before a cut has made at least when the first job after it begins, for any part."""
         ways: list[dict[int, int]] = []
         for part in self._firsts(cut):
             asks = self._asks(part, 1)
@@ -170,7 +170,7 @@ class _Cuts:
         return [min(column) for column in zip(*(self._behind(cut, asks) for asks in ways), strict=True)]
 
     def _behind(self, cut: int, asks: dict[int, int]) -> list[int]:
-        """Rows that are needed of each part before a cut for some that are asked for."""
+        """Rows needed from each part before a cut for some requested rows."""
         rows = [asks.get(part, 0) for part in range(cut)]
         for part in range(cut - 1, -1, -1):
             for producer, made in self._asks(part, rows[part]).items() if rows[part] else ():
@@ -179,9 +179,9 @@ class _Cuts:
         return rows
 
     def column(self, rows: Sequence[int], late: int) -> Iterator[tuple[int, int]]:
-        """Cycles of the busiest unit, and bytes of constants, of so many rows of the parts from each cut on but ``late`` parts.
+        """Cycles of the busiest unit, and bytes of constants, for rows of the parts from each cut on, except for ``late`` parts.
 
-        From the last cut before the end of ``rows`` to the first.
+        The order is from the last cut before the end of ``rows`` to the first.
         """
         spent: list[list[int]] = [[] for _ in self._units]
         sums, moved = [0] * len(spent), list[int]()
@@ -198,7 +198,7 @@ class _Cuts:
                 yield max(least), max(0, sum(distinct.values()) - _largest(moved, late))
 
     def table(self) -> tuple[tuple[tuple[int, ...], ...], tuple[tuple[int, ...], ...], tuple[int, ...]]:
-        """Work, weights and held bytes, as a bound has them."""
+        """Work, weights and held bytes, in the form of a bound."""
         cuts = len(self.places)
         columns: list[list[tuple[int, int]]] = []
         for cut in (*self.places, None):
@@ -217,7 +217,7 @@ def _largest(values: Sequence[int], count: int) -> int:
 
 
 def _held(scheduler: DepthFirstScheduler, number: int) -> tuple[int, ...]:
-    """Bytes that a job of one row, of two and so on of a part reads and makes at least, wherever its rows are."""
+    """Bytes that a job of one row, of two rows and so on reads and writes at least, for any rows of a part."""
     part, tensors, needed = scheduler.graph.parts[number], scheduler.graph.tensors, scheduler.needed[number]
     read: dict[int, Numbers] = {}
     for tensor, propagator in part.inputs:
@@ -247,7 +247,7 @@ def _repeated(network: Network, scheduler: DepthFirstScheduler, device: Accelera
 
 
 def _most_ublocks(device: Accelerator) -> int:
-    """Ublocks in the plane of a block at most: two blocks of accumulators of 32 bits, a ublock deep, have room in the shared buffer."""
+    """The most ublocks in the plane of a block: two blocks of 32-bit accumulators, a ublock deep, fit the shared buffer."""
     ublock = device.ofm_ublock
     each = ublock.height * ublock.width * ublock.depth * _ACCUMULATOR_BYTES
     return max(1, device.shram_banks * _BANK_BYTES // (2 * each))
@@ -256,7 +256,7 @@ def _most_ublocks(device: Accelerator) -> int:
 def cycle_bound(
     network: Network, scheduler: DepthFirstScheduler, accelerator: str, system: MemorySystem, timing: TimingParameters = DEFAULT_TIMING
 ) -> CycleBound:
-    """The bound of a network in this form; ``scheduler`` is that of its row graph."""
+    """The bound of a network in this form; ``scheduler`` belongs to its row graph."""
     device = find_accelerator(accelerator)
     pace = Pace.of(system.ports[system.port_of(CONSTANTS)], device.port_bytes_per_cycle)
     anyhow = least_cycles(network, scheduler, accelerator, system, timing)

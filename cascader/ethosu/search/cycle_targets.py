@@ -1,4 +1,4 @@
-"""Near misses: schedules that take next to no more cycles than are asked for, and what makes up for these.
+"""Cycle targets: schedules that miss a number of cycles by very little, and the changes that make up for it.
 
 A search knows cycles to some tenths of a per cent. If less decides whether a schedule meets a number of cycles, its copies are issued later
 and its groups are changed. A replay judges each change.
@@ -27,32 +27,32 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
 MISSED = Fraction(1, 1000)
-"""The part of a number of cycles by which a point may miss it: what is tried helps by as much."""
+"""The part of a number of cycles by which a point may miss it: changes help by about as much."""
 
 FEW = 2
 """Points that are tried for each number of cycles, the smallest ones."""
 
 ROOM = Fraction(1, 500)
-"""Share by which an arena may be larger in which a point's groups are changed: with a few bytes more every copy finds a place."""
+"""Share by which an arena may be larger in which a point's groups are changed: with a few more bytes every copy fits."""
 
 HALVINGS = 4
 """Number of times that the gap is halved between an arena whose schedule was made to meet the cycles and the next smaller point."""
 
 LATER = 7_000_000_000
-"""Cycles that are replayed at most to see which copies of a near miss are better issued later: they take a minute.
+"""The most cycles that are replayed to find which copies of a near miss should be issued later: they take a minute.
 
-MobileNetV1, which asks for more than any other of the fourteen networks of the memory page that were measured, takes 6,080 million.
+MobileNetV1, which needs more than any other of the fourteen networks of the memory page that were measured, takes 6,080 million.
 """
 
 AHEAD = 3
-"""Replays that are asked for at a time: some for another process, some for this one. One process alone makes only those that count."""
+"""Replays that are requested at a time: some for another process, some for this one. One process alone runs only those that count."""
 
 REPLAYED, FOLLOWED = 60, 24
 """Changes of a near miss that are replayed, and of a schedule that begins with groups that meet the cycles in a larger arena."""
 
 
 def near_misses(points: Sequence[Replayed], target: int) -> tuple[Replayed, ...]:
-    """The :data:`FEW` smallest ``points`` that miss so many cycles by at most :data:`MISSED` in fewer bytes than those that meet them."""
+    """The :data:`FEW` smallest ``points`` that miss ``target`` by at most :data:`MISSED` in fewer bytes than the points that meet it."""
     meeting = least_meeting(points, target)
     missing = (p for p in points if target < p.cycles <= target * (1 + MISSED) and (meeting is None or p.memory < meeting))
     return tuple(sorted(missing, key=lambda point: point.memory)[:FEW])
@@ -64,7 +64,7 @@ def least_meeting(points: Sequence[Replayed], target: int) -> int | None:
 
 
 class _Search(Struct, frozen=True):
-    """A search of one form for schedules of at most ``target`` cycles, their groups changed by what replays say."""
+    """A search of one form for schedules of at most ``target`` cycles; replays decide the changes of their groups."""
 
     form: Form
     target: int
@@ -72,14 +72,14 @@ class _Search(Struct, frozen=True):
     executor: Executor
     show: Progress
     known: dict[object, Future[int]] = field(default_factory=dict)
-    """Replays by what was decided; other searches of the same comparison know them, too."""
+    """Replays by their drafts' values; other searches of the same comparison use them, too."""
     line: Iterator[int] = field(default_factory=count)
-    """Numbers of the replays that are asked for."""
+    """Numbers of the requested replays."""
     meanwhile: Callable[[], None] = idle
-    """Called where other processes have nothing to do for a while."""
+    """A callback for times when other processes have no work."""
 
     def at(self, limit: int, most: int, begin: tuple[Groups, ...] = ()) -> Replayed | None:
-        """The fastest draft for ``limit`` bytes, from the best that is found there or the groups to ``begin`` with."""
+        """The fastest draft for ``limit`` bytes, from the best one found there or from the groups ``begin``."""
         self.show(f"Changing groups by replays: {limit:,} bytes for {self.target:,} cycles")
         self.meanwhile()
         found = self.form.cascader.regrouped(limit, self.target, self._cycles_once, most, begin)
@@ -89,7 +89,7 @@ class _Search(Struct, frozen=True):
         return self.executor.submit(replay_in_line, Turn(next(self.line)), draft, self.form, self.judge)
 
     def _cycles_once(self, drafts: Iterable[Draft]) -> Iterator[int]:
-        """The replayed cycles of drafts that may come again, of other groups, too, in their order: each is replayed once."""
+        """The replayed cycles of drafts in their order. Drafts may recur, also for other groups; each is replayed once."""
         return drawn_ahead(map(self._replayed_once, drafts), AHEAD)
 
     def _replayed_once(self, draft: Draft) -> Future[int]:
@@ -101,7 +101,7 @@ class _Search(Struct, frozen=True):
     def later(self, missed: Replayed) -> Replayed:
         """The draft with copies issued later, one after the other, until a replay shows that it meets the target.
 
-        It ends as well where no copy gains anything, or after so many replays as :data:`LATER` allows.
+        It also ends if no copy gains anything, or after :data:`LATER` replays.
         """
 
         def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
@@ -164,7 +164,7 @@ def made_up(  # Listeners and timers are no part of the terms of a search.
     show: Progress = silent,
     meanwhile: Callable[[], None] = idle,
 ) -> Iterator[Replayed]:
-    """Mend the near misses of each target; ``meanwhile`` is called where other processes have nothing to do for a while."""
+    """Mend the near misses of each target; ``meanwhile`` is called when other processes have no work."""
     known: dict[object, Future[int]] = {}
     for target in dict.fromkeys(targets):
 

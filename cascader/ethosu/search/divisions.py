@@ -1,4 +1,4 @@
-"""The divisions of a form that an exhaustive search looks at: all groups of consecutive parts, in all rows that they may be asked for."""
+"""The divisions of a form that an exhaustive search examines: all groups of consecutive parts, in all their possible rows."""
 
 from __future__ import annotations
 
@@ -85,7 +85,7 @@ class Divisions:
         return sum(self.count(group.last + 1) for group in self.groups(first)) if first < len(self._graph.parts) else 1
 
     def least_of_all(self) -> int:
-        """Bytes that every division holds at one job at least: the least over all divisions of the most of their groups."""
+        """Bytes that every division holds at one job at least: the least over all divisions of their largest group."""
         count = len(self._graph.parts)
         least = [0] * (count + 1)
         for first in range(count - 1, -1, -1):

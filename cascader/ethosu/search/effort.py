@@ -20,13 +20,13 @@ _NO_LIMIT = 1 << 60
 
 
 def require_effort(effort: str) -> None:
-    """InputError for an effort that there is not."""
+    """InputError for an unknown effort."""
     if effort not in EFFORTS:
         raise InputError(f"--effort {effort!r} is unknown: choose {', '.join(EFFORTS[:-1])} or {EFFORTS[-1]}.")
 
 
 def by_estimates(options: CascadeOptions) -> CascadeOptions:
-    """The options without all that tries something in replay, for a search whose replay is too slow for that."""
+    """The options without anything that is tried in replay, for a search whose replay is too slow for that."""
     return replace(options, constant_places=False, change_by_replays=False, other_costs=False)
 
 

@@ -1,4 +1,4 @@
-"""The exhaustive search of a network of few parts: every schedule of a class made and judged, or not one if these are too many."""
+"""The exhaustive search of a network of few parts: every schedule of a class is made and judged, or none if there are too many."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ from cascader.ethosu.search.search import SearchSpace, answers
 from cascader.ethosu.search.task import Progress, Proof, Replay
 
 MOST_PARTS = 10
-"""Most parts of a network's smallest form for its classes to be looked at: counting the schedules of larger ones takes long."""
+"""The most parts of a network's smallest form for an exhaustive search: counting the schedules of larger ones takes long."""
 
 MOST_SCHEDULES = 40_000
-"""Most schedules of a form's class for it to be searched: some fifty seconds of one processor."""
+"""The most schedules of a form's class for an exhaustive search: some fifty seconds of one processor."""
 
 
 def copy_sets(plans: Cascader) -> Iterator[tuple[Staged, bool]]:
@@ -56,7 +56,7 @@ def every_draft(plans: Cascader, budget: int | None) -> Iterator[Draft | None]:
 
 
 def search_whole(form: Form, budget: int | None, cycles: int, judge: Replay, most: int) -> tuple[Proof, tuple[Draft, int] | None]:
-    """The proof of a form whose class is searched whole, and its fastest schedule if that takes fewer than so many ``cycles``.
+    """The proof of a form whose class is searched whole, and its fastest schedule if that takes fewer than ``cycles``.
 
     Nothing is searched if the class has more than ``most`` schedules.
     """
@@ -84,9 +84,9 @@ def has_few_parts(explored: SearchSpace) -> bool:
 def search_classes(
     explored: SearchSpace, best: Best, fastest: Replayed, executor: Executor, show: Progress, most: int = MOST_SCHEDULES
 ) -> tuple[Replayed, Proof]:
-    """The fastest draft that is known once the classes of all forms are searched, and what that shows of them together.
+    """The fastest known draft once the classes of all forms are searched, and what the searches prove together.
 
-    All forms begin with the same cycles, so that no answer depends on how many of them run at once.
+    All forms begin with the same cycles, so no answer depends on how many forms run at once.
     """
     budget, judge, begin = explored.useful(best.budget), best.task.replay, fastest.cycles
     asked = [executor.submit(search_whole, form, budget, begin, judge, most) for form in explored.forms]

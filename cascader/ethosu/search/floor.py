@@ -1,7 +1,7 @@
-"""Floor of a budget: bytes that no schedule of a network undercuts, with the tensors that take them, and the refusal of less.
+"""Floor of a budget: bytes that every schedule of a network needs, with the tensors that take them, and the refusal of a smaller budget.
 
-The floor is asked for twice. Before the search it counts only the bytes that the application and the CPU hold. After the forms are
-planned it also counts the bytes that each form needs (:mod:`cascader.ethosu.search.byte_bound`).
+The floor is asked for twice. Before the search it counts only the bytes that the application and the CPU hold. After the forms are planned
+it also counts the bytes that each form needs (:mod:`cascader.ethosu.search.byte_bound`).
 """
 
 from __future__ import annotations
@@ -21,11 +21,11 @@ if TYPE_CHECKING:
     from npu_model.memory.system import MemorySystem
 
 _NAMED = 4
-"""Tensors that a sentence names."""
+"""The most tensors that a sentence names."""
 
 
 class Floor(Struct, frozen=True):
-    """Bytes of the arena that are needed at one step at least: for ``tensors``, of which ``what`` says what they are there."""
+    """Bytes of the arena that are needed at one step at least for ``tensors``; ``what`` says what they are there."""
 
     bytes: int
     what: str
