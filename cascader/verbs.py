@@ -20,16 +20,16 @@ _ALONE = Run()
 
 
 def chosen(task: Task, request: Request, run: Run = _ALONE) -> Choice:
-    """The schedule of a task that is loaded, by the aim of its request: its budget, what is optimised, its effort."""
+    """The schedule of a loaded task for the aim of its request: its budget, what is optimised, its effort."""
     with workers(processes_for(len(task.network.graph.parts), run.processes), takes_part=True) as executor:
         return choose(task, request, executor, run)
 
 
 def schedule(request: Request, cycles: Cycles, run: Run = _ALONE) -> Choice:
-    """The schedule that a request asks for, with its replayed cycles and a lower bound of them.
+    """The schedule for a request, with its replayed cycles and a lower bound of them.
 
-    ``cycles`` gives the cycles of a lowered network; with more processes than one it is pickled. InputError if a name is unknown, the
-    model is wrong, or nothing fits.
+    ``cycles`` gives the cycles of a lowered network; with more processes than one it is pickled. InputError if a name is unknown, the model
+    is wrong, or nothing fits.
 
     >>> from cascader import ModelSource, Request, schedule
     >>> from npu_model.memory.timing_adapter import profile

@@ -62,7 +62,7 @@ class Tensor(Struct, frozen=True):
 
 
 class Operand(Struct, frozen=True):
-    """A tensor that a part reads, and which of its elements some output elements need.
+    """A tensor that a part reads, and the elements of it that some output elements need.
 
     ``bounds`` is the visible part of the tensor; padding surrounds it. Empty: the whole tensor.
     """
@@ -73,13 +73,13 @@ class Operand(Struct, frozen=True):
 
 
 class Part(Struct, frozen=True):
-    """One operator: the tensors it reads, in operand order, the tensors it writes, and what the device knows of it (``payload``).
+    """One operator: the tensors it reads, in operand order, the tensors it writes, and its description for the device (``payload``).
 
-    A part that may be cut along any axes (:meth:`striped`) says more. It makes an array of ``shape`` in its only output: element i lies at
-    ``offset + i * step``. Pieces of a concatenation have an offset, and those of a tensor that is written in turns a step.
-    ``propagators`` say, input by input, what an element needs, ``bounds`` what the part sees of each input. ``work`` is what one element
-    costs, in multiply-accumulates or whatever the device counts. Stripes begin and end at multiples of ``align``; a part that cannot be cut
-    has its shape for this.
+    A part that may be cut along any axes (:meth:`striped`) has more fields. It makes an array of ``shape`` in its only output: element i
+    lies at ``offset + i * step``. Operands of a concatenation have an offset, and parts of a tensor that is written in turns have a step.
+    ``propagators`` say, input by input, which elements an element needs, ``bounds`` the visible part of each input. ``work`` is the cost of
+    one element, in multiply-accumulates or the device's own unit. Stripes begin and end at multiples of ``align``; a part that cannot be
+    cut has its shape for this.
     """
 
     name: str
@@ -164,12 +164,12 @@ class Part(Struct, frozen=True):
 class CascaderGraph(Struct, frozen=True, dict=True):
     """Parts in one valid order of execution, and their tensors.
 
-    A tensor may have several producers (a concatenation is written piece by piece) and may be read and written by one
-    Part. A Part depends on every earlier Part that wrote what it reads, read what it overwrites, or wrote what it
-    writes: the order given is the meaning, and any order that keeps these dependencies means the same.
+    A tensor may have several producers (a concatenation is written piece by piece) and may be read and written by one Part. A Part depends
+    on every earlier Part that wrote what it reads, read what it overwrites, or wrote what it writes: the order given is the meaning, and
+    any order that keeps these dependencies has the same meaning.
 
-    Raises InputError if a name is used twice or missing, a tensor is read that nothing has written, or a part's propagators do not fit
-    its tensors.
+    Raises InputError if a name is used twice or missing, a tensor is read that nothing has written, or a part's propagators do not fit its
+    tensors.
     """
 
     parts: tuple[Part, ...]
@@ -280,7 +280,7 @@ def _check_dataflow(graph: CascaderGraph) -> None:
 
 
 def _check_axes(graph: CascaderGraph, part: Part) -> None:
-    """The part lies inside its output tensor, and each propagator has the axes of the tensors that it is between."""
+    """Check that the part lies inside its output tensor, and that each propagator has the axes of its two tensors."""
     output = graph.tensor(part.output)
     ranks = {len(axes) for axes in (part.shape, part.offset, part.step, part.align, output.shape)}
     if len(ranks) != 1 or clip(part.written(part.whole), whole(output.shape)) != part.written(part.whole):

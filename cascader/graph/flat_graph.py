@@ -34,7 +34,7 @@ def _joined(items: Iterable[Sequence[int]]) -> list[int]:
 
 
 def flat_graph(graph: RowGraph, needed: Sequence[int]) -> Numbers:
-    """The array: where each section begins, then the sections; ``needed`` are the rows that each part makes."""
+    """The array: where each section begins, then the sections; ``needed`` holds the rows that each part makes."""
     readers: list[list[int]] = [[] for _ in graph.tensors]
     writers: list[list[tuple[int, int]]] = [[] for _ in graph.tensors]
     parts, inputs, outputs = [], [], []

@@ -141,7 +141,7 @@ class Propagator(Struct, frozen=True, dict=True):
     def __matmul__(self, other: Propagator) -> Propagator:
         """``self`` after ``other``: from the output of ``other`` to the input of ``self``, whose output is ``other``'s input.
 
-        Without rounding in between: with whole numbers it is the same map as one after the other, else it needs no more.
+        It does not round in between: with whole numbers it equals one map after the other; otherwise it needs no more.
 
         >>> wide = Propagator.of_axes((InputAxis(0, 1, 2, -1),), 1)
         >>> (wide @ wide).matrix, (wide @ wide).offset
@@ -161,7 +161,7 @@ class Propagator(Struct, frozen=True, dict=True):
 
 
 class InputAxis(Struct, frozen=True):
-    """An input axis: the output axis that it ``follows`` (None: any output needs it all), stride, constant length and offset."""
+    """An input axis: the output axis that it ``follows`` (None: any output needs all of it), stride, constant length and offset."""
 
     follows: int | None
     stride: Rational = 1

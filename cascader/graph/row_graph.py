@@ -14,9 +14,9 @@ from npu_model.shapes import ceil_div
 
 
 class RowTensor(Struct, frozen=True):
-    """``rows`` rows of ``row_bytes`` bytes of the arena, 0 of a tensor that lives elsewhere; a tensor that cannot be cut is one row.
+    """``rows`` rows of ``row_bytes`` bytes of the arena, 0 for a tensor that lives elsewhere. A tensor that cannot be cut is one row.
 
-    A rolling buffer of it holds a multiple of ``roll`` rows, so that no row of a view of it wraps in the middle.
+    Its rolling buffer holds a multiple of ``roll`` rows, so that no row of a view wraps in the middle.
     """
 
     name: str
@@ -36,11 +36,11 @@ class RowPart(Struct, frozen=True):
 
     ``maps`` say where its rows lie in each output (None, or no maps: row y is row y). Stripes begin at row 0 or at ``phase`` and a multiple
     of ``align`` rows and have at most ``most_rows`` (0: any number); an ``atomic`` part is run whole, and without a map writes all of its
-    outputs. ``in_place`` is the input tensor that the output may overwrite, row by row. It has equally many rows of equally many bytes. No
-    other part still reads a row when this part may make it.
+    outputs. ``in_place`` is the input tensor that the output may overwrite, row by row. It has the same number of rows with the same number
+    of bytes. No other part still reads a row when this part may make it.
 
-    The earlier parts ``after`` must be complete before this one begins, as it overwrites what they read or write. Parts
-    of different ``segment`` are never interleaved.
+    The earlier parts ``after`` must be complete before this one begins, because it overwrites bytes that they read or write. Parts of
+    different ``segment`` are never interleaved.
     """
 
     name: str
@@ -83,7 +83,7 @@ class RowPart(Struct, frozen=True):
         return self.phase + (row - self.phase) // self.align * self.align if row >= self.phase else 0
 
     def typical(self, height: int) -> int:
-        """The first row of a stripe of ``height`` rows that stands for all such stripes: in the middle, if that is allowed.
+        """The first row of a stripe of ``height`` rows that represents all such stripes: in the middle, if that is allowed.
 
         >>> RowPart("part", (), (0,), rows=16).typical(4), RowPart("part", (), (0,), rows=15, align=2).typical(5)
         (6, 10)
@@ -91,7 +91,7 @@ class RowPart(Struct, frozen=True):
         return self.border_until(self.rows - height if height % self.align else (self.rows - height) // 2)
 
     def map(self, output: int) -> RowMap | None:
-        """The places of the part's rows in an output (by number); None: row y is row y, or all of an atomic part."""
+        """The positions of the part's rows in an output (by number); None: row y is row y, or all of an atomic part."""
         return self.maps[output] if self.maps else None
 
     def written(self, output: int, start: int, end: int, rows: int) -> tuple[int, int]:
@@ -105,7 +105,7 @@ class RowPart(Struct, frozen=True):
         return (0, rows) if self.atomic else (start, end)
 
     def rows_until(self, output: int, end: int) -> int:
-        """Number of rows, from its first on, that the part must make until the rows of an output before ``end`` are there.
+        """Number of rows, from its first on, that the part must make until the rows of an output before ``end`` exist.
 
         ``output`` is the output's number among the part's outputs.
         """

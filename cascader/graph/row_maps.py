@@ -1,4 +1,4 @@
-"""Rows of views: their places in a tensor, and the rows that some output rows need."""
+"""Rows of views: their positions in a tensor, and the rows that some output rows need."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class RowMap(Struct, frozen=True):
     """Where the rows of a view lie in a tensor: row y in bytes [offset + y * step, offset + y * step + reach).
 
     A row of the tensor has ``unit`` bytes. So a reader may step through a tensor in finer or coarser rows than its writer (a reshape). It
-    may begin inside the tensor (a crop, a piece of a concatenation). With ``step`` 0 every row of the view may lie anywhere in the
+    may begin inside the tensor (a crop, an operand of a concatenation). With ``step`` 0 every row of the view may lie anywhere in the
     ``reach``, as the rows of a transposition do.
     """
 

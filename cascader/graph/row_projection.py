@@ -28,8 +28,8 @@ class RowProjection:
     ) -> None:
         """``striped`` are the views of parts, each with the axis of its stripes; any other part reads and writes its tensors as a whole.
 
-        Tensors of equal size in a pair of ``alike`` get the same rows. Those ``in_one_piece`` have no rolling buffers. ``units`` are the
-        bytes of a row where that is known; elsewhere they are those of the smallest step of a view.
+        Tensors of equal size in a pair of ``alike`` get the same rows. Those ``in_one_piece`` have no rolling buffers. ``units`` gives the
+        bytes of a row if they are known; otherwise a row is the smallest step of a view.
         """
         self._striped = striped
         seen: dict[str, list[tuple[View, int]]] = {tensor.name: [] for tensor in graph.tensors}
@@ -58,7 +58,7 @@ class RowProjection:
         self._index = {tensor.name: index for index, tensor in enumerate(self.tensors)}
 
     def part(self, part: Part, *, whole: bool) -> RowPart:
-        """The rows that a part makes and needs; with ``whole`` it is run whole, as it is where it cannot be cut."""
+        """The rows that a part makes and needs; with ``whole`` it runs whole, as it does if it cannot be cut."""
         if part.name not in self._striped:
             return self._opaque(part)
         seen, axis = self._striped[part.name]
@@ -86,7 +86,7 @@ class RowProjection:
         return RowPart(part.name, tuple(inputs), (self._index[seen.output],), 1, atomic=True, maps=(written,))
 
     def _opaque(self, part: Part) -> RowPart:
-        """A part of which only the reads and writes are known."""
+        """A part whose reads and writes are known, but nothing else."""
         read = [self._index[name] for name in part.inputs if name in self._index]
         inputs = tuple((tensor, RowPropagator(self.tensors[tensor].rows, whole=True)) for tensor in read)
         return RowPart(part.name, inputs, tuple(self._index[name] for name in part.outputs), 1, 1, atomic=True)
@@ -108,7 +108,7 @@ def _families(sizes: Mapping[str, int], alike: Iterable[tuple[str, str]]) -> dic
 
 
 def _roll(views: Sequence[tuple[View, int]], rows: int, unit: int) -> int:
-    """Rows that a rolling buffer of a tensor holds a multiple of: all rows if a view must be contiguous and has more than one row."""
+    """Unit of a rolling buffer's rows in a tensor: all rows if a view must be contiguous and has more than one row."""
     multiples = []
     for view, axis in views:
         step, (first, end) = view.step(axis), view.extent

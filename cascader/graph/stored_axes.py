@@ -1,7 +1,7 @@
 """Stored axes: each tensor as the array that most of its views step through, and the parts of a graph in these axes.
 
-A tensor is bytes; what its axes are is seen from the steps of the views of it. Where the last axis of a view lies in blocks, these are an
-axis of their own: NHCWB16 is batch, height, brick, width, 16 channels.
+A tensor is bytes; the steps of its views show its axes. If the last axis of a view lies in blocks, the blocks are an axis of their own:
+NHCWB16 is batch, height, brick, width, 16 channels.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from npu_model.shapes import ceil_div
 
 
 class StoredView(Struct, frozen=True):
-    """Where a view lies among the stored axes of its tensor: element i of an axis at ``offset + i * step``."""
+    """The position of a view among the stored axes of its tensor: element i of an axis is at ``offset + i * step``."""
 
     offset: tuple[int, ...]
     step: tuple[int, ...]
@@ -47,7 +47,7 @@ class StoredAxes(Struct, frozen=True):
         return (*outer, ceil_div(last, self.block), inner, self.block) if self.block else view.shape
 
     def stored(self, view: View) -> StoredView | None:
-        """The place of the view; None if its elements are not a box (of every n-th element along an axis) of the tensor."""
+        """The position of the view; None if its elements are not a box (of every n-th element along an axis) of the tensor."""
         if view.block != self.block or view.steps[-1] != self.steps[-1] or not view.regular:
             return None
         offset, rest = [], view.base
@@ -91,13 +91,13 @@ class StoredAxes(Struct, frozen=True):
 
 
 def _steps(view: View) -> tuple[int, ...]:
-    """The steps of a view in the order of the stored axes; one block alone may be said to lie any number of bytes from the next."""
+    """The steps of a view in the order of the stored axes. A single block may have any distance to the next one."""
     *outer, inner, last = view.steps
     return (*outer, min(view.block_step, outer[-1]), inner, last) if view.block else view.steps
 
 
 def _dense(view: View, size: int) -> StoredAxes | None:
-    """The axes of a tensor of ``size`` bytes of which the view steps through every element of each."""
+    """The axes of a tensor of ``size`` bytes if the view steps through every element of each axis."""
     steps = (size, *_steps(view)[1:])
     if min(steps) < 1 or any(outer % inner for outer, inner in pairwise(steps)):
         return None
@@ -105,7 +105,7 @@ def _dense(view: View, size: int) -> StoredAxes | None:
 
 
 def stored_axes(size: int, views: Sequence[View]) -> StoredAxes | None:
-    """The axes of a tensor of ``size`` bytes among which most of its views lie, of several the first's; None if none does."""
+    """The axes of a tensor of ``size`` bytes among which most of its views lie, in a tie the first view's; None if none does."""
     best, most = None, 0
     for axes in dict.fromkeys(found for view in views if (found := _dense(view, size)) is not None):
         fitting = sum(axes.stored(view) is not None for view in views)
@@ -186,5 +186,5 @@ class StoredTensors:
 
 
 def _share(work: int, shape: Sequence[int]) -> Rational:
-    """The work of each element, spread over those that fill up the last block, too."""
+    """The work of each element, also spread over the elements that fill up the last block."""
     return Fraction(work, prod(shape))

@@ -19,16 +19,15 @@ if TYPE_CHECKING:
     Rational = int | Fraction
 else:
     Rational = Exact  # Both are integers here: files are read by one type, and a union with Fraction would have no meaning.
-"""An exact number: an int wherever it is whole."""
+"""An exact number: an int if it is whole."""
 
 
 class StripeConfig(Struct, frozen=True):
     """Stripes of ``shape`` elements, clipped to [0, extent) on every axis.
 
-    The i-th stripe of an axis begins at the floor of ``offset + i * strides`` (a convolution behind an upscaling by two has half
-    a stride). ``order`` says which axis is the
-    outermost loop (1), which the next one; an axis of order 0 is not iterated and has one stripe. Axes of the same order
-    are stepped through by one loop (an operator that reads a diagonal does so).
+    The i-th stripe of an axis begins at the floor of ``offset + i * strides`` (a convolution after an upscaling by two has half a stride).
+    ``order`` says which axis is the outermost loop (1), which the next one; an axis of order 0 is not iterated and has one stripe. Axes of
+    the same order are stepped through by one loop (an operator that reads a diagonal does so).
 
     >>> halves = StripeConfig.even((4, 6), shape=(2, 6))
     >>> halves.stripes, list(halves.boxes())
@@ -58,7 +57,7 @@ class StripeConfig(Struct, frozen=True):
 
     @classmethod
     def even(cls, extent: Sequence[int], shape: Sequence[int], order: Sequence[int] | None = None) -> StripeConfig:
-        """Stripes that lie side by side and cover ``extent``; by default the first axis is the outermost loop."""
+        """Adjacent stripes that cover ``extent``; by default the first axis is the outermost loop."""
         if min(shape, default=1) < 1:
             raise InputError(f"Stripes have shape {tuple(shape)}: each number must be 1 or more.")
         counts = tuple(ceil_div(size, step) for size, step in zip(extent, shape, strict=True))
@@ -66,18 +65,18 @@ class StripeConfig(Struct, frozen=True):
         return cls(tuple(shape), tuple(extent), tuple(shape), places, counts, (0,) * len(counts))
 
     def _loops(self) -> list[tuple[int, tuple[int, ...]]]:
-        """The loops from the outermost to the innermost, each its place and its axes; axes without a loop come last."""
+        """The loops from the outermost to the innermost, each as its order and its axes; axes without a loop come last."""
         nest = sorted({place for place in self.order if place})
         loops = [(place, tuple(axis for axis, own in enumerate(self.order) if own == place)) for place in nest]
         return [*loops, *((0, (axis,)) for axis, place in enumerate(self.order) if not place)]
 
     @property
     def count(self) -> int:
-        """Stripes, empty ones too."""
+        """Number of stripes, including empty ones."""
         return prod(self.stripes[axes[0]] for _, axes in self._loops())
 
     def interval(self, axis: int, index: int) -> Interval:
-        """Elements of an axis in its stripe number ``index``, clipped; empty where the stripe lies outside the extent."""
+        """Elements of an axis in its stripe number ``index``, clipped; empty if the stripe lies outside the extent."""
         start = floor(self.offset[axis] + index * self.strides[axis])
         low = min(max(start, 0), self.extent[axis])
         return low, max(low, min(start + self.shape[axis], self.extent[axis]))
@@ -90,6 +89,6 @@ class StripeConfig(Struct, frozen=True):
             yield tuple(at[axis] for axis in range(len(self.shape)))
 
     def boxes(self) -> Iterator[Box]:
-        """The clipped stripes in the order of execution, empty ones too, so that they pair with those of other tensors."""
+        """The clipped stripes in the order of execution, including empty ones, so that they pair with those of other tensors."""
         for numbers in self.indices():
             yield tuple(self.interval(axis, number) for axis, number in enumerate(numbers))

@@ -1,6 +1,6 @@
 """Views: the arrays that parts see in the bytes of their tensors, with a Propagator for each.
 
-Parts need not agree about the axes of a tensor: one may read a matrix where another has written an image. They share only the bytes.
+Parts need not agree about the axes of a tensor: one may read a matrix that another has written as an image. They share only the bytes.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ class View(Struct, frozen=True):
     """An array of some axes in the bytes of a tensor.
 
     Its first element begins at byte ``base``, and ``steps`` are the bytes from one element to the next along each axis. Elements of the
-    last axis lie side by side, in blocks of ``block`` (0: all in one) that are ``block_step`` bytes apart. ``extent`` is the first byte of
+    last axis are contiguous, in blocks of ``block`` (0: all in one) that are ``block_step`` bytes apart. ``extent`` is the first byte of
     the array and the end of its last one. If an array is not ``regular``, only this extent is known.
     """
 
@@ -47,7 +47,7 @@ class View(Struct, frozen=True):
         return self.steps[axis] if apart else None
 
     def rows(self, axis: int, unit: int) -> RowMap | None:
-        """Where the elements along an axis lie in a tensor of rows of ``unit`` bytes; None if each is the tensor's own row."""
+        """The positions of the elements along an axis in a tensor of rows of ``unit`` bytes; None if each is the tensor's own row."""
         step = self.step(axis)
         if step is None:
             return self.whole(unit)

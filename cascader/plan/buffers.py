@@ -23,7 +23,7 @@ _NATIVE = native("cascader")
 class Storage(Struct, frozen=True):
     """One buffer: its tensors (indices), the rows that it holds, and its live bytes.
 
-    A rolling buffer, in which a row lies where an earlier one has lain, is in use as :func:`rolled` says.
+    In a rolling buffer rows take the places of earlier rows; :func:`rolled` says which bytes are in use.
     """
 
     tensors: tuple[int, ...]
@@ -68,11 +68,11 @@ class Buffers(Struct, frozen=True, eq=False):
 
 
 def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
-    """First and last (exclusive) place of a rolling buffer of ``rows`` that is in use at every step, rows ``low`` to ``high`` being live.
+    """First and last (exclusive) row slot in use of a rolling buffer of ``rows``, step by step, while rows ``low`` to ``high`` are live.
 
-    Row y lies in place y mod ``rows``. Until a row lies where another one has lain, all places so far are in use. After live rows have
-    wrapped around the end for the last time, the places of the live rows are. In between all places are in use while any row is live:
-    what is free there now and then is never free for long.
+    Row y lies in slot y mod ``rows``. Until a row takes an earlier row's slot, all slots so far are in use. After live rows have wrapped
+    around the end for the last time, the slots of the live rows are in use. In between all slots are in use while any row is live: a slot
+    is then never free for long.
     """
     alive = high > low
     wraps = alive & (low // rows < (high - 1) // rows)
@@ -83,7 +83,7 @@ def rolled(low: Steps, high: Steps, rows: int) -> tuple[Steps, Steps]:
 
 
 def rolling_rows(graph: RowGraph, family: Sequence[int], live: int, made: int) -> int:
-    """Rows of a buffer of some tensors of which at most ``live`` are live at once, of ``made`` in all: a multiple of what they roll by."""
+    """Rows of a buffer of some tensors, at most ``live`` of whose ``made`` rows are live at once: a multiple of their rolling units."""
     return min(made, round_up(live, lcm(*(graph.tensors[tensor].roll for tensor in family))))
 
 
@@ -133,7 +133,7 @@ def storages(
 
 
 def buffers(scheduler: DepthFirstScheduler, jobs: JobTable, groups: Sequence[Group], *, in_place: bool = True) -> Buffers:
-    """As :func:`storages`, by the compiled core where it is built."""
+    """Like :func:`storages`, by the compiled core if it is built."""
     if _NATIVE is None:
         return Buffers.of(storages(scheduler, jobs, groups, in_place=in_place), len(jobs))
     crossing, how = scheduler.crossing(groups).astype(np.int64), np.array([in_place], dtype=np.int64)
@@ -141,7 +141,7 @@ def buffers(scheduler: DepthFirstScheduler, jobs: JobTable, groups: Sequence[Gro
 
 
 def _parsed(raw: Steps) -> Buffers:
-    """The columns that the compiled core gives: see ``cascader/native/buffers.c``."""
+    """The columns that the compiled core returns: see ``cascader/native/buffers.c``."""
     count, live = raw[:2].tolist()
     starts, ends, offsets, rows = raw[2 : 2 + 4 * count].reshape(4, count)
     begins = raw[2 + 4 * count : 3 + 5 * count]

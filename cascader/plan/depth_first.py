@@ -24,10 +24,10 @@ _NATIVE = native("cascader")
 
 
 class Group(NamedTuple):
-    """Consecutive parts ``first`` to ``last`` (inclusive), the last asked for ``stripe_rows`` rows at a time.
+    """Consecutive parts ``first`` to ``last`` (inclusive); the last one is asked for ``stripe_rows`` rows at a time.
 
-    The parts before it make at most ``inner_rows`` rows at a time; as many as their readers ask for if that is 0. A search looks
-    groups up a hundred thousand times, which a tuple takes a fraction of the time for that a value does.
+    Earlier parts make at most ``inner_rows`` rows at a time; 0 means the number that their readers ask for. A search looks groups up a
+    hundred thousand times, and a tuple takes a fraction of a Struct's time.
     """
 
     first: int
@@ -45,10 +45,10 @@ class StripeJob(NamedTuple):
 
 
 class DepthFirstScheduler:
-    """Makes the stripe jobs of groups, those of each once; the connections of the graph are looked up once.
+    """Makes the stripe jobs of groups, each group's once; the connections of the graph are looked up once.
 
-    ``needed[i]`` are the rows that part i makes, whatever the groups are: what its readers need for the rows that they
-    make. All rows if a user of the network reads the result, or if it has no reader.
+    ``needed[i]`` is the rows that part i makes in any groups: those that its readers need for their rows. It is all rows if a user of the
+    network reads the result, or if it has no reader.
     """
 
     def __init__(self, graph: RowGraph) -> None:
@@ -79,7 +79,7 @@ class DepthFirstScheduler:
         return tuple(needed)
 
     def crossing(self, groups: Sequence[Group]) -> npt.NDArray[np.bool_]:
-        """The tensors that parts of several groups use, or the user: whole in between, they have no rolling buffer."""
+        """The tensors that parts of several groups use, or the user: they are whole in between and have no rolling buffer."""
         number = np.full(len(self.graph.parts), -1, dtype=np.int64)
         for at, group in enumerate(groups):
             number[group.first : group.last + 1] = at
@@ -89,7 +89,7 @@ class DepthFirstScheduler:
         return apart | self._bound
 
     def rows_behind(self, tensor: int, end: int) -> Iterator[tuple[int, int]]:
-        """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` are there."""
+        """The parts that write the tensor, each with the rows that it must make until the tensor's rows before ``end`` exist."""
         for producer, output in self._writers[tensor]:
             yield producer, self.graph.parts[producer].rows_until(output, end)
 
@@ -117,7 +117,7 @@ class DepthFirstScheduler:
         return np.frombuffer(_NATIVE.depth_first(self.flat, asked), dtype=np.int64).reshape(-1, 3)
 
     def table_in_python(self, group: Group) -> JobTable:
-        """As :meth:`table`, without the compiled core."""
+        """Like :meth:`table`, without the compiled core."""
         run = _Run(self, group, self._chunks(group))
         run.produce(group.last, self.needed[group.last])
         for index in range(group.first, group.last):
@@ -125,9 +125,10 @@ class DepthFirstScheduler:
         return np.array(run.out, dtype=np.int64).reshape(-1, 3)
 
     def distances(self, jobs: JobTable) -> list[int | None]:
-        """For every job the rows by which the one before it begins behind the first row from which on this one reads all of its operands.
+        """For every job its distance to the previous job.
 
-        None if it reads nothing that the one before makes, or is the first. Two pairs of jobs as high and as far apart are alike.
+        The distance is by how many rows the previous job begins after the first row from which on this job reads all operands. It is None
+        if the job reads nothing of the previous job, or is the first. Two pairs of jobs with equal heights and distances are equivalent.
         """
         if _NATIVE is not None:
             raw = np.frombuffer(_NATIVE.distances(self.flat, jobs), dtype=np.int64).tolist()
@@ -136,7 +137,7 @@ class DepthFirstScheduler:
         return [None, *(self.distance(before, after) for before, after in pairs)][: len(jobs)]
 
     def distance(self, before: StripeJob, after: StripeJob) -> int | None:
-        """As :meth:`distances`, for one pair of jobs."""
+        """Like :meth:`distances`, for one pair of jobs."""
         first = first_read(self.graph, before.part, after)
         return None if first is None else before.start - first
 
@@ -159,7 +160,7 @@ def first_read(graph: RowGraph, maker: int, job: StripeJob) -> int | None:
 
 
 def _asked(rows: int, propagator: RowPropagator, made: RowMap | None) -> int | None:
-    """Rows that a reader's stripe of ``rows`` asks of a part whose rows lie as ``made``; None if it asks for all, or for any."""
+    """Rows that a reader's stripe of ``rows`` needs from a part whose rows lie as ``made``; None if it needs all, or any."""
     if propagator.whole:
         return None
     read = 1 if propagator.at is None else propagator.at.step

@@ -1,4 +1,4 @@
-"""Fills: what is newly made or copied of a tensor at each of its stripes, and the room that these take."""
+"""Fills: the elements of a tensor that are made or copied at each of its stripes, and the room that they take."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def fills(wanted: Sequence[Box], mode: BufferMode) -> list[Box]:
 
 
 class _Grid:
-    """A grid of all borders of some boxes, so that every box is whole cells; ``have`` are those that were taken."""
+    """A grid of all borders of some boxes, so that every box is whole cells; ``have`` marks the taken cells."""
 
     def __init__(self, boxes: Sequence[Box]) -> None:
         self.borders = [sorted({border for box in boxes for border in box[axis]}) for axis in range(len(boxes[0]))]
@@ -86,7 +86,7 @@ def longest(boxes: Sequence[Box]) -> tuple[int, ...]:
 
 
 def rolling_shape(axis: int, used: Sequence[Box]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Shape and origin of a buffer that rolls along ``axis``: from the lowest index still used to the highest one used so far."""
+    """Shape and origin of a buffer that rolls along ``axis``: from the lowest index still used to the highest index used so far."""
     everything = reduce(hull, used)
     least: list[int] = []
     for box in reversed(used):

@@ -15,9 +15,9 @@ _NATIVE = native("cascader")
 
 
 def group_live(scheduler: DepthFirstScheduler, group: Group, *, in_place: bool) -> Steps:
-    """Bytes of tensors that are live at each job of a group; those that pass by it count.
+    """Bytes of tensors that are live at each job of a group, including those that pass by it.
 
-    The parts before the group are done, each in one job, and those behind it are still to come.
+    The parts before the group are done, each in one job, and the parts after it are still to come.
     """
     parts, table = len(scheduler.graph.parts), scheduler.table(group)
     before, behind = range(group.first), range(group.last + 1, parts)

@@ -17,11 +17,11 @@ Numbers = npt.NDArray[np.int64]
 class JobTimes(NamedTuple):
     """Cycles of a job: ``staged`` with its constants copied, ``direct`` reading them at home.
 
-    ``lead`` are the cycles that the job saves if its first constants are read in the tail of the job before, a tail as long.
-    ``tail`` are the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at
-    home, ``staged_lead`` and ``staged_tail`` for one whose constants are copied. ``contended`` are the cycles of a job that reads at
-    home while a copy keeps that memory busy, ``home`` those in which it keeps that memory busy itself. ``copier`` are the cycles in which
-    it takes what copies constants: 0 but for a job that is a transfer.
+    ``lead`` is the cycles that the job saves if its first constants are read in the previous job's tail, if that tail is long enough.
+    ``tail`` is the last cycles of the job, in which the next job may read its first constants. Both are for a job that reads at home;
+    ``staged_lead`` and ``staged_tail`` are for a job whose constants are copied. ``contended`` is the cycles of a job that reads at home
+    while a copy keeps that memory busy; ``home`` is the cycles in which the job itself does so. ``copier`` is the cycles in which it uses
+    the copier: 0 except for a transfer.
     """
 
     part: int
@@ -40,10 +40,10 @@ class CostModel(Protocol):
     """Costs that a device states for stripe jobs, which may share their constants' memory with copies."""
 
     def times(self, part: int, start: int, end: int) -> JobTimes:
-        """The cycles of rows ``start`` to ``end``; the same for all stripes of the part that are as high."""
+        """The cycles of rows ``start`` to ``end``; equal for all stripes of the part with the same height."""
 
     def hidden(self, part: int, start: int, end: int) -> int:
-        """Cycles of rows ``start`` to ``end`` in which other jobs of any group run beside them: plans leave these out."""
+        """Cycles of rows ``start`` to ``end`` during which other jobs of any group run: plans leave these out."""
 
     def constant_bytes(self, part: int) -> int:
         """Bytes of the part's weights and scales; 0 if it has none."""
@@ -58,19 +58,20 @@ class CostModel(Protocol):
 _TIMES, _COSTS = Struct(f"={len(JobTimes._fields) - 1}q"), Struct("=2q")
 
 UNKNOWN = -(1 << 62)
-"""In place of a cost until the device is asked."""
+"""Stands for a cost until the device is asked."""
 
 
 class KnownCosts:
-    """Costs of stripes, asked of the device once for each part and height: equally high stripes of a part cost the same.
+    """Costs of stripes. The device is asked once for each part and height, because stripes of one height cost the same.
 
-    ``begins`` says where each part's lines begin, one for each height from 0 on. A line of ``times`` has the fields of JobTimes behind the
-    part. One of ``costs`` has what plans count: cycles with the constants in cascade memory, where the first ones are read before the
-    stripe, and cycles with the constants read from home. ``hidden`` are those that both leave out, as other jobs run beside the stripe.
+    ``begins`` says where each part's lines begin, one for each height from 0 on. A line of ``times`` has the part, then the fields of
+    JobTimes. A line of ``costs`` has the numbers that plans count: cycles with the constants in cascade memory, where the first ones are
+    read before the stripe, and cycles with the constants read from home. ``hidden`` is the cycles that both leave out, because other jobs
+    run at the same time.
     """
 
     def __init__(self, cost: CostModel, rows: Sequence[int]) -> None:
-        """``rows`` are those of each part."""
+        """``rows`` holds the rows of each part."""
         self.cost = cost
         self.begins = np.cumsum([0, *(count + 1 for count in rows)], dtype=np.int64)
         self.times = np.zeros((int(self.begins[-1]), len(JobTimes._fields) - 1), dtype=np.int64)
@@ -81,7 +82,7 @@ class KnownCosts:
 
     @classmethod
     def alike(cls, cost: CostModel, rows: Sequence[int]) -> KnownCosts:
-        """The costs of a device on which all stripes cost what the first row of the first part does: it is asked for that alone."""
+        """The costs of a device on which all stripes cost the same: it is asked only for the first row of the first part."""
         known = cls(cost, rows)
         if len(rows):
             known.ask(0, 0, 1)
@@ -89,7 +90,7 @@ class KnownCosts:
         return known
 
     def ask(self, part: int, start: int, end: int) -> None:
-        """Note what the device says of some rows."""
+        """Store the device's costs of some rows."""
         line, times = self._begins[part] + end - start, self.cost.times(part, start, end)
         hidden = self.cost.hidden(part, start, end)
         if hidden:
@@ -99,7 +100,7 @@ class KnownCosts:
         _COSTS.pack_into(self._flat[1], line * _COSTS.size, times.staged - times.staged_lead - hidden, times.direct - hidden)
 
     def lines(self, jobs: JobTable) -> Numbers:
-        """The line of each job, where all that the device says of it is noted."""
+        """The line of each job, with all costs of the device stored there."""
         lines: Numbers = self.begins[jobs[:, 0]] + jobs[:, 2] - jobs[:, 1]
         is_new = self.costs[lines, 0] == UNKNOWN
         if is_new.any():
@@ -123,10 +124,10 @@ def worth_staging(jobs: JobTable, known: KnownCosts) -> dict[int, int]:
 
 
 def staged_cycles(jobs: JobTable, known: KnownCosts, staged: Sequence[int]) -> tuple[int, int]:
-    """Cycles of some jobs with the constants of the parts ``staged``, which stand in the order of their first use.
+    """Cycles of some jobs with the constants of the parts ``staged``, which are in the order of their first use.
 
-    First with all copies hidden behind earlier work, as far as the home memory's bandwidth allows. Then with the first copy issued when
-    the jobs begin: the others follow, and a part waits for its own before its first job.
+    First with all copies hidden behind earlier work, as far as the home memory's bandwidth allows. Then with the first copy issued when the
+    jobs begin: the others follow, and a part waits for its own before its first job.
     """
     ready: dict[int, int] = {}
     copied = busy = time = 0

@@ -21,8 +21,8 @@ class Job(Struct, frozen=True):
 class Copy(Struct, frozen=True):
     """Before job ``step`` the constants of ``part`` are copied to ``address`` of the arena, where its jobs from ``step`` on read them.
 
-    A later copy of the same part takes the place of an earlier one; jobs before the first copy read the constants where they are.
-    The parts ``sharing`` have the same constants, byte for byte, and read this copy too.
+    A later copy of the same part replaces an earlier one; jobs before the first copy read the constants where they are. The parts
+    ``sharing`` have the same constants, byte for byte, and read this copy too.
     """
 
     part: str
@@ -39,10 +39,10 @@ class Copy(Struct, frozen=True):
 class Buffer(Struct, frozen=True):
     """Bytes ``address`` to ``address + size`` of the arena, held from step ``start`` until before step ``end``.
 
-    All of ``tensors`` start at ``address``: more than one if each takes over the storage of the one before.
-    With ``rows`` the buffer rolls: it holds that many rows, of ``row_bytes`` each, and row y of a tensor lies at
-    ``address + (y mod rows) * row_bytes``. Otherwise a tensor lies in it unchanged, up to the last byte that is ever used. Buffers may
-    share bytes as long as no two rows that are needed at one step do.
+    All of ``tensors`` start at ``address``: more than one if each takes over the storage of its predecessor. With ``rows`` the buffer
+    rolls: it holds that many rows, of ``row_bytes`` each, and row y of a tensor lies at ``address + (y mod rows) * row_bytes``. Otherwise a
+    tensor lies in it unchanged, up to the last byte that is ever used. Buffers may share bytes as long as no two rows that are needed at
+    one step do.
     """
 
     tensors: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""Row liveness: the rows of every tensor that hold something at each step of a sequence of stripe jobs."""
+"""Row liveness: the rows of every tensor that hold data at each step of a sequence of stripe jobs."""
 
 from __future__ import annotations
 
@@ -30,10 +30,10 @@ class LiveRows(Struct, frozen=True):
 
 
 def live_rows(graph: RowGraph, jobs: JobTable | Sequence[StripeJob]) -> dict[int, LiveRows]:
-    """Live rows of every tensor that the jobs touch, by index, from the first step at which it holds anything to the last use.
+    """Live rows of every tensor that the jobs touch, by index, from the first step at which it holds data to the last use.
 
-    During a step both the rows that the job reads and those that it writes are live. Inputs are whole from step 0,
-    outputs and variables stay to the end.
+    During a step both the rows that the job reads and those that it writes are live. Inputs are whole from step 0, outputs and variables
+    stay to the end.
     """
     lives: dict[int, LiveRows] = {}
     for index, (facts, uses) in enumerate(zip(graph.tensors, _uses(graph, jobs), strict=True)):

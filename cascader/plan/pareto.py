@@ -7,7 +7,7 @@ from typing import Protocol, TypeVar
 
 
 class Costed(Protocol):
-    """Anything with a memory in bytes and a number of cycles."""
+    """Any value with a memory in bytes and a number of cycles."""
 
     @property
     def memory(self) -> int:
@@ -28,7 +28,7 @@ def _own_cycles(candidate: Costed) -> int:
 def pareto(candidates: Iterable[C], cycles: Callable[[C], int] = _own_cycles) -> tuple[C, ...]:
     """The candidates that no other one beats in one cost without losing in the other, by ascending memory.
 
-    Of equal ones the first is kept. ``cycles`` may name another cost than the candidate's own cycles.
+    The first of equal candidates is kept. ``cycles`` may name another cost than the candidate's own cycles.
 
     >>> from collections import namedtuple
     >>> P = namedtuple("P", "memory cycles")

@@ -13,10 +13,10 @@ from msgspec import Struct
 class BufferMode(Enum):
     """Ways to keep the stripes of a tensor in the cascade memory.
 
-    RECOMPUTE holds one stripe. Elements that the next stripe has in common with it are made, or copied in, again, unless
-    the next stripe lies inside the one held. ROLLING holds the elements that are still needed and makes or copies each
-    element once: on one axis addresses are modulo the buffer, on the others the tensor is whole. DOUBLE is for tensors at
-    home in another memory: two stripes, of which one is copied while the other one is used.
+    RECOMPUTE holds one stripe. Elements that the next stripe has in common with it are recomputed or copied again, unless the next stripe
+    lies inside it. ROLLING holds the elements that are still needed and makes or copies each element once: on one axis addresses are modulo
+    the buffer, on the others the tensor is whole. DOUBLE is for tensors at home in another memory: two stripes, of which one is copied
+    while the other one is used.
     """
 
     RECOMPUTE = "recompute"
@@ -27,7 +27,7 @@ class BufferMode(Enum):
 class StripeBuffer(Struct, frozen=True):
     """Room for ``copies`` arrays of ``shape``; rows of ``axis`` (None: none) lie at their index modulo the shape.
 
-    ``origin`` is the tensor's element that a rolling buffer's first one holds, but for ``axis``.
+    ``origin`` is the tensor's element at the first position of a rolling buffer, except along ``axis``.
     """
 
     tensor: str
@@ -62,11 +62,11 @@ G = TypeVar("G", bound=PartGroup)
 class Plan(Struct, Generic[G], frozen=True):
     """One way to execute a part group; the group says its stripes and their order.
 
-    ``staged`` are the parts whose constants are copied into the cascade memory whole. ``memory`` counts everything that is live while the
+    ``staged`` holds the parts whose constants are copied whole into the cascade memory. ``memory`` counts everything that is live while the
     group runs, tensors that pass by too. ``cycles`` count all copies as hidden by earlier work, as far as the home memory's bandwidth
-    allows. ``cold_cycles`` count the first copy as issued when the group begins. ``buffers`` are the stripe buffers where the group says
-    their modes; rolling buffers of single rows are made of the jobs. ``work`` is what the parts do, in the unit of their own work; 0 where
-    the device counts cycles alone.
+    allows. ``cold_cycles`` count the first copy as issued when the group begins. ``buffers`` holds the stripe buffers if the group gives
+    their modes; rolling buffers of single rows follow from the jobs. ``work`` is the work of the parts in their own unit; 0 if the device
+    counts only cycles.
     """
 
     group: G

@@ -1,8 +1,8 @@
 """Plans: part groups executed depth-first in stripes, each with the memory that it needs and the cycles that it takes.
 
-A Plan (RFC 0037) is a group of consecutive parts, the stripe that its last part is asked for, and the constants that are
-staged in the cascade memory for it. Tensors inside the group are rolling buffers of exactly the rows that are needed;
-forks and joins (residual sums, concatenations) need nothing special, as a skip tensor stays until its last reader.
+A Plan (RFC 0037) is a group of consecutive parts, the requested stripe of its last part, and the constants that are staged in the cascade
+memory for it. Tensors inside the group are rolling buffers of exactly the rows that are needed; forks and joins (residual sums,
+concatenations) need nothing special, as a skip tensor stays until its last reader.
 """
 
 from __future__ import annotations
@@ -24,16 +24,16 @@ from npu_model.native import native
 
 _NATIVE = native("cascader")
 _FIELDS = 7
-"""Numbers of a plan of the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, which size of ``staging``."""
+"""Numbers of a plan in the compiled core: first part, bytes, cycles, cold cycles, stripe rows, inner rows, index into ``staging``."""
 
 
 class PlanOptions(Struct, frozen=True):
     """Choice of the plans that are tried, each field a switch of its own.
 
-    ``stripe_rows`` are the row counts that a group's last part is asked for. ``inner_rows`` bound the rows that the parts
-    before it make at a time; these bounds are tried in addition to no bound, for the fewest rows of the last part only. ``group_length`` is
-    the most parts of a group. ``staging`` are the sizes in bytes up to which constants are staged (0: none). ``cascade`` off leaves single
-    parts only, ``in_place`` off keeps results and operands apart.
+    ``stripe_rows`` are the row counts that a group's last part is asked for. ``inner_rows`` limits the rows that earlier parts make at a
+    time; these limits are tried in addition to no limit, only for the fewest rows of the last part. ``group_length`` is the most parts of a
+    group. ``staging`` are the sizes in bytes up to which constants are staged (0: none). ``cascade`` off leaves single parts only,
+    ``in_place`` off keeps results and operands apart.
     """
 
     stripe_rows: tuple[int, ...] = (1, 2, 4, 8, 16, 32)
@@ -57,14 +57,14 @@ class Planner:
     """Makes the Pareto set of plans of every part group."""
 
     def __init__(self, scheduler: DepthFirstScheduler, cost: CostModel, options: PlanOptions, known: KnownCosts | None = None) -> None:
-        """``known`` are costs of stripes that others have asked for."""
+        """``known`` holds costs of stripes that others have computed."""
         self.scheduler, self.graph = scheduler, scheduler.graph
         self.cost = cost
         self.options = options
         self._known = known or KnownCosts(cost, [part.rows for part in scheduler.graph.parts])
 
     def plans(self, group: Group) -> tuple[RowPlan, ...]:
-        """The group with each choice of staged constants; choices that come to the same are one."""
+        """The group with each choice of staged constants; equivalent choices count once."""
         jobs, memory = self.scheduler.table(group), group_bytes(self.scheduler, group, in_place=self.options.in_place)
         sizes = worth_staging(jobs, self._known)
         return tuple(
@@ -81,7 +81,7 @@ class Planner:
         return tuple(sorted({min(rows, part.rows) for rows in (*self.options.stripe_rows, part.rows)}))
 
     def _groups(self, first: int, last: int) -> Iterator[Group]:
-        """The ways to make some parts as one group; one that comes to the same jobs is left out."""
+        """The ways to make some parts as one group, without those that lead to the same jobs."""
         choices = self._stripe_choices(first, last)
         yield from (Group(first, last, rows) for rows in choices)
         known = {self.scheduler.table(Group(first, last, rows)).tobytes() for rows in choices[:1]} if first < last else set()
@@ -110,7 +110,7 @@ class Planner:
         return tuple(tuple(self._plans_ending(last)) for last in range(len(self.graph.parts)))
 
     def table(self) -> PlanTable[Group]:
-        """The plans of :meth:`all_plans` as a table, each made once it is asked for."""
+        """The plans of :meth:`all_plans` as a table, each made on demand."""
         if _NATIVE is None:
             return PlanTable.of(self.all_plans())
         parts, cost = range(len(self.graph.parts)), self.cost
@@ -134,7 +134,10 @@ class Planner:
         return PlanTable(np.ascontiguousarray(lines[:, :4]), begins, plan)
 
     def _lines_ending(self, facts: npt.NDArray[np.int64], last: int) -> npt.NDArray[np.int64]:
-        """As :meth:`_plans_ending`, by the compiled core; ``facts`` are where the parts' costs begin, their constants' bytes and cycles."""
+        """Like :meth:`_plans_ending`, by the compiled core.
+
+        ``facts`` holds where the parts' costs begin, and their constants' bytes and cycles.
+        """
         firsts, options = self._firsts(last), self.options
         rows = self._stripe_choices(firsts[0], last) if len(firsts) > 1 else ()
         how = [last, firsts[0], *self._stripe_choices(last, last), options.in_place]

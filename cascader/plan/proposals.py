@@ -20,7 +20,7 @@ from npu_model.native import native
 Numbers = npt.NDArray[np.int64]
 _NATIVE = native("cascader")
 _UNREACHED = 1 << 62
-"""More bytes than any arena has: in place of a limit where no plans cover the parts."""
+"""More bytes than any arena has; it replaces a limit if no plans cover the parts."""
 
 
 class Proposal(Struct, Generic[G], frozen=True):
@@ -40,7 +40,7 @@ class Proposal(Struct, Generic[G], frozen=True):
 
 
 class PlanTable(Struct, Generic[G], frozen=True, eq=False):
-    """Plans as flat arrays, part by part: those whose last part it is.
+    """Plans as flat arrays, grouped by their last part.
 
     ``columns`` has a line for each plan, in their order: first part, memory, cycles, cold cycles; ``begins`` says where the plans of a part
     begin, and where the last plans end. ``plan`` makes the plan of a line.
@@ -52,7 +52,7 @@ class PlanTable(Struct, Generic[G], frozen=True, eq=False):
 
     @staticmethod
     def of(ending: Sequence[Sequence[Plan[G]]]) -> PlanTable[G]:
-        """The same plans as arrays; ``ending[i]`` holds those whose last part is i."""
+        """The same plans as arrays; ``ending[i]`` holds the plans with last part i."""
         plans = tuple(plan for some in ending for plan in some)
         lines = [(plan.group.first, plan.memory, plan.cycles, plan.cold_cycles) for plan in plans]
         begins = np.cumsum([0, *(len(some) for some in ending)], dtype=np.int64)
@@ -60,7 +60,7 @@ class PlanTable(Struct, Generic[G], frozen=True, eq=False):
 
     @property
     def ending(self) -> tuple[tuple[Plan[G], ...], ...]:
-        """All plans; item i holds those whose last part is i."""
+        """All plans; item i holds the plans with last part i."""
         return tuple(tuple(map(self.plan, range(begin, end))) for begin, end in pairwise(self.begins.tolist()))
 
     @property
@@ -78,8 +78,8 @@ def _table(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> PlanTable[G]:
 def propose(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], limit: int, cold: Fraction = Fraction(0)) -> Proposal[G] | None:
     """The fastest proposal whose plans each need at most ``limit`` bytes; None if there is none.
 
-    Of a sequence, item i holds the plans whose last part is i. ``cold`` is the part of the copies' cycles that is taken not to be
-    hidden by the group before: 0 trusts prefetching wholly, 1 not at all. O(number of plans).
+    In a sequence, item i holds the plans with last part i. ``cold`` is the part of the copies' cycles that the previous group is assumed
+    not to hide: 0 trusts prefetching fully, 1 not at all. O(number of plans).
     """
     table = _table(plans)
     if _NATIVE is None:
@@ -92,7 +92,7 @@ def propose(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]], limit: int, cold:
 
 
 def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fraction = Fraction(0)) -> Proposal[G] | None:
-    """As :func:`propose`, without the compiled core."""
+    """Like :func:`propose`, without the compiled core."""
     share, whole = cold.as_integer_ratio()
     best: list[int | None] = [0]
     choice: list[Plan[G] | None] = [None]
@@ -121,7 +121,10 @@ def propose_in_python(ending: Sequence[Sequence[Plan[G]]], limit: int, cold: Fra
 
 
 def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
-    """Least limit for which there is a proposal: below it no plans of this class cover the graph; InputError if none ever do."""
+    """Least limit for which there is a proposal: below it no plans of this class cover the graph.
+
+    InputError if none ever do.
+    """
     table = _table(plans)
     firsts, sizes = table.columns[:, 0], table.columns[:, 1]
     least = np.full(len(table.begins), _UNREACHED, dtype=np.int64)
@@ -137,7 +140,7 @@ def smallest_limit(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> int:
 def frontier(plans: PlanTable[G] | Sequence[Sequence[Plan[G]]]) -> tuple[Proposal[G], ...]:
     """All Pareto-optimal proposals, by ascending memory: the fastest one for each size that a plan has.
 
-    Exact, as the memory of a proposal is that of one of its plans. O(number of plans times that of their sizes).
+    The result is exact, because the memory of a proposal is the memory of one of its plans. O(number of plans times that of their sizes).
     """
     table = _table(plans)
     found = (propose(table, limit) for limit in (0, *table.sizes))

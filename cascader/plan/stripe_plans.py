@@ -1,7 +1,7 @@
 """StripePlans: part groups of a CascaderGraph with their stripes and buffer modes, and what each costs (TVM RFC 0037).
 
-Stripes along any axes, in any order, and a buffer mode for every tensor inside a group. The cascader proper works on rows
-alone (``cascader.plan.plans``), at a finer grain and with a device's costs; this is the RFC's own class of plans, complete.
+The stripes run along any axes, in any order, and every tensor inside a group has a buffer mode. The cascader proper works on rows alone
+(``cascader.plan.plans``), at a finer grain and with a device's costs; this is the RFC's own class of plans, complete.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from npu_model.shapes import ceil_div, round_up
 class StripeOptions(Struct, frozen=True):
     """Choice of the plans that are tried, each field a switch of its own.
 
-    ``group_length``: most parts of a group. ``factors``: stripes of 1, 1/2, ... of an axis, so many, and of the least that
-    its alignment allows. ``stripes``: most of them in a plan. ``several_axes``: cut them together, else one at a time.
-    ``orders``: any cut axis may be the outermost loop, else the first one is. ``recompute``, ``rolling``: the modes of
-    tensors inside a group; in groups with at most ``mixed`` of them each tensor has its own, else all the same.
-    ``external``: tensors at home in another memory, ``double``: whether these may be double-buffered. ``keep``: groups may
-    keep tensors whole that others need too. ``cull``: leave only plans that no other of the same group beats.
+    ``group_length``: most parts of a group. ``factors``: the number of stripe lengths 1, 1/2, ... of an axis, in addition to the least that
+    its alignment permits. ``stripes``: most of them in a plan. ``several_axes``: cut them together, else one at a time. ``orders``: any cut
+    axis may be the outermost loop, else the first one is. ``recompute``, ``rolling``: the modes of tensors inside a group; in groups with
+    at most ``mixed`` of them each tensor has its own, else all the same. ``external``: tensors at home in another memory, ``double``:
+    whether these may be double-buffered. ``keep``: groups may keep tensors whole that others need too. ``cull``: leave only plans that no
+    other of the same group beats.
     """
 
     group_length: int = 8
@@ -137,7 +137,7 @@ def _sizes(extent: int, align: int, factors: int) -> tuple[int, ...]:
 
 
 def _orders(counts: tuple[int, ...], *, every: bool) -> Iterator[tuple[int, ...]]:
-    """Loop orders of the cut axes: as they come, and with ``every`` each rotation of them."""
+    """Loop orders of the cut axes: their own order, and with ``every`` each rotation of it."""
     cut = [axis for axis, count in enumerate(counts) if count > 1]
     for turn in range(len(cut) if every and cut else 1):
         places = {axis: 1 + (position + turn) % len(cut) for position, axis in enumerate(cut)}

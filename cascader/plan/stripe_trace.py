@@ -56,11 +56,11 @@ class StripeTrace(Struct, frozen=True):
 
 
 def interior(graph: CascaderGraph, first: int, last: int, kept: frozenset[str] = frozenset()) -> tuple[str, ...]:
-    """The tensors that parts ``first`` to ``last`` make and nobody else needs.
+    """The tensors that parts ``first`` to ``last`` make and that no other part needs.
 
-    The output of the last part and the tensors that are ``kept`` are not among them. Raises InputError if any other tensor that the
-    parts make is needed outside or is incomplete. Raises InputError if several parts read a tensor that they have yet to make; a
-    single part may write the tensor that it reads.
+    The output of the last part and the ``kept`` tensors are not among them. Raises InputError if any other tensor that the parts make is
+    needed outside or is incomplete. Raises InputError if several parts read a tensor before they make it; a single part may write the
+    tensor that it reads.
     """
     found = []
     output = graph.parts[last].output
@@ -108,7 +108,7 @@ def trace(graph: CascaderGraph, group: StripedGroup) -> StripeTrace:
 
 
 class _Tracer:
-    """A trace in the making: parts are visited from the last to the first, so that a tensor's needs are known before its makers."""
+    """A trace under construction: parts are visited from the last to the first, so that a tensor's needs are known before its makers."""
 
     def __init__(self, graph: CascaderGraph, group: StripedGroup, inside: frozenset[str]) -> None:
         self.graph, self.group, self.inside = graph, group, inside
@@ -163,7 +163,7 @@ class _Tracer:
         return tuple(total)
 
     def _written(self, name: str) -> list[Box]:
-        """The boxes of a tensor that the parts really write at each stripe: they may begin before the wanted ones, for alignment."""
+        """The boxes of a tensor that the parts really write at each stripe: alignment may let them begin before the wanted ones."""
         written = [_nothing(name, self.graph)] * len(self.stripes)
         for index in self.graph.writers(name):
             if index in self.made:

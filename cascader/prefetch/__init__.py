@@ -1,1 +1,1 @@
-"""Prefetch: what tensors leave free of an arena, and when and where constants are copied into it."""
+"""Prefetch: the bytes of an arena that tensors leave free, and when and where constants are copied into them."""

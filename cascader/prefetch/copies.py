@@ -1,4 +1,4 @@
-"""Copies: which constants are copied into what tensors leave free of an arena, when and where, so that jobs take the fewest cycles."""
+"""Copies: which constants are copied into the free bytes of an arena, when and where, so that jobs take the fewest cycles."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ Numbers = npt.NDArray[np.int64]
 CopyTable = Numbers
 """Constants that could be copied, in the order of their first use: a line for each, with the fields of :class:`Constants`."""
 UNKNOWN = -1
-"""In place of what a pair shares, until the device is asked."""
+"""Stands for the shared cycles of a pair until the device is asked."""
 CASES = 4
 """Whether each job of a pair has its constants staged."""
 NO_LIMIT = 1 << 62
@@ -29,11 +29,12 @@ _NATIVE = native("cascader")
 
 
 class CostedJobs(Struct, frozen=True, eq=False):
-    """Jobs with what they cost.
+    """Jobs with their costs.
 
     ``parts`` and ``kinds`` have a number for each job. ``times`` has a line for each kind: the part, and then the fields of JobTimes.
-    ``pairs`` are the kinds of each job and its predecessor. ``pair_costs`` has four numbers for each kind: the cycles that the two share if
-    neither is staged, only the second, only the first, and both. A number is :data:`UNKNOWN` until ``shared`` (by kind and case) was asked.
+    ``pairs`` holds the kinds of each job and its predecessor. ``pair_costs`` has four numbers for each kind: the cycles that the two share
+    if neither is staged, only the second, only the first, and both. A number is :data:`UNKNOWN` until ``shared`` (by kind and case) was
+    asked.
     """
 
     parts: Numbers
@@ -45,9 +46,9 @@ class CostedJobs(Struct, frozen=True, eq=False):
 
 
 class CopySearch:
-    """The search for copies beside some jobs, in an arena of ``budget`` bytes that holds ``extents``, wherever these lie.
+    """The search for copies next to some jobs, in an arena of ``budget`` bytes that holds ``extents`` at any addresses.
 
-    ``constants`` are those that could be copied.
+    ``constants`` holds those that could be copied.
     """
 
     def __init__(self, jobs: CostedJobs, constants: CopyTable, extents: Extents, budget: int) -> None:
@@ -92,7 +93,7 @@ class CopySearch:
     def best_in_python(
         self, addresses: Sequence[int], sets: Sequence[frozenset[int]], *, improve: bool = False, ends: bool = False, patient: bool = False
     ) -> Timeline:
-        """As :meth:`best`, without the compiled core."""
+        """Like :meth:`best`, without the compiled core."""
         jobs = self._jobs
         room = Room(tuple(self._extents), addresses, len(jobs.parts), self._budget, patient=patient)
         times = [JobTimes(part, *jobs.times[kind].tolist()) for part, kind in zip(jobs.parts.tolist(), jobs.kinds.tolist(), strict=True)]
@@ -111,7 +112,7 @@ class CopySearch:
         return best
 
     def _timeline(self, cycles: int, issues: list[int]) -> Timeline:
-        """The timeline of what the compiled core has found: number, step, start and address of each copy."""
+        """The timeline of the compiled core's result: number, step, start and address of each copy."""
         lines = self._constants.tolist()
         found = (
             Issue(Constants(*lines[copy]), step, start, address) for copy, step, start, address in zip(*[iter(issues)] * 4, strict=True)

@@ -1,4 +1,4 @@
-"""Room: what the tensors leave free of an arena, job by job, and where in it a copy finds a place."""
+"""Room: the bytes of an arena that tensors leave free, job by job, and the addresses for copies in them."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import ceil_div, round_up
 
 Steps = npt.NDArray[np.signedinteger[Any]]
-"""Numbers of jobs, in as few bytes as they need: there are many."""
+"""Numbers of jobs, in the smallest integer type that holds them, because there are many."""
 
 UNITS = 2048
-"""Most pieces of an arena of more than :data:`EXACT` bytes: finer pieces are not worth their time."""
+"""The most units of an arena of more than :data:`EXACT` bytes: finer units are not worth their time."""
 
 EXACT = 128 * 1024
-"""Bytes of an arena up to which every :data:`ALIGNMENT` of them are a piece."""
+"""Bytes of an arena up to which every :data:`ALIGNMENT` bytes are a unit."""
 
 FINEST = 16384
-"""Most pieces of an arena for a patient search: every 16 bytes of 256 KiB are one."""
+"""The most units of an arena for a patient search: every 16 bytes of 256 KiB are one."""
 
 
 def most_units(size: int, alignment: int = ALIGNMENT, *, patient: bool = False) -> int:
-    """Most pieces that an arena of ``size`` bytes is divided into."""
+    """The most units into which an arena of ``size`` bytes is divided."""
     exact = max(1, ceil_div(size, alignment))
     if patient:
         return min(exact, FINEST)
@@ -36,14 +36,14 @@ def most_units(size: int, alignment: int = ALIGNMENT, *, patient: bool = False) 
 
 
 class Gap(Struct, frozen=True):
-    """A free place: ``address`` in bytes, free from job ``start`` on."""
+    """A gap: ``address`` in bytes, free from job ``start`` on."""
 
     address: int
     start: int
 
 
 def _runs(extents: Sequence[Extent], addresses: Sequence[int], unit: int) -> Iterator[tuple[int, int, int, int]]:
-    """First and last job, first and last unit (both ends exclusive) of jobs in a row at which a tensor holds the same units."""
+    """First and last job, first and last unit (both ends exclusive) of consecutive jobs at which a tensor holds the same units."""
     lengths = [len(extent.low) for extent in extents]
     steps = np.concatenate([np.arange(extent.start, extent.end) for extent in extents])
     bases = np.repeat(np.asarray(addresses, dtype=np.int64), lengths)
@@ -97,11 +97,11 @@ class Room:
         *,
         patient: bool = False,
     ) -> None:
-        """``patient`` uses the number of units that :func:`most_units` has for a patient search."""
+        """``patient`` uses the number of units from :func:`most_units` for a patient search."""
         self.unit = round_up(ceil_div(size, most_units(size, alignment, patient=patient)), alignment)
         self.units = size // self.unit
         self.free_from = _free_from(extents, addresses, steps, self.unit, self.units)
-        """For every job and unit the job behind the last one, up to it, at which a tensor holds the unit."""
+        """For every job and unit the job after the last one, up to it, at which a tensor holds the unit."""
 
     def copies(self) -> CopyRoom:
         """An empty set of copies in this room."""
@@ -133,19 +133,19 @@ class CopyRoom:
 
 
 class Gaps:
-    """All places for one copy: ``free_from[i]`` is the job from which on the place at ``i`` units is free."""
+    """All gaps for one copy: ``free_from[i]`` is the job from which on the gap at ``i`` units is free."""
 
     def __init__(self, unit: int, free_from: Steps) -> None:
         self._unit = unit
         self._free_from = free_from
         self.first_start = int(free_from[free_from.argmin()])
-        """The first job from which on any place is free."""
+        """The first job from which on any gap is free."""
 
     def at(self, wanted: int, *, highest: bool = False) -> Gap:
-        """A gap that is free from ``wanted`` on, or as soon after as there is one.
+        """A gap that is free from ``wanted`` on, or as soon as possible after it.
 
-        Of several it is the one that was taken last, so that those which are free for longer stay so, and of those the lowest, or the
-        ``highest``.
+        If there are several, the most recently used one is taken, so that gaps which have been free for longer stay free. In a tie it is
+        the lowest, or the ``highest``.
         """
         if self.first_start > wanted:
             place = int(self._free_from.argmin())

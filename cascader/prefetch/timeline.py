@@ -1,4 +1,4 @@
-"""Prefetch: when and where staged constants are copied, so that the copies hide behind the jobs before their first use."""
+"""Prefetch: when and where staged constants are copied, so that earlier jobs hide the copies before their first use."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class Constants(NamedTuple):
 
 
 class Issue(NamedTuple):
-    """A copy issued before job ``step`` to ``address``, which no job from ``start`` on uses otherwise."""
+    """A copy issued before job ``step`` to ``address``, whose bytes no job from ``start`` on uses otherwise."""
 
     constants: Constants
     step: int
@@ -47,25 +47,25 @@ class Timeline(Struct, frozen=True):
 
 
 Shared = Callable[[int, bool, bool], int]
-"""Cycles that a job shares with the one before it: by its step, whether the one before is staged, and whether it is."""
+"""Cycles that a job shares with its predecessor: by its step, whether the predecessor is staged, and whether the job is."""
 
 
 def nothing_shared(step: int, before: bool, now: bool) -> int:  # noqa: ARG001, FBT001  # as every Shared
-    """For jobs that run one after the other."""
+    """Shared cycles for jobs that run one after the other."""
     return 0
 
 
 _NO_JOB = JobTimes(part=-1, staged=0, direct=0, lead=0, tail=0, contended=0, home=0, staged_lead=0, staged_tail=0)
-"""Before the first job."""
+"""State before the first job."""
 
 
 class _Run:
-    """The jobs in order, with the copier beside them, on one time axis in cycles.
+    """The jobs in order, in parallel with the copier, on one time axis in cycles.
 
-    A copy waits for the one before it and for the jobs that still use its place, and the command processor with it; a job waits for its
-    constants, and a transfer for the copier. ``step`` and ``copy`` are the next job and the next copy. The command processor reaches job k
-    at ``arrival``, when job k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the last job
-    ends at ``finish``. ``is_copy`` says whether it is a copy that the copier did last.
+    A copy waits for the previous copy and for the jobs that still use its bytes, and the command processor waits with it. A job waits for
+    its constants, and a transfer for the copier. ``step`` and ``copy`` are the next job and the next copy. The command processor reaches
+    job k at ``arrival``, when job k - 1 begins. The copier is free from cycle ``copier`` on, the constants' port from ``port``, and the
+    last job ends at ``finish``. ``is_copy`` says whether the copier's last work was a copy.
     """
 
     def __init__(self, jobs: Sequence[JobTimes], wanted: Sequence[Constants], room: CopyRoom, shared: Shared, *, ends: int) -> None:
@@ -81,7 +81,7 @@ class _Run:
         self.gaps: Gaps | None = None
 
     def _worth(self, constants: Constants, ready: int) -> bool:
-        """Whether waiting until ``ready`` for a copy may take less time than to read at home beside other copies."""
+        """Whether waiting until ``ready`` for a copy may take less time than a read at home next to other copies."""
         own = (job for job in self.jobs[constants.first : constants.last + 1] if job.part == constants.part)
         gain = sum(job.contended - job.staged for job in own)
         return ready - max(self.finish, self.arrival) <= gain
@@ -105,11 +105,14 @@ class _Run:
             self.ready[self.issues[-1].constants.part] = self.copier
 
     def _is_due(self, constants: Constants) -> bool:
-        """Whether only transfers come before the first job that uses them: those may be for later jobs, and would hold up the copy."""
+        """Whether only transfers come before the first job that uses the constants.
+
+        They may be for later jobs, and would hold up the copy.
+        """
         return all(job.copier for job in self.jobs[self.step : constants.first])
 
     def _issue(self) -> bool:
-        """Issue the next copy before the next job if it holds nobody up, or must be; whether it is done with."""
+        """Issue the next copy before the next job if it delays nothing, or must be issued; returns whether it is done."""
         constants = self.wanted[self.copy]
         must = self._is_due(constants)
         free = max(self.arrival, self.copier)
@@ -134,13 +137,13 @@ class _Run:
         return self._drop()
 
     def _drop(self) -> bool:
-        """Go on to the next copy."""
+        """Continue with the next copy."""
         self.copy += 1
         self.gaps = None
         return True
 
     def _execute(self) -> None:
-        """The next job."""
+        """Run the next job."""
         step = self.step
         job, last = self.jobs[step], self.jobs[step - 1] if step else _NO_JOB
         before, staged = last.part in self.ready, job.part in self.ready
@@ -163,7 +166,7 @@ class _Run:
         self.step, self.arrival = step + 1, begin
 
     def timeline(self) -> Timeline:
-        """All jobs."""
+        """Run all jobs."""
         while self.step < len(self.jobs):
             while self.copy < len(self.wanted) and self._issue():
                 pass
@@ -175,9 +178,9 @@ class Prefetcher:
     """The timelines of some jobs in one room, each with other copies."""
 
     def __init__(self, jobs: Sequence[JobTimes], room: Room, shared: Shared = nothing_shared, *, ends: int = 0) -> None:
-        """With ``ends`` copies take the lowest and the highest of equally good places by turns: 1 the lowest first, 2 the highest.
+        """With ``ends`` copies take the lowest and the highest of equally good gaps in turn: 1 the lowest first, 2 the highest.
 
-        So two that are there at the same time stay apart at both ends of what is free, and the next one need not fit between them.
+        So two copies at the same time stay at both ends of the free bytes, and the next one need not fit between them.
         """
         self._jobs = jobs
         self._room = room
@@ -195,7 +198,7 @@ class Prefetcher:
 
 
 def choose_copies(constants: Mapping[int, Constants], start: Timeline, prefetcher: Prefetcher) -> Timeline:
-    """The best timeline found from ``start`` by adding and leaving out one part's copy at a time."""
+    """The best timeline found from ``start``, which adds or leaves out one part's copy at a time."""
     best = start
     improved = True
     while improved:

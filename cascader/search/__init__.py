@@ -1,1 +1,1 @@
-"""The search's processes: calls that are spread over them, and large arguments that each is sent once."""
+"""The search's processes: calls that are spread over them, and large arguments that each process gets once."""

@@ -1,4 +1,4 @@
-"""Shared arguments: large ones of calls, which a process is sent once and has as long as not too many others come."""
+"""Shared arguments: large arguments of calls. A process gets each of them once and keeps it until too many others arrive."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from typing import Any, Protocol, runtime_checkable
 from msgspec import Struct
 
 MOST_SHARED = 16
-"""Shared arguments that a process has at most, with all that it has worked out for them: more than a network has forms.
+"""The most shared arguments in a process, with all results computed for them: more than a network has forms.
 
-Of hps_vgg's twelve forms a process that had eight planned some again and again.
+A process that had eight of hps_vgg's twelve forms planned some again and again.
 """
 
 
 @runtime_checkable
 class SharedArgument(Protocol):
-    """An argument that is large. ``label`` tells it from all others, :meth:`packed` is a function and bytes that it makes the same of."""
+    """A large argument. ``label`` distinguishes it from all others; :meth:`packed` gives a function and bytes that recreate it."""
 
     label: str
 
@@ -26,17 +26,17 @@ class SharedArgument(Protocol):
 
 
 class SharedArguments:
-    """Shared arguments by their labels: those that came last. Who sends counts them as who receives does, so that both have the same."""
+    """Shared arguments by their labels, the most recent ones. Sender and receiver count them in the same way, so both have the same."""
 
     def __init__(self) -> None:
         self._there: OrderedDict[str, object] = OrderedDict()
 
     def has(self, label: str) -> bool:
-        """Whether an argument is there."""
+        """Whether the argument is present."""
         return label in self._there
 
     def take(self, label: str, make: Callable[[], object]) -> object:
-        """An argument, made if it is not there; it is the last one that came then, and the first one has to go."""
+        """An argument, made if it is missing. It is then the most recent one, and the oldest one is dropped."""
         if label not in self._there:
             self._there[label] = make()
         self._there.move_to_end(label)
@@ -46,18 +46,18 @@ class SharedArguments:
 
 
 class _Sent(Struct, frozen=True):
-    """A shared argument on its way; without ``content`` it is there already."""
+    """A shared argument on its way; without ``content`` the receiver has it already."""
 
     label: str
     content: tuple[Callable[[bytes], object], bytes] | None
 
     def __reduce__(self) -> tuple[object, ...]:
-        """It is unpacked where it arrives."""
+        """It is unpacked on arrival."""
         return unpacked, (self.label, self.content)
 
 
 _HERE = SharedArguments()
-"""The shared arguments that this process was sent."""
+"""The shared arguments that this process has received."""
 
 
 def unpacked(label: str, content: tuple[Callable[[bytes], object], bytes] | None) -> object:
@@ -72,7 +72,7 @@ def unpacked(label: str, content: tuple[Callable[[bytes], object], bytes] | None
 
 
 def sent(argument: Any, there: SharedArguments) -> Any:
-    """An argument as it is sent to a process that has those."""
+    """An argument in the form that is sent to a process with the given arguments."""
     if not isinstance(argument, SharedArgument):
         return argument
     on_its_way = _Sent(argument.label, None if there.has(argument.label) else argument.packed())

@@ -1,4 +1,4 @@
-"""Work spread over processes: calls are handed out as they come, answers are taken in the order that the caller chooses."""
+"""Work spread over processes: calls are sent out in their order, and the caller chooses the order of the answers."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from npu_model.errors import InputError
 T = TypeVar("T")
 
 MOST_PROCESSES = 8
-"""Most processes by default: more of them wait for each other. ``--jobs`` may ask for more."""
+"""The most processes by default: more of them wait for each other. ``--jobs`` may ask for more."""
 
 SMALL_NETWORK = 8
 """Parts below which a search is over before other processes have started."""
@@ -40,14 +40,14 @@ def default_processes() -> int:
 
 
 def processes_for(parts: int, processes: int | None) -> int:
-    """The number of processes that search a network of so many parts: ``processes`` if given, else 1 if it is small, or the default."""
+    """The number of processes that search a network of ``parts`` parts: ``processes`` if given, else 1 if it is small, or the default."""
     if processes is not None:
         return processes
     return 1 if parts < SMALL_NETWORK else default_processes()
 
 
 class _Later(Future[T]):
-    """An answer that is worked out in this process when it is first asked for."""
+    """An answer that this process computes on the first request."""
 
     def __init__(self, work: Callable[[], T]) -> None:
         super().__init__()
@@ -65,7 +65,7 @@ class _Later(Future[T]):
 
 
 def as_completed(answers: Iterable[Future[T]]) -> Iterator[Future[T]]:
-    """The answers of an executor as they come: answers of this process in their order, then those of others, each once it is there."""
+    """The answers of an executor as they arrive: this process's answers in their order, then the others' as they are ready."""
     listed = list(answers)
     for answer in listed:
         if isinstance(answer, _Later):
@@ -76,7 +76,7 @@ def as_completed(answers: Iterable[Future[T]]) -> Iterator[Future[T]]:
 
 
 def in_order(answers: Iterable[Future[T]]) -> Iterator[T]:
-    """The answers of an executor in their order; while this process would wait for one of others, it works out its own next one."""
+    """The answers of an executor in their order. While this process would wait for another one, it computes its own next answer."""
     listed = list(answers)
     own = deque(answer for answer in listed if isinstance(answer, _Later))
     for answer in listed:
@@ -87,9 +87,9 @@ def in_order(answers: Iterable[Future[T]]) -> Iterator[T]:
 
 
 def drawn_ahead(asked: Iterator[Future[T]], count: int) -> Iterator[T]:
-    """The answers of an executor in their order, with ``count`` of them asked for at a time; who stops early has the others cancelled.
+    """The answers of an executor in their order, with ``count`` of them requested at a time; stopping early cancels the others.
 
-    As with :func:`in_order` this process works out its own ones while it would wait for others.
+    As in :func:`in_order`, this process computes its own answers while it would wait for others.
     """
     waiting: deque[Future[T]] = deque()
     try:
@@ -108,19 +108,19 @@ def drawn_ahead(asked: Iterator[Future[T]], count: int) -> Iterator[T]:
 
 
 class _Here(Executor):
-    """Makes every call in this process, in the order in which answers are asked for."""
+    """Makes every call in this process, in the order in which answers are requested."""
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """The answer, which is not worked out yet."""
+        """The answer, which is not computed yet."""
         return _Later(partial(fn, *args, **kwargs))
 
 
 class _Processes(Executor):
     """Processes, each with a line of calls of its own; the first may be this one.
 
-    A first argument with ``worker_processes`` (which of so many processes it belongs to) leads its call there, where earlier ones have left
-    what it needs. Of several, and with any other argument, the process with the shortest line takes it. Another process is sent each
-    shared argument (:mod:`cascader.search.shared_arguments`) once.
+    A first argument with ``worker_processes`` (which processes out of how many may take it) leads its call there, where earlier calls have
+    left useful results. If several may take it, and for any other argument, the process with the shortest line takes it. Another process
+    gets each shared argument (:mod:`cascader.search.shared_arguments`) once.
     """
 
     def __init__(self, lines: Sequence[Executor]) -> None:
@@ -134,7 +134,7 @@ class _Processes(Executor):
         self._sending = threading.Lock()
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
-        """The answer, from the process that the call is led to."""
+        """The answer, from the process that takes the call."""
         lines_of = getattr(args[0], "worker_processes", None) if args else None
         open_to = range(len(self._lines)) if lines_of is None else lines_of(len(self._lines))
         with self._lock:
@@ -148,7 +148,7 @@ class _Processes(Executor):
         return answer
 
     def call_each(self, fn: Callable[[], object]) -> None:
-        """Have each other process call a function before all else that comes; nobody waits for that."""
+        """Have each other process call a function before all other calls; no caller waits for the result."""
         for line in self._lines:
             if not isinstance(line, _Here):
                 line.submit(fn)
@@ -164,17 +164,17 @@ class _Processes(Executor):
 
 
 def prepare(executor: Executor, fn: Callable[[], object]) -> None:
-    """Have each process of an executor but this one call a function while this one has something else to do."""
+    """Have each process of an executor but this one call a function while this one has other work."""
     if isinstance(executor, _Processes):
         executor.call_each(fn)
 
 
 GRACE_SECONDS = 1.0
-"""Time that a task has to clean up before its process ends."""
+"""Seconds that a task has for its clean-up before its process ends."""
 
 
 def _watch(parent: Connection) -> None:
-    """Wait until the parent closes its end of the pipe, or is gone; end the task that runs, and then the process."""
+    """Wait until the parent closes its end of the pipe, or is gone. Then end the running task, and the process."""
     with suppress(EOFError, OSError):
         parent.recv_bytes()
     # Nobody is left to read an error message.
@@ -196,7 +196,7 @@ def _start(parent: Connection, parents: Connection | None, begun: Any) -> None:
     """Begin a worker: it ends with its parent, cleans up when it is ended, and leaves an interrupt of the terminal to its parent.
 
     It says that it has ``begun``. ``parents`` is the parent's end of the pipe if the worker has it too, as a forked one does: the pipe
-    closes when nobody has it.
+    closes when no process has it.
     """
     collect_rarely()
     begun.set()
@@ -208,15 +208,15 @@ def _start(parent: Connection, parents: Connection | None, begun: Any) -> None:
 
 
 _SWITCHED = 1e-4
-"""Seconds after which a thread that works lets another one go on: calls and answers pass through threads of their own.
+"""Seconds after which a working thread lets another one run: calls and answers pass through threads of their own.
 
-With Python's own 5 milliseconds two processes waited a third of the time for calls that took 7 milliseconds each.
+With Python's own 5 milliseconds, two processes waited a third of the time for calls that took 7 milliseconds each.
 """
 
 
 @contextmanager
 def _often_switched() -> Iterator[None]:
-    """Let threads that hand on calls and answers go on soon while this process works."""
+    """Let threads that pass on calls and answers run soon while this process works."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(_SWITCHED)
     try:
@@ -227,20 +227,20 @@ def _often_switched() -> Iterator[None]:
 
 @contextmanager
 def workers(processes: int, *, takes_part: bool = False) -> Iterator[Executor]:
-    """An executor of so many processes; 1 works in this one. No answer depends on it.
+    """An executor of ``processes`` processes; 1 works in this one. No answer depends on it.
 
-    If this process ``takes_part`` it is one of them: it works where answers are asked for by :func:`in_order`.
+    If this process ``takes_part`` it is one of them: it works when :func:`in_order` asks for answers.
 
-    Processes end when this block does or this process does, whatever ends it. InputError if one of them dies.
+    The processes end when this block or this process ends, for any reason. InputError if one of them dies.
     """
     with rarely_collected(), _often_switched(), _executor(processes, takes_part=takes_part) as executor:
         yield executor
 
 
 def _may_fork() -> bool:
-    """Whether processes may be copies of this one, which have all modules at once; elsewhere they start anew, and import for some 0.4 s.
+    """Whether processes may be copies of this one, with all modules imported. Otherwise they start from scratch, and import for some 0.4 s.
 
-    Only Linux promises that its libraries work in a copy. A thread that is not a daemon is another program's, and may hold any lock.
+    Only Linux promises that its libraries work in a copy. A thread that is not a daemon belongs to another program, and may hold any lock.
     """
     others = (thread for thread in threading.enumerate() if thread is not threading.main_thread())
     return sys.platform == "linux" and all(thread.daemon for thread in others)
@@ -255,7 +255,7 @@ _NEVER_BEGAN = (
 
 @contextmanager
 def _executor(processes: int, *, takes_part: bool) -> Iterator[Executor]:
-    """As :func:`workers`."""
+    """Like :func:`workers`."""
     if processes == 1:
         yield _Here()
         return

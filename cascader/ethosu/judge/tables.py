@@ -197,7 +197,10 @@ class Tables:
         return (self._known[same][0], *offsets)
 
     def _add_pair(self, one: int, two: int, first: int, second: int, at: int, ifm: int, ifm2: int) -> None:  # noqa: PLR0913  # as the core has them
-        """Two consecutive kernels by their templates, at the distance of kernels that are moved ``at`` some addresses of OFM, IFM and IFM2."""
+        """Two consecutive kernels by their templates.
+
+        The kernels are as far apart as kernels whose OFM, IFM and IFM2 are moved ``at`` some addresses.
+        """
         key = array("q", (one, two, first, second))
         if key not in self._by_pair:
             (before, begin), (after, offsets) = self._operations[one], self._operations[two]

@@ -66,10 +66,10 @@ def _split(what: str, found: tuple[int, tuple[str, ...]]) -> tuple[int, str, tup
 
 
 def interface_floor(network: Network, outside: frozenset[str] = frozenset()) -> Floor:
-    """The bytes that every schedule needs, in any form: the inputs before the first part, the outputs behind the last, what the CPU holds.
+    """The bytes that every schedule needs, in any form.
 
-    ``outside`` are tensors of the graph that need not lie in the arena: they count nowhere, as those with homes of their own. States are
-    there all the time.
+    They are the inputs before the first part, the outputs after the last one, and tensors of CPU operators. ``outside`` names tensors of
+    the graph that need not lie in the arena. They never count, just like tensors with homes of their own. States exist all the time.
     """
     elsewhere = outside | {home.tensor for home in network.homes}
     return max(_needs(network, elsewhere), key=lambda one: one.bytes, default=NOTHING)
@@ -86,7 +86,7 @@ def job_floor(graph: RowGraph, number: int, needed: int) -> Floor:
 def remedies(network: Network, system: MemorySystem, budget: int) -> tuple[tuple[str, str], ...]:
     """The options by which inputs or outputs leave the arena, each with a clause of how many bytes these are; none if none helps.
 
-    An option helps if it lowers the floor to at most the budget. It needs a memory behind another port, which the application must have.
+    An option helps if it lowers the floor to at most the budget. It needs a memory on another port, which the application must have.
     """
     ends = {"input": network.inputs, "output": network.outputs}
     whole, found = interface_floor(network).bytes, []

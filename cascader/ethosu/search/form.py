@@ -1,4 +1,4 @@
-"""A form of a network as it is searched: sent to other processes once, and planned there once."""
+"""A form of a network in the search. It is sent to each other process once, and planned there once."""
 
 from __future__ import annotations
 
@@ -28,14 +28,14 @@ _NUMBERS = count()
 
 
 class FormRank(Struct, frozen=True):
-    """The rank of a form among all ``count`` of a search: its ``number`` is 0 for the one of most parts, and so on."""
+    """The rank of a form among all ``count`` of a search; the form with the most parts has ``number`` 0."""
 
     number: int
     count: int
 
 
 def other_rates(cycles: int) -> tuple[int, int]:
-    """Half and twice so many cycles of the weight decoder for a channel.
+    """Half and twice the weight decoder's cycles for a channel.
 
     >>> other_rates(4)
     (2, 8)
@@ -56,7 +56,7 @@ class Form:
         provenance: Provenance,
         name: str = "",
     ) -> None:
-        """``name`` is said to those who watch."""
+        """``name`` is the form's name for listeners."""
         self.rank = rank
         self.name = name
         self.network = network
@@ -68,14 +68,14 @@ class Form:
 
     @cached_property
     def cascader(self) -> Cascader:
-        """The plans, made when they are first asked for; all forms share the rows of drafts that are changed."""
+        """The plans, made on demand. All forms share the rows of changed drafts."""
         drafts = self.options.drafts
         own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.rank.count))
         return Cascader(self.network, self.accelerator, self.system, own, self.provenance, self._tables, form=self.rank.number)
 
     @cached_property
     def others(self) -> tuple[Cascader, ...]:
-        """The plans as they were if the weight decoder was faster, and if it was slower: what is best for these is another start."""
+        """The plans for a faster and for a slower weight decoder: their best drafts are other starts."""
         drafts, timing = self.options.drafts, self.provenance.timing
         own = replace(self.options, drafts=replace(drafts, rows=drafts.rows // self.rank.count))
         rates = (replace(timing, decoder_cycles_per_channel=rate) for rate in other_rates(timing.decoder_cycles_per_channel))
@@ -87,7 +87,7 @@ class Form:
         return Tables(self.network, find_accelerator(self.accelerator))
 
     def judge(self, replay: Replay) -> Judge:
-        """The judge of this process that asks a replay: the last one that did, if it asks an equal one."""
+        """The judge of a replay in this process: the previous judge if it has an equal replay, otherwise a new one."""
         if self._judge is None or self._judge.replay != replay:
             self._judge = Judge(self.network, self.accelerator, replay, self._tables)
         return self._judge
@@ -98,12 +98,12 @@ class Form:
 
     @property
     def description(self) -> str:
-        """Its name and its size, for those who watch."""
+        """The form's name and its size, for listeners."""
         return f"form {self.name or self.rank.number} of {len(self.network.graph.parts)} parts"
 
     @cached_property
     def label(self) -> str:
-        """A name that no other form has, also of other processes, for :class:`cascader.search.shared_arguments.SharedArgument`."""
+        """A name that no other form of any process has, for :class:`cascader.search.shared_arguments.SharedArgument`."""
         return f"{os.getpid()}.{next(_NUMBERS)}"
 
     @cached_property
@@ -115,9 +115,9 @@ class Form:
         return _form, self._pickled
 
     def worker_processes(self, processes: int) -> range:
-        """Numbers of the processes that plan this form: one if there are more forms than processes, else as many as each form can have.
+        """Numbers of the processes that plan this form: one if there are more forms than processes, otherwise an equal share.
 
-        Forms are dealt out by their size, forth and back, so that each process has about as much to do.
+        Forms are dealt out by their size, back and forth, so that each process has about the same work.
         """
         classes = min(processes, self.rank.count)
         turn, at = divmod(self.rank.number, classes)
@@ -129,5 +129,5 @@ class Form:
 
 
 def _form(pickled: bytes) -> Form:
-    """The form as another process has it."""
+    """The form in another process."""
     return Form(*pickle.loads(pickled))  # noqa: S301  # made by this program a moment ago

@@ -25,12 +25,11 @@ from npu_model.shapes import round_up
 
 
 class LowerBounds(Struct, frozen=True):
-    """Bytes that are proven to be needed.
+    """Proven lower bounds of bytes.
 
-    ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the
-    last, whatever runs between. ``this_search``: for no way to part the network into groups of consecutive parts and
-    stripes that the search plans with do fewer bytes suffice, packed perfectly. Its changes know a few rows more, and other
-    kinds of schedules may need fewer.
+    ``any_schedule``: the arena holds all inputs of the network before the first operation and all its outputs after the last, whatever runs
+    between. ``this_search``: no division of the network into the search's groups of consecutive parts and stripes needs fewer bytes, even
+    if packed perfectly. The search's changes try a few more rows, and other kinds of schedules may need fewer bytes.
     """
 
     any_schedule: int
@@ -59,7 +58,7 @@ def lower_bounds(network: Network, least_live_bytes: int) -> LowerBounds:
 
 
 NEAR = Fraction(1, 100)
-"""The part of the cycles, or of the bytes, by which a schedule may be behind the best and still be as good to a user."""
+"""The part of the cycles, or of the bytes, by which a schedule may lag behind the best one and still be as good to a user."""
 
 
 def near(points: Sequence[Replayed], frontier: Sequence[Replayed]) -> tuple[Replayed, ...]:
@@ -75,7 +74,7 @@ def near(points: Sequence[Replayed], frontier: Sequence[Replayed]) -> tuple[Repl
 
 
 REFINEMENTS = 2
-"""Number of times that the arenas on either side of a number of cycles that is asked for are searched more closely."""
+"""Number of times that the arenas on either side of a requested number of cycles are searched more closely."""
 
 _BETWEEN = 3
 """Arenas that are tried between two others."""
@@ -96,10 +95,12 @@ def closer(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]
 
 
 _NEAR = Fraction(3, 400)
-"""The part of a number of cycles by which a point may miss it for somewhat larger arenas to be searched: two searches differ by as much."""
+"""The part of a number of cycles by which a point may miss it and still have somewhat larger arenas searched: two searches differ by about
+that.
+"""
 
 _FEW = 2
-"""Points of which somewhat larger arenas are searched, the smallest ones, for each number of cycles."""
+"""The number of points, the smallest ones, for which somewhat larger arenas are searched, for each number of cycles."""
 
 _BEYOND = (Fraction(1, 500), Fraction(1, 100), Fraction(1, 50))
 """Shares of its bytes by which each of these arenas is larger."""
@@ -126,7 +127,8 @@ _BELOW = (Fraction(1, 32), Fraction(1, 16), Fraction(3, 32))
 def below(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]:
     """Arenas in bytes some per cent smaller than the smallest point within some ``cycles``, but larger than the smallest of all.
 
-    A search with somewhat less room may end better than one with a little less. ``points`` are by ascending memory and descending cycles.
+    A search in a clearly smaller arena may end better than a search in a slightly smaller one. ``points`` are by ascending memory and
+    descending cycles.
     """
     meeting = [next((point.memory for point in points if point.cycles <= target), 0) for target in cycles]
     sizes = {round_up(int(memory * (1 - part)), 16) for memory in meeting for part in _BELOW}
@@ -140,7 +142,7 @@ def beside(points: Sequence[Replayed], cycles: Iterable[int]) -> tuple[int, ...]
 
 
 def _worth_changes(points: Sequence[Replayed], budgets: Iterable[int], targets: Iterable[int]) -> tuple[Replayed, ...]:
-    """The points that are changed as replays say: what answers a budget, what nearly meets a target, then from both ends.
+    """The points that replays change: first answers to a budget, then points that nearly meet a target, then from both ends.
 
     ``points`` are by ascending memory and descending cycles.
     """
@@ -152,7 +154,8 @@ def _worth_changes(points: Sequence[Replayed], budgets: Iterable[int], targets: 
 
 
 CHECKED_AHEAD = 2
-"""Checks that are asked for while this process prepares what others wait for: some 0.1 seconds, or two checks of a large network."""
+"""Checks that are requested while this process prepares results that others wait for: some 0.1 seconds, or two checks of a large network.
+"""
 
 
 class _Checks:
@@ -183,11 +186,11 @@ def frontier_of(
     targets: tuple[int, ...] = (),
     show: Progress = silent,
 ) -> FoundFrontier:
-    """Replay what is promising of ``found`` and of what fits into further ``budgets`` (bytes), and cull.
+    """Replay promising drafts of ``found`` and of further ``budgets`` (bytes), and cull.
 
     For each of the ``targets`` (cycles) the arenas around the smallest that meets it are searched more closely. Then come some smaller
-    arenas, some a little larger than points that miss the target by little, and schedules that are best for other costs. At last a point
-    that misses it by next to nothing is changed step by step, as replays say of each change.
+    arenas, some a little larger than points that nearly meet the target, and schedules that are best for other costs. At last a point that
+    misses it by very little is changed step by step, and a replay judges each change.
     """
     explored, further = found.explored, LimitRequest(frontier=False)
     drafts = found.drafts

@@ -8,11 +8,11 @@ from msgspec import Struct
 
 
 class LimitRequest(Struct, frozen=True):
-    """The schedules that a search is asked for.
+    """The schedules that a search should find.
 
-    ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. ``budgets`` are arenas in
-    bytes for each of which the best that fits is wanted too, with ``fastest`` only the best of all. Without ``thorough`` a limit is
-    searched to its end only where that promises anything. Without ``blocks`` the blocks of drafts are not chosen yet.
+    ``frontier`` asks for every limit of the ladder, ``smallest`` for the schedule that needs the least memory. For each arena in
+    ``budgets`` (bytes) the best fitting schedule is wanted too; with ``fastest`` only the best of all. Without ``thorough`` a limit is
+    searched to its end only if that is promising. Without ``blocks`` the blocks of drafts are not chosen yet.
     """
 
     frontier: bool = True
@@ -23,7 +23,7 @@ class LimitRequest(Struct, frozen=True):
     blocks: bool = True
 
     def limits(self, ladder: Sequence[int]) -> tuple[int, ...]:
-        """The limits of a ladder that are asked for."""
+        """The requested limits of a ladder."""
         return tuple(ladder) if self.frontier else ()
 
 

@@ -1,4 +1,4 @@
-"""Origins: whether another network of the same mathematics, from another legaliser, is worth a search beside the first one."""
+"""Origins: whether another network of the same mathematics, from another legaliser, is worth a search in addition to the first one."""
 
 from __future__ import annotations
 
@@ -20,9 +20,8 @@ from npu_model.timing import TimingParameters
 QUICKER = Fraction(992, 1000)
 """Largest part of the first network's cycles with which another one is searched, too.
 
-Cycles are those layer by layer, or the bound that no schedule undercuts: copies may hide what makes a core's kernels slow.
-
-Vela's figures are those of its better core: what is left out then is within the 1 % that the portfolio allows.
+Cycles are layer by layer, or the bound that no schedule undercuts, because copies may hide the slowness of a core's kernels. Vela's figures
+are those of its better core, so a skipped network is within the 1 % that the portfolio permits.
 """
 
 _QUICKER = "The kernels of Vela's Python core take fewer cycles here than those of its C++ core."
@@ -30,12 +29,12 @@ _SMALLER = "The tensors of Vela's Python core take fewer bytes here than those o
 
 
 def has_time_for_another(network: Network) -> bool:
-    """Whether a second network is asked for at all: the search of a large one takes long."""
+    """Whether a second network is considered at all: the search of a large one takes long."""
     return is_small(network) or is_flat(network)
 
 
 class Measure(Struct, frozen=True):
-    """Cycles and bytes of networks on one device, by which two of them are compared."""
+    """Cycles and bytes of networks on one device, for comparing two networks."""
 
     accelerator: str
     system: MemorySystem
@@ -58,7 +57,7 @@ class Measure(Struct, frozen=True):
 def reason(network: Network, other: Network, measure: Measure) -> str:
     """Why the other network should be searched, too, as a sentence; "" if it should not.
 
-    It is or may be quicker, or it takes fewer bytes layer by layer, where there is hardly a row that a cascade could let go of.
+    It is or may be quicker, or it takes fewer bytes layer by layer and hardly a row in it dies early enough for a cascade.
     """
     if any(cycles(other) <= QUICKER * cycles(network) for cycles in (measure.layer_by_layer, measure.bound)):
         return _QUICKER

@@ -25,13 +25,13 @@ from cascader.ethosu.verify.check import check_schedule
 T = TypeVar("T")
 
 MOST_DIVIDED = 20
-"""Most parts of a form of which the bytes of all divisions are looked at: that takes a moment."""
+"""The most parts of a form for which the bytes of all divisions are computed: that takes a moment."""
 
 
 class FormLimits(Struct, frozen=True):
-    """A planned form: its memory limits (bytes) from the least on, and bounds of its schedules' bytes and, if asked for, cycles.
+    """A planned form: its memory limits (bytes) from the least on, and bounds of its schedules' bytes and, if requested, cycles.
 
-    More than ``most_bytes`` of arena serve none of them. ``floor`` are bytes that each takes, with the tensors that take them.
+    No schedule uses more than ``most_bytes`` of arena. ``floor`` is the bytes that each schedule needs, with the tensors that take them.
     """
 
     limits: tuple[int, ...]
@@ -41,16 +41,16 @@ class FormLimits(Struct, frozen=True):
 
 
 def ready() -> None:
-    """Nothing is done: a process that is asked has imported the search then."""
+    """Does nothing. A process that runs it has imported the search afterwards."""
 
 
 def rewritten(thunk: Thunk[T]) -> T:
-    """A form of the network, or what is asked of one on the way."""
+    """A form of the network, or a question to it on the way to another process."""
     return thunk()
 
 
 def least_of_plans(form: Form) -> int:
-    """Bytes that the plans of a form hold at least, or fewer, before it is planned."""
+    """Bytes that the plans of a form hold at least, or a lower bound of them, before it is planned."""
     return planned_limit(form.network)
 
 
@@ -63,14 +63,14 @@ def outline(form: Form, bounds: bool) -> FormLimits:  # noqa: FBT001  # as it is
 
 
 def least_bytes(form: Form) -> int:
-    """Bytes of the arena that every schedule of a form takes: those of its floor, or of a small form the least over all divisions."""
+    """Bytes of the arena that every schedule of a form takes: its floor, or for a small form the least over all divisions."""
     plans = form.cascader
     is_small = len(form.network.graph.parts) <= MOST_DIVIDED
     return Divisions(plans).least_of_all() if is_small else least_floor(plans.scheduler).bytes
 
 
 def promise(form: Form, limit: int, part: Fraction) -> int | None:
-    """The cycles that a form promises at a limit (bytes) when that part of the search there is done; None if nothing fits."""
+    """The expected cycles of a form at a limit (bytes) after that part of the search there; None if nothing fits."""
     return form.cascader.promise(limit, part)
 
 
@@ -80,7 +80,7 @@ def at_limit(form: Form, limit: int) -> tuple[Draft, ...]:
 
 
 def without_blocks(form: Form, limit: int) -> tuple[Draft, ...]:
-    """As :func:`at_limit`, of drafts whose blocks are not chosen yet."""
+    """Like :func:`at_limit`, for drafts whose blocks are not chosen yet."""
     return form.cascader.drafts_at(limit, blocks=False)
 
 
@@ -95,12 +95,12 @@ def smallest(form: Form) -> tuple[Draft, ...]:
 
 
 def check(draft: Draft, form: Form) -> None:
-    """Check a draft that is reported: InputError if its Schedule breaks a rule."""
+    """Check a reported draft: InputError if its Schedule breaks a rule."""
     check_schedule(form.schedule(draft))
 
 
 def replay(draft: Draft, form: Form, judge: Replay) -> int:
-    """Cycles of a draft in replay; any process may do that, so that its form does not come first."""
+    """Cycles of a draft in replay. The form is not the first argument, so any process may take this call."""
     return form.judge(judge).cycles(draft)
 
 
@@ -109,7 +109,7 @@ MOST_STARTS = 2
 
 
 class _Start(Struct, frozen=True, order=True):
-    """A replayed draft that was made for other costs: the fewest cycles come first, then the fewest bytes, then what was found first."""
+    """The sort key of a replayed draft for other costs: the fewest cycles first, then the fewest bytes, then the earliest."""
 
     cycles: int
     memory: int
@@ -119,9 +119,10 @@ class _Start(Struct, frozen=True, order=True):
 
 
 def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
-    """The drafts for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these.
+    """The drafts for ``limit`` bytes that were made for other costs and take the fewest cycles in replay, with these cycles.
 
-    If the copies that the fastest one has in less room are faster, that comes first. The replays take ``effort`` cycles at most.
+    If the fastest one is faster with its best copies within fewer bytes, that draft comes first. The replays take ``effort`` cycles at
+    most.
     """
 
     def replayed(drafts: Iterable[tuple[Draft, Cascader]]) -> list[_Start]:
@@ -145,7 +146,7 @@ def other_starts(form: Form, limit: int, judge: Replay, effort: int) -> tuple[tu
 
 
 def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int) -> tuple[tuple[Draft, int], ...]:
-    """The groups of a draft with the copies that are best in less room than ``limit`` bytes: the fastest in replay, with its cycles.
+    """The groups of a draft with the best copies within fewer bytes than ``limit``: the fastest in replay, with its cycles.
 
     The replays take ``effort`` cycles at most.
     """
@@ -162,14 +163,15 @@ def less_room(form: Form, draft: Draft, limit: int, judge: Replay, effort: int) 
 
 
 class Turn(Struct, frozen=True):
-    """The turn of a call in a line of calls that this process makes one by one while they are worked on."""
+    """The turn of a call in a line of calls that this process makes one by one while others work on them."""
 
     number: int
 
     def worker_processes(self, processes: int) -> range:
-        """Numbers of the processes that may take it, of which the first is this one: it has less time for calls than others have.
+        """Numbers of the processes that may take it. The first is this process, which has less time for calls than others.
 
-        To make a draft takes about a quarter of what its replay takes. Of two processes this one takes every second, of more none.
+        Making a draft takes about a quarter of the time of its replay. With two processes this one takes every second call, with more it
+        takes none.
         """
         takes_part = processes == 1 or (processes == 2 and self.number % 2 == 1)
         return range(1) if takes_part else range(1, processes)
@@ -180,20 +182,20 @@ FOR_OTHERS = Turn(0)
 
 
 def replay_in_line(_turn: Turn, draft: Draft, form: Form, judge: Replay) -> int:
-    """As :func:`replay`, in a process that its turn in the line decides."""
+    """Like :func:`replay`, in a process that its turn in the line decides."""
     return replay(draft, form, judge)
 
 
 def check_in_line(_turn: Turn, draft: Draft, form: Form) -> None:
-    """As :func:`check`, in a process that its turn in the line decides."""
+    """Like :func:`check`, in a process that its turn in the line decides."""
     check(draft, form)
 
 
 class Share(Struct, frozen=True):
-    """A draft's share of the changes by replays: the most cycles of the replays of its ``blocks``, and of its ``copies``.
+    """A draft's share of the changes by replays: the most cycles for replays of its ``blocks``, and of its ``copies``.
 
-    Its blocks go on behind those that replays of as many cycles as ``before`` have tried. They are left if replays of as many cycles as
-    ``cover`` do not suffice for one block of each part.
+    Changes of its blocks continue after those that replays of ``before`` cycles have tried. Blocks are left unchanged if replays of
+    ``cover`` cycles do not suffice for one block of each part.
     """
 
     blocks: int
@@ -203,7 +205,7 @@ class Share(Struct, frozen=True):
 
 
 def change(form: Form, draft: Draft, cycles: int, judge: Replay, share: Share) -> tuple[Draft, int]:
-    """A draft of so many cycles with its blocks, and then its copies, changed as replays say, and its cycles then."""
+    """A draft with the given cycles, after replays have changed its blocks and then its copies, and its new cycles."""
     made, fewer = draft, cycles
     if share.cover is None or share.cover // max(cycles, 1) >= len(alike(draft)):
         made, fewer = with_replayed_blocks(form, draft, cycles, judge, share.blocks, share.before)

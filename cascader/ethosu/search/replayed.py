@@ -1,4 +1,4 @@
-"""Replayed drafts: what a search compares, and the Points of those that a user sees."""
+"""Replayed drafts, which a search compares, and the Points of those that a user sees."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from cascader.ethosu.search.task import Point
 
 
 class Replayed(Struct, frozen=True, eq=False):
-    """A draft of a form, and the ``cycles`` that it takes in replay."""
+    """A draft of a form, and its ``cycles`` in replay."""
 
     form: Form
     draft: Draft

@@ -1,8 +1,8 @@
-"""Changes by replays: other blocks of a draft, and copies left out or issued later, where a replay says that this helps.
+"""Changes by replays: other blocks of a draft, and copies left out or issued later, if a replay says that this helps.
 
-A search knows what a kernel takes in a block to some per cent, and what its neighbours share with it no better. It takes copies to be
-nearly free where a kernel reads elsewhere, but on their way into the arena they hold up the kernels' feature maps. Addresses and the order
-of the jobs stay.
+A search knows the cycles of a kernel in a block to some per cent, and the cycles that neighbours share no better. It takes copies to be
+nearly free if a kernel reads elsewhere, but on their way into the arena they hold up the kernels' feature maps. Addresses and the order of
+the jobs stay.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from npu_model.program.alignment import ALIGNMENT
 from npu_model.shapes import round_up
 
 BLOCKS = 8
-"""Blocks that are tried for each part, those that are estimated to be fastest."""
+"""Number of blocks that are tried for each part: those that are estimated to be fastest."""
 
 
 def _blocks(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]:
-    """Jobs of a draft that are alike, each with the blocks that are tried for them.
+    """Similar jobs of a draft, each with the blocks to try.
 
-    Those come first that are expected to take the most cycles: another block may save the more.
+    Jobs with the most expected cycles come first, because another block may save more there.
     """
     cost, graph, kernels = form.cascader.cost, form.cascader.graph, form.cascader.kernels
     served, jobs = draft.served, lines(draft.jobs, JOB).tolist()
@@ -42,10 +42,10 @@ def _blocks(form: Form, draft: Draft) -> Iterator[tuple[tuple[int, ...], Block]]
 
 
 def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int, before: int = 0) -> tuple[Draft, int]:
-    """A draft of so many ``cycles`` with its blocks changed where replays say that this saves some, and its cycles then.
+    """A draft of ``cycles`` cycles with other blocks where replays say that they save some, and its new cycles.
 
-    The replays take at most ``effort`` cycles together. Parts that are expected to take the most cycles come first. The changes go on
-    behind those that replays of as many cycles as ``before`` have tried.
+    The replays take at most ``effort`` cycles together. Parts with the most expected cycles come first. The changes continue after those
+    that replays of ``before`` cycles have tried.
     """
     replays = effort // max(cycles, 1)
     if not replays:
@@ -65,10 +65,10 @@ def with_replayed_blocks(form: Form, draft: Draft, cycles: int, judge: Replay, e
 
 
 def with_replayed_copies(form: Form, draft: Draft, cycles: int, judge: Replay, effort: int) -> tuple[Draft, int]:
-    """A draft of so many ``cycles`` with its copies changed where replays say that this saves some, and its cycles then.
+    """A draft of ``cycles`` cycles with other copies where replays say that they save some, and its new cycles.
 
-    The replays take at most ``effort`` cycles together. Nothing is tried where these are not enough to leave out each copy once. After a
-    gain the same copy is the next one to be tried.
+    The replays take at most ``effort`` cycles together. If that does not suffice to leave out each copy once, nothing is tried. After a
+    gain the same copy is tried next.
     """
 
     def moves(best: Draft, judged: Sequence[int]) -> Iterator[tuple[int, Draft]]:
@@ -80,7 +80,7 @@ def with_replayed_copies(form: Form, draft: Draft, cycles: int, judge: Replay, e
 
 
 def used_bytes(form: Form, draft: Draft) -> int:
-    """Bytes of the arena that a draft's buffers and copies reach: fewer than before where a copy was left out."""
+    """Bytes of the arena that a draft's buffers and copies reach: fewer than before if a copy was left out."""
     places, copies = lines(draft.places, PLACE), lines(draft.copies, COPY).tolist()
     inside = places[places[:, BUFFER] != OUTSIDE]
     ends = [address + form.cascader.cost.constant_bytes(part) for _, address, part, _ in copies]

@@ -21,19 +21,19 @@ GAIN = 0.002
 """Share of its cycles that a schedule must be expected to save, next to all schedules with no more memory, to be replayed in any case."""
 
 EFFORT = 200_000_000
-"""Expected cycles up to which schedules that promise less are replayed too, the most promising first.
+"""Expected cycles up to which less promising schedules are replayed too, the most promising first.
 
-What the search expects is off by a few per cent, of small networks by up to a fifth. A small network is replayed in a moment:
-all of its schedules are. Of a large network replays take most of the time. On one processor this is about a minute.
+Estimates are off by a few per cent, and by up to a fifth for small networks. A small network is replayed in a moment, so all of its
+schedules are. Replays take most of the time of a large network. On one processor this is about a minute.
 """
 
 
 REACH = 1.04
-"""Largest multiple of the fewest expected cycles, in as many bytes, at which a schedule may still be a point of a frontier.
+"""Largest ratio to the fewest expected cycles within the same bytes at which a schedule may still be a point of a frontier.
 
 The search errs by about the same factor for all schedules of a network. On the frontiers of ten networks the estimate of each point was at
-most 1.022 times the lowest estimate. Tiny networks and a thorough search have no such limit. The same holds for a network layer by layer
-with its constants at home: its estimate is a plain sum, up to a sixth too high.
+most 1.022 times the lowest estimate. Tiny networks and a thorough search have no such limit. Neither has a network layer by layer with its
+constants at home: its estimate is a plain sum, up to a sixth too high.
 """
 
 
@@ -99,13 +99,13 @@ def in_their_blocks(drafts: Sequence[Draft], explored: SearchSpace, executor: Ex
 
 
 Took = Callable[[Replayed], None]
-"""Listener that is told of a replayed draft as soon as it is there."""
+"""Callback for each new replayed draft."""
 
 
 def replayed(
     drafts: Sequence[Draft], explored: SearchSpace, judge: Replay, executor: Executor, show: Progress = silent, took: Took = ignored
 ) -> tuple[Replayed, ...]:
-    """The drafts with what their replay shows, in their order; ``took`` is told of each."""
+    """The replayed drafts, in their order; ``took`` is called with each."""
     pairs = [(explored.form_of(draft), draft) for draft in drafts]
     asked = [executor.submit(replay, draft, form, judge) for form, draft in pairs]
     found = []
@@ -116,17 +116,17 @@ def replayed(
 
 
 OTHERS = 12_000_000
-"""Cycles that replays of schedules for other costs take at most for a form and a limit: a tenth of a second."""
+"""The most cycles for replays of schedules for other costs, for a form and a limit: a tenth of a second."""
 
 USUAL_OTHERS = 15
-"""Replays that these are expected to take: where they are not affordable, as of a large network, there are none."""
+"""Expected number of these replays. If they are not affordable, as for a large network, there are none."""
 
 
 MOST_FORMS = 2
-"""Forms that have other starts."""
+"""Number of forms that have other starts."""
 
 SECOND = Fraction(101, 100)
-"""Largest multiple of the fewest replayed cycles at which the fastest draft of another form is close enough for that."""
+"""Largest ratio to the fewest replayed cycles at which the fastest draft of another form gets other starts."""
 
 
 def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, int]]:
@@ -142,7 +142,7 @@ def starting_limits(found: Iterable[Replayed], limit: int) -> list[tuple[Form, i
 
 
 def in_less_room(found: Sequence[Replayed], limit: int, judge: Replay, executor: Executor, show: Progress = silent) -> tuple[Replayed, ...]:
-    """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best in less room."""
+    """The fastest drafts. Each gets the copies that replay fastest, among the copies that are best within fewer bytes."""
     ordered = sorted((one for one in found if one.memory <= limit), key=lambda one: (one.cycles, one.memory))
     firsts: dict[Form, Replayed] = {}
     for one in ordered:
@@ -167,7 +167,7 @@ def started_otherwise(
 
 
 USUAL_REPLAYS = 100
-"""Replays that the changes of one schedule are expected to take."""
+"""Expected number of replays for the changes of one schedule."""
 
 
 class Effort(Struct, frozen=True):
@@ -182,13 +182,13 @@ class Effort(Struct, frozen=True):
     turns: int = 1
 
     def affordable(self, found: Sequence[Replayed]) -> Sequence[Replayed]:
-        """The first drafts that together take that effort if each takes its usual replays; at least one."""
+        """The first drafts that together take that effort if each takes its usual number of replays; at least one."""
         totals = accumulate(min(self.cycles, USUAL_REPLAYS * one.cycles) for one in found)
         return found[: max(1, sum(total <= self.drafts * self.cycles for total in totals))]
 
 
 WHOLE_EFFORT, QUICK_EFFORT = Effort(24_000_000, 10), Effort(12_000_000, 3, 3)
-"""Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 and 0.1 seconds, and half as much for its copies."""
+"""Effort for a frontier, and for one schedule for a budget: a schedule takes some 0.2 and 0.1 seconds, and half that for its copies."""
 
 
 class _Turn(Struct, frozen=True):

@@ -1,4 +1,4 @@
-"""Request: what a search is asked for, with every name looked up; and Run: how it is carried out, on which no answer depends."""
+"""Request: the question to a search, with every name looked up; and Run: its execution, on which no answer depends."""
 
 from __future__ import annotations
 
@@ -40,13 +40,13 @@ OPTIMISE = PERFORMANCE, SIZE = "Performance", "Size"
 
 
 class Source(Brief, frozen=True):
-    """Where a network comes from; each kind says how its task is made (:func:`cascader.frontends.tasks.task_of`)."""
+    """The source of a network. Each kind says how its task is made (:func:`cascader.frontends.tasks.task_of`)."""
 
     name: str
 
 
 class ModelSource(Source, frozen=True):
-    """A quantised model: its name, its bytes, and the names and versions of the tools that take part beside Vela."""
+    """A quantised model: its name, its bytes, and the names and versions of the tools other than Vela."""
 
     unshown = ("data",)
 
@@ -60,7 +60,7 @@ class ModelSource(Source, frozen=True):
 
 
 class NetworkSource(Source, frozen=True):
-    """A network that is at hand; ``origin`` is what its schedules say of where it is from (None: nothing)."""
+    """A network that exists already; ``origin`` is the origin that its schedules record (None: none)."""
 
     unshown = ("network",)
 
@@ -69,7 +69,7 @@ class NetworkSource(Source, frozen=True):
 
 
 class ScheduleSource(Source, frozen=True):
-    """A schedule, for a replay: there is nothing to search."""
+    """A schedule, for a replay; no search is needed."""
 
     unshown = ("plan",)
 
@@ -77,7 +77,7 @@ class ScheduleSource(Source, frozen=True):
 
 
 class CompiledSource(Source, frozen=True):
-    """A network that is compiled already, for a replay."""
+    """A compiled network, for a replay."""
 
     unshown = ("network",)
 
@@ -87,7 +87,7 @@ class CompiledSource(Source, frozen=True):
 class MemoryNames(Struct, frozen=True):
     """Names of the memories in Vela's configuration, for which Vela compiles: a system config, a memory mode, and their file.
 
-    Without a ``config`` both are of the ``vela.ini`` that Vela ships. ``settings`` are what was set to other values.
+    Without a ``config`` both are in the ``vela.ini`` that Vela ships. ``settings`` are the changed values.
     """
 
     system_config: str = DEFAULT_SYSTEM_CONFIG
@@ -97,13 +97,13 @@ class MemoryNames(Struct, frozen=True):
 
 
 class Request(Struct, frozen=True):
-    """The question to a search. Sweeps are made of requests, and kept answers are named by them.
+    """The question to a search. A sweep is a set of requests, and a kept answer is named by its request.
 
     - ``source``: the model or the network; ``device``: the accelerator's name; ``memory``: the memories behind its ports.
     - ``budget``: the most bytes of the arena (None: any number).
     - ``optimise``: one of :data:`OPTIMISE`. With ``cascade`` False every layer runs whole, and there is nothing to search.
-    - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`; ``rungs``: memory limits that a frontier tries (None: the
-      search's own); ``recompute``: the bound of multiply-accumulates as a multiple of the network's (None: the search's own).
+    - ``effort``: one of :data:`cascader.ethosu.search.effort.EFFORTS`; ``rungs``: memory limits that a frontier tries (None: the search's
+      own); ``recompute``: the bound of multiply-accumulates as a multiple of the network's (None: the search's own).
     - ``within``: the share of the fastest schedule's cycles that the smallest arena within it may cost; ``most_cycles``: cycles that it may
       not exceed (None: any number), which a tolerance alone asks for.
     - ``homes``: where tensors live outside the arena, as pairs WHAT=MEMORY.
@@ -135,7 +135,7 @@ class Request(Struct, frozen=True):
 
     @property
     def smallest(self) -> bool:
-        """Whether the schedule of fewest bytes is wanted, in place of the fastest."""
+        """Whether the schedule with the fewest bytes is wanted instead of the fastest."""
         return self.optimise == SIZE
 
     @property
@@ -145,7 +145,7 @@ class Request(Struct, frozen=True):
 
     @property
     def search_options(self) -> CascadeOptions:
-        """The switches of the search as the effort leaves them; InputError for an effort that there is not."""
+        """The search's switches for the effort; InputError for an unknown effort."""
         plain = switches.CascadeOptions() if self.switches is None else self.switches
         asked = {"rungs": self.rungs, "recompute": self.recompute}
         given = {name: value for name, value in asked.items() if value is not None}
@@ -153,7 +153,7 @@ class Request(Struct, frozen=True):
 
     @property
     def record(self) -> schedules.RequestRecord | None:
-        """The fields that a schedule's provenance records; None if all are as by default."""
+        """The fields that a schedule's provenance records; None if all have their defaults."""
         names = self.names
         found = schedules.RequestRecord(
             budget=self.budget,
@@ -175,7 +175,7 @@ class Request(Struct, frozen=True):
         return None if found == schedules.RequestRecord() else found
 
     def check(self) -> None:
-        """Raise InputError for a budget, an aim or an effort that cannot be."""
+        """Check a request; InputError for an impossible budget, aim or effort."""
         if self.budget is not None and self.budget < 1:
             raise InputError(f"--arena-cache-size {self.budget} is below 1: give a number of bytes.")
         if self.optimise not in OPTIMISE:
@@ -189,20 +189,20 @@ class Request(Struct, frozen=True):
 
 
 def silent(_doing: str) -> None:
-    """Watch nothing."""
+    """A listener that ignores all events."""
 
 
 def unseen(_choice: Choice) -> None:
-    """Wait for nothing before the end."""
+    """A listener that waits for nothing before the end."""
 
 
 class Run(Struct, frozen=True):
     """The way in which a search is carried out.
 
-    - ``processes``: how many share the work (None: as many as suit it).
-    - ``show``: told what is being done; ``seen``: told of each better schedule. Either may raise, which ends the search.
-    - ``price``: the cheapest schedule is chosen in place of the fastest, by a function of its point that this process calls.
-    - ``bounds``: whether lower bounds are worked out, too.
+    - ``processes``: how many share the work (None: the number that suits it).
+    - ``show``: called with each step of the work; ``seen``: called with each better schedule. Either may raise, which ends the search.
+    - ``price``: the cheapest schedule is chosen instead of the fastest, by a function of its point that this process calls.
+    - ``bounds``: whether lower bounds are computed, too.
     """
 
     processes: int | None = 1

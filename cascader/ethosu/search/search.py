@@ -1,4 +1,4 @@
-"""The search for cascaded schedules: every form of a network planned, its limits tried, and what is promising replayed."""
+"""The search for cascaded schedules: every form of a network is planned, its limits are tried, and promising drafts are replayed."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ from cascader.search.workers import in_order, prepare
 T = TypeVar("T")
 
 HOPEFUL = ((Fraction(1, 8), Fraction(106, 100)), (Fraction(1, 2), Fraction(1015, 1000)))
-"""Part of the search at a budget, and the largest multiple of the fewest cycles promised then at which a form is searched on.
+"""Part of the search at a budget, and the largest ratio to the fewest expected cycles then at which a form is searched on.
 
 With :data:`AT_FIRST` for all forms ds_cnn takes up to 4.6 % more cycles in scarce arenas.
 """
 
 HOPEFUL_QUICK = ((Fraction(1, 8), Fraction(110, 100)), (Fraction(1, 2), Fraction(110, 100)))
-"""The same where at most :data:`QUICK_CYCLES` are promised: estimates of small networks err most, and their searches take least.
+"""The same if at most :data:`QUICK_CYCLES` are expected: estimates of small networks err most, and their searches take least.
 
 With :data:`HOPEFUL` ds_cnn takes 1.9 % more cycles in 15,632 bytes, and its int8 reference 4.8 % more in 17,008.
 """
@@ -49,31 +49,31 @@ QUICK_CYCLES = 800_000
 """Cycles up to which a network is quick to search."""
 
 AT_FIRST = Fraction(106, 100)
-"""The same before any change, for a form that is there for its bytes: at a budget that others meet it seldom takes the fewest cycles."""
+"""Like HOPEFUL, before any change, for forms that only save bytes: such a form is seldom fastest if others fit."""
 
 HOPEFUL_ANYWHERE = ((Fraction(1, 4), Fraction(115, 100)), (Fraction(1, 2), Fraction(108, 100)))
-"""The same for a frontier: the schedule of a limit may be a point although another limit has an estimate of fewer cycles in the same
-bytes."""
+"""Like HOPEFUL, for a frontier: the schedule of a limit may be a point even if another limit has fewer estimated cycles in the same bytes.
+"""
 
 SMALLER = Fraction(99, 100)
-"""Part of the bytes of all other forms that a form which is offered for its bytes may need at most."""
+"""A form that only saves bytes is searched if it needs at most this part of all other forms' bytes."""
 
 WORTH_AGAIN = Fraction(105, 100)
-"""Multiple of the cycles expected with more room above which forms that do work again are made: such work takes cycles itself."""
+"""Forms that recompute are made if the expected cycles are this many times those with more room: recomputing takes cycles itself."""
 
 _TINY = 8
-"""Parts up to which all limits are searched to the end: that takes a moment, and what the search expects is far off there."""
+"""Parts up to which all limits are searched to the end: that takes a moment, and estimates are far off there."""
 
 
 OnDraft = Callable[[Form, Draft], None]
-"""Listener that is told of a form's draft as soon as it is there."""
+"""Callback for each new draft of a form."""
 
 BestSoFar = Callable[[], int]
-"""Says the fewest cycles of any schedule that was replayed so far and is as good an answer."""
+"""A function that gives the fewest cycles of any replayed schedule that is an equally good answer."""
 
 
 def nothing_known() -> int:
-    """More cycles than anything takes."""
+    """More cycles than any schedule takes."""
     return 1 << 62
 
 
@@ -83,14 +83,14 @@ class SearchSpace(Struct, frozen=True):
     forms: tuple[Form, ...]
     """The forms. The forms that only save bytes come last."""
     usual: int
-    """Number of the first forms, which may save cycles, too."""
+    """Number of the first forms, which may also save cycles."""
     ladders: tuple[tuple[int, ...], ...]
     bounds: tuple[CycleBound, ...]
-    """For each form a lower bound of the cycles that its schedules take; none if they were not asked for."""
+    """For each form a lower bound of its schedules' cycles; empty if bounds were not requested."""
     most_bytes: int
     """Bytes of the arena; no schedule of any form needs more."""
     floor: Floor
-    """The floor of a budget: that of the form with the lowest one."""
+    """The floor of a budget: the lowest floor of all forms."""
 
     @property
     def usual_alone(self) -> SearchSpace:
@@ -98,15 +98,15 @@ class SearchSpace(Struct, frozen=True):
         return replace(self, forms=self.forms[: self.usual], ladders=self.ladders[: self.usual], bounds=self.bounds[: self.usual])
 
     def least_cycles(self, arena: int | None) -> int:
-        """Cycles that every schedule of every form takes in an arena of so many bytes (None: of any number); 0 without bounds."""
+        """Cycles that every schedule of every form takes in an arena of the given bytes (None: any number); 0 without bounds."""
         return min((bound.at(arena) for bound in self.bounds), default=0)
 
     def useful(self, arena: int | None) -> int | None:
-        """A number of bytes that any schedule can do with. A far larger arena would be divided into coarse pieces."""
+        """The budget, capped at the largest arena that any schedule can use. A far larger arena would be divided into coarse parts."""
         return None if arena is None else min(arena, self.most_bytes)
 
     def open(self, limits: Sequence[tuple[Form, int]], cycles: int) -> list[tuple[Form, int]]:
-        """The forms and limits at which a schedule may take at most ``cycles``; all of them if none is known to."""
+        """The forms and limits at which a schedule may take at most ``cycles``; all of them if no schedule is known to."""
         if not self.bounds:
             return list(limits)
         bounds = dict(zip(self.forms, self.bounds, strict=True))
@@ -123,12 +123,12 @@ class SearchSpace(Struct, frozen=True):
 
 
 class SearchResult(Struct, frozen=True):
-    """The result of a search: its drafts in a fixed order, and the forms that further budgets can be asked of."""
+    """The result of a search: its drafts in a fixed order, and the forms for questions on further budgets."""
 
     drafts: tuple[Draft, ...]
     explored: SearchSpace
     whole: bool = False
-    """Whether every limit was searched to its end, as nothing that is expected may decide."""
+    """Whether every limit was searched exhaustively, without pruning by estimates."""
 
 
 def explore(
@@ -143,7 +143,7 @@ def explore(
     """Plan the task's network in every form. ``meanwhile`` is called once, as soon as other processes have work.
 
     A form that saves bytes is planned only if it holds fewer bytes than all other forms. If only the cycles in ``room`` bytes count, forms
-    that recompute are made only if as many more bytes would save cycles. Without ``bounds`` no bound is worked out.
+    that recompute are made only if the bytes that they could save would also save cycles. Without ``bounds`` no bound is computed.
     """
     prepare(executor, ready)
     show("Rewriting the network")
@@ -185,7 +185,10 @@ def _smaller(
     executor: Executor,
     show: Progress,
 ) -> list[tuple[Form, FormLimits]]:
-    """The forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines; ``held`` are bytes that are quickly known."""
+    """The forms whose plans hold fewer bytes than all ``usual`` ones, with their outlines.
+
+    ``held`` gives quick estimates of their bytes.
+    """
     least = SMALLER * min(one.limits[0] for one in usual)
     # Few of these forms hold fewer bytes than the others do.
     fewer = [form for form, size in zip(others, in_order(held), strict=True) if size < least]
@@ -232,10 +235,10 @@ def search(
     came: OnDraft = ignored,
     known: BestSoFar = nothing_known,
 ) -> SearchResult:
-    """Make the drafts that are asked for, form by form, without repeats; the order does not depend on the executor.
+    """Make the requested drafts, form by form, without repeats; the order does not depend on the executor.
 
     ``came`` is called with each draft. Limits at which every schedule is proven to take more than the ``known`` cycles are left out, and
-    limits below the bytes that the plans of a form hold: only its smallest draft could fit there.
+    limits below the bytes of a form's plans: only its smallest draft could fit there.
     """
     pairs = zip(explored.forms, explored.ladders, strict=True)
     asked_of = ((form, rungs[0], dict.fromkeys((*request.budgets, *request.limits(rungs)))) for form, rungs in pairs)
@@ -268,7 +271,7 @@ def search(
 def new_drafts(
     explored: SearchSpace, known: Sequence[Draft], request: LimitRequest, executor: Executor, show: Progress = silent
 ) -> tuple[Draft, ...]:
-    """The drafts that are asked for and not among the ``known`` ones."""
+    """The requested drafts that are not among the ``known`` ones."""
     return distinct((*known, *search(explored, request, executor, show).drafts))[len(known) :]
 
 
@@ -303,7 +306,7 @@ def _in_words(form: Form, limit: int) -> str:
 
 
 def answers(asked: Sequence[Future[T]], doing: str, show: Progress, words: Sequence[str] = ()) -> Iterator[T]:
-    """The answers in their order; ``doing`` says how many of how many are there, ``words`` what each is about."""
+    """The answers in their order; ``doing`` is the text of the progress counter, ``words`` describes each answer."""
 
     def say(done: int) -> None:
         show(f"{doing.format(done, len(asked))}{f', now {words[done]}' if words else ''}")
@@ -317,7 +320,7 @@ def answers(asked: Sequence[Future[T]], doing: str, show: Progress, words: Seque
 
 
 def distinct(drafts: Iterable[Draft]) -> tuple[Draft, ...]:
-    """The first of all drafts that run alike."""
+    """The first of all drafts that replay equally."""
     known: dict[object, Draft] = {}
     for draft in drafts:
         known.setdefault(draft.runs, draft)

@@ -1,4 +1,4 @@
-"""The task of a search: a network for a device with its memories, and the replay that judges what is found."""
+"""The task of a search: a network for a device with its memories, and the replay that judges its schedules."""
 
 from __future__ import annotations
 
@@ -49,11 +49,11 @@ __all__ = [
 ]
 
 Progress = Callable[[str], None]
-"""Listener that is told what is being done now."""
+"""Callback for each step of the work."""
 
 
 def silent(_doing: str) -> None:
-    """Watch nothing."""
+    """A listener that ignores all events."""
 
 
 def idle() -> None:
@@ -61,11 +61,11 @@ def idle() -> None:
 
 
 def ignored(*_made: object) -> None:
-    """Listener that waits for nothing that is on the way: no draft, no point."""
+    """A listener that waits for no draft and no point on the way."""
 
 
 class Point(Brief, frozen=True):
-    """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` are the replay's, ``estimate`` those that the search expected."""
+    """A replayed schedule: ``memory`` is its arena in bytes, ``cycles`` the replay's result, ``estimate`` the search's expectation."""
 
     unshown = ("schedule",)
 
@@ -76,13 +76,13 @@ class Point(Brief, frozen=True):
 
 
 Price = Callable[[Point], float]
-"""The price of a replayed schedule; the least is wanted. The process that searches asks for it, once for each schedule."""
+"""The price of a replayed schedule; the lowest price wins. The searching process computes it, once for each schedule."""
 
 
 class Proof(Struct, frozen=True):
     """The result of an exhaustive search: the schedules of its class, those ``replayed``, those ``tried``, and whether these are all.
 
-    No schedule of the class takes fewer than ``least_cycles``, which are those of the answer if the search is complete.
+    No schedule of the class takes fewer than ``least_cycles``. They are the cycles of the answer if the search is complete.
     """
 
     members: int
@@ -102,10 +102,10 @@ class Size(Struct, frozen=True):
 class Choice(Struct, frozen=True):
     """A schedule, and the fewest cycles of all schedules that the search can make (None: not known yet).
 
-    ``least_bytes`` are the arena bytes that each of them takes (None: not known, or too few to say anything). ``proof`` is the result of
-    an exhaustive search (None: there was none). ``fastest`` is the fastest schedule if a slower one with fewer bytes was asked for.
-    ``smaller`` is a little slower and needs far fewer bytes; it is named only if the search came upon it. ``whole_flash`` are the bytes
-    of constants and commands of the network layer by layer (None: the search did not end).
+    ``least_bytes`` is the arena bytes that each of them takes (None: unknown, or too few to be useful). ``proof`` is the result of an
+    exhaustive search (None: there was none). ``fastest`` is the fastest schedule if a slower one with fewer bytes was requested.
+    ``smaller`` is a little slower and needs far fewer bytes; it is named only if the search came upon it. ``whole_flash`` is the bytes of
+    constants and commands of the network layer by layer (None: the search did not end).
     """
 
     point: Point
@@ -118,12 +118,12 @@ class Choice(Struct, frozen=True):
 
     @property
     def gap(self) -> float | None:
-        """Cycles of the schedule above ``least_cycles``, relative to these; None if these are not known."""
+        """Cycles of the schedule above ``least_cycles``, relative to ``least_cycles``; None if these are unknown."""
         return None if not self.least_cycles else self.point.cycles / self.least_cycles - 1
 
 
 OnPoint = Callable[[Choice], None]
-"""Listener that is told of each schedule that is better than all before it, not checked yet. It may raise, which ends the search."""
+"""Callback for each schedule that is better than all earlier ones, before it is checked. It may raise, which ends the search."""
 
 
 class Origin(Brief, frozen=True):
@@ -144,7 +144,7 @@ class Task(Brief, frozen=True):
     """The task of a search. ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
     ``others`` are equivalent networks from another legaliser, which are searched, too. ``homes`` are the homes of tensors outside the
-    arena; ``network`` has them, the others need not. ``spills`` are allowed next to them (None: no tensor leaves the arena).
+    arena; ``network`` has them, the others need not. ``spills`` are permitted as well (None: no tensor leaves the arena).
     """
 
     unshown = ("network",)
@@ -216,7 +216,7 @@ class Task(Brief, frozen=True):
 
     @property
     def decides_by_replays(self) -> bool:
-        """Whether drafts are compared by their replays; if not, by estimates, and the answer alone is replayed."""
+        """Whether replays compare drafts; if not, estimates compare them, and only the answer is replayed."""
         return decides(self.replay, self.accelerator)
 
     def settled(self, point: Point) -> Point:
@@ -230,7 +230,7 @@ class Task(Brief, frozen=True):
         return self if self.spills is None else replace(self, spills=self.spills.within(budget, smallest=smallest))
 
     def _placed(self, forms: Sequence[Network], spread: Spread) -> Network | None:
-        """The form that is fastest layer by layer, with its constants at the best places for it. None if no place gains anything."""
+        """The form that is fastest layer by layer, with its constants at the best addresses for it. None if no address gains anything."""
         cycles = list(spread([Thunk(partial(_cycles_layer_by_layer, form, self.accelerator, self.replay)) for form in forms]))
         plain = schedule_layer_by_layer(forms[cycles.index(min(cycles))], self.accelerator, checked=False)
         burst = self.system.ports[self.system.port_of(CONSTANTS)].burst_bytes

@@ -1,4 +1,4 @@
-"""Tolerance: the smallest schedule that is nearly as fast as the fastest, and what little slower ones would save."""
+"""Tolerance: the smallest schedule that is nearly as fast as the fastest, and the savings of slightly slower ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from cascader.ethosu.search.replayed import Replayed
 from cascader.ethosu.search.task import Point, Size
 
 MUCH, LITTLE = Fraction(1, 20), Fraction(1, 100)
-"""Share of the bytes that a slower schedule has to save to be named, and share of the cycles that it may take more."""
+"""Share of the bytes that a slower schedule must save to be named, and share of the cycles that it may take more."""
 
 
 class Tolerance(Struct, frozen=True):
@@ -21,7 +21,7 @@ class Tolerance(Struct, frozen=True):
     most_cycles: int | None = None
 
     def cycles(self, fastest: int) -> int:
-        """The most cycles that are tolerated next to a schedule of so many.
+        """The most cycles that are tolerated next to a schedule of ``cycles``.
 
         >>> Tolerance(Fraction(1, 100)).cycles(1050), Tolerance(Fraction(1, 100), 1055).cycles(1050)
         (1060, 1055)

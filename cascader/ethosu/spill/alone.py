@@ -1,7 +1,7 @@
 """Groups alone: the bytes that consecutive parts hold if all their inputs and results lie in an outer memory.
 
 Some parts get a row graph of their own. In it, a transfer brings the rows of each tensor from outside, and another transfer takes away each
-tensor that is needed later. What may not leave the arena lies there whole.
+tensor that is needed later. A tensor that may not leave the arena lies there whole.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class _Life(Struct, frozen=True):
 
 
 class GroupsAlone:
-    """The groups of one row graph, each alone; ``movable`` are the tensors (index) that may leave the arena."""
+    """The groups of one row graph, each alone; ``movable`` holds the tensors (index) that may leave the arena."""
 
     def __init__(self, graph: RowGraph, movable: Collection[int]) -> None:
         self._graph, self._movable = graph, movable
@@ -62,7 +62,7 @@ class GroupsAlone:
         )
 
     def of(self, first: int, last: int) -> Alone:
-        """The parts from the ``first`` to the ``last`` one, the last asked for a row at a time."""
+        """The parts from the ``first`` to the ``last`` one, which is asked for a row at a time."""
         graph, lives = self._graph, self._lives
         whole = {tensor for tensor in range(len(graph.tensors)) if self._is_whole(tensor, first, last)}
         own = graph.parts[first : last + 1]
@@ -108,7 +108,7 @@ class GroupsAlone:
 
 
 def _renumbered(part: RowPart, tensors: Mapping[int, int], parts: Mapping[int, int]) -> RowPart:
-    """A part on tensors and behind parts of other numbers; those parts that have none are done before."""
+    """A part with the numbers of other tensors and earlier parts. Earlier parts without a number are done before."""
     return replace(
         part,
         inputs=tuple((tensors[tensor], needs) for tensor, needs in part.inputs),

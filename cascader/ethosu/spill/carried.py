@@ -1,7 +1,7 @@
-"""Carried tensors: a tensor whose later readers find it in a buffer of their own, to which it comes from an outer memory by DMA.
+"""Carried tensors: a tensor whose later readers find it in a buffer of their own, which a DMA fills from an outer memory.
 
-A transfer takes the tensor away as it is made, and another one brings it back as it is read. Both are parts of the network that copy rows,
-so that groups, stripes and buffers are theirs as they are of any other part.
+One transfer takes the tensor away as it is made, and another one brings it back as it is read. Both are parts of the network that copy
+rows, so they have groups, stripes and buffers like any other part.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from npu_model.shapes import Shape3D, round_up
 
 _BYTE = DataType(8, signed=True)
 _WIDEST = 1 << 16
-"""Elements along an axis that the registers of a feature map can count."""
+"""The most elements along an axis in the registers of a feature map."""
 
 
 class CarriedCut(NamedTuple):
@@ -51,7 +51,7 @@ class Carried(Struct, frozen=True):
     """A network with all tensors in the arena, the tensors that are to live outside, and the bytes of the transfers.
 
     ``outside`` names, for each such or carried tensor, the tensor outside. ``brought`` names, for each tensor that transfers brought into
-    the arena, the tensor of the network before its ``cuts``. Transfers run ``ahead`` by so many rows.
+    the arena, the tensor of the network before its ``cuts``. Transfers run ``ahead`` rows early.
     """
 
     network: Network
@@ -71,7 +71,7 @@ class Carried(Struct, frozen=True):
 
 
 def movable(network: Network, inputs: Collection[str] = ()) -> frozenset[str]:
-    """The tensors between layers that may leave the arena: made once, and used by kernels alone. ``inputs`` outside the arena may, too."""
+    """The tensors between layers that may leave the arena: made once, and used only by kernels. ``inputs`` outside the arena may, too."""
     graph = network.graph
     bound = network.bound - set(inputs)
     bound |= {tensor for _, _, tensor in overwriting_parts(network)}
@@ -125,7 +125,7 @@ def _on(part: Part, old: str, new: str) -> Part:
 
 
 def carried(before: Carried, cut: CarriedCut, device: Accelerator, ahead: int = 0) -> Carried | None:
-    """``before`` with one cut more, whose transfers run ``ahead`` by so many rows.
+    """``before`` with one more cut, whose transfers run ``ahead`` rows early.
 
     None if the rows of the tensor do not begin at multiples of 16, or the reader comes before all of the tensor's bytes are made.
     """

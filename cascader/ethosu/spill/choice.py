@@ -23,13 +23,13 @@ from npu_model.accelerator import Accelerator
 
 _LONGEST = PlanOptions().group_length
 _CLOSE = 50
-"""The least target is known to one part in so many."""
+"""Resolution of the least target: one part in this number."""
 _BEYOND = 3
 """Parts that are added to a group that does not fit: a longer group may hold less."""
 
 
 class Spiller:
-    """Moves tensors of one network to an outer memory. All tensors are in the arena but those that ``homes`` want elsewhere."""
+    """Moves tensors of one network to an outer memory. All tensors are in the arena except those in other ``homes``."""
 
     def __init__(self, network: Network, homes: Sequence[Wanted], outer: Outer, device: Accelerator) -> None:
         self._homes, self._outer, self._device = homes, outer, device
@@ -96,7 +96,7 @@ class Spiller:
         return found
 
     def least(self, whole: int) -> int:
-        """The least target below ``whole`` bytes with groups that fit alone; it is found to some per cent."""
+        """The least target below ``whole`` bytes with groups that fit alone, to within some per cent."""
         low, high = 0, whole
         while high - low > high // _CLOSE:
             groups = self._groups((low + high) // 2)
@@ -122,7 +122,7 @@ class Spiller:
             yield found
 
     def fitting(self, target: int) -> Carried | None:
-        """A network whose plans fit ``target`` bytes; None if nothing that is tried fits."""
+        """A network whose plans fit ``target`` bytes; None if no attempt fits."""
         groups = self._groups(target)
         made = None if groups is None else self._carried(self._cuts(groups))
         if made is None or self.planned(made) > target:

@@ -54,7 +54,7 @@ class Spills(Struct, frozen=True):
         return replace(self, budget=budget, smallest=smallest)
 
     def targets(self, whole: int, least: int) -> tuple[int, ...]:
-        """Bytes that plans are to fit, of a network that holds ``whole`` bytes without spills and ``least`` with them."""
+        """Bytes for plans of a network that holds ``whole`` bytes without spills and ``least`` with them."""
         ladder = [] if self.smallest else [int(whole * part) for part in _OF_LADDER]
         if self.budget is not None and not self.smallest:
             ladder = [int(min(self.budget * part, whole * other)) for part, other in _OF_BUDGET]
@@ -92,7 +92,7 @@ def spilled_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spi
 def left_forms(forms: Sequence[Network], homes: Sequence[Wanted], spills: Spills, device: Accelerator) -> tuple[Network, ...]:
     """Forms with some tensors in the outer memory, where kernels read and write them, for a budget. None without a budget.
 
-    Each of ``forms`` that recomputes nothing is tried: so, a form with many copies of constants may be the fastest.
+    Each of ``forms`` that recomputes nothing is tried, because a form with many copies of constants may be the fastest.
     """
     if spills.budget is None or spills.smallest:
         return ()

@@ -1,6 +1,6 @@
-"""Staged ends: inputs that a slower memory holds come into the arena by DMA, and outputs go there by DMA, beside the kernels.
+"""Staged inputs and outputs: a DMA brings inputs from a slower memory into the arena and takes outputs there, in parallel with the kernels.
 
-A kernel that reads or writes its stripes there waits for that memory; a transfer that runs some rows ahead hides it.
+A kernel that reads or writes its stripes in that memory waits for it. A transfer that runs some rows ahead hides the wait.
 """
 
 from __future__ import annotations
@@ -17,11 +17,11 @@ from npu_model.memory.system import MemorySystem
 from npu_model.program.region_numbers import ARENA
 
 _AHEAD = (1, 2, 4, 8)
-"""Rows by which transfers run ahead. Each number is a form of its own, because it takes as many more rows of the arena."""
+"""Rows by which transfers run ahead. Each number is a form of its own, because its rows take bytes of the arena."""
 
 
 def staged_ends(network: Network, homes: Sequence[Wanted], system: MemorySystem, device: Accelerator) -> Iterator[Network]:
-    """Forms of a network in the arena with tensors where ``homes`` want them. Ends there are staged if they can be."""
+    """Forms of a network in the arena with tensors in their ``homes``. Inputs and outputs there are staged if possible."""
     slower = [home.tensor for home in with_homes(network, homes).homes if home.port != system.port_of(ARENA)]
     for ahead in _AHEAD if slower else ():
         made = _staged(network, slower, device, ahead)

@@ -20,11 +20,11 @@ from npu_model.weight_stream.order import WeightFormat
 from npu_model.weight_stream.weights import RECORD_BYTES
 
 _ANYWHERE = BufferPlace(0, 1, 1 << 62)
-"""A tensor where it is: bases of feature maps count from its start."""
+"""A tensor at its address: bases of feature maps count from its start."""
 
 
 class Ranges(Struct, frozen=True):
-    """Rows, columns and channels of a kernel's result, each from its first to the one behind its last."""
+    """Rows, columns and channels of a kernel's result, each from its first to its end (exclusive)."""
 
     rows: Interval
     columns: Interval
@@ -32,7 +32,10 @@ class Ranges(Struct, frozen=True):
 
     @classmethod
     def of(cls, box: Box, shape: Shape3D) -> Ranges:
-        """Those of a box of batch, rows, columns and channels, or of batch, rows, bricks, columns and a brick's channels."""
+        """The rows, columns and channels of a box.
+
+        A box has batch, rows, columns and channels, or batch, rows, bricks, columns and a brick's channels.
+        """
         if len(box) == _BRICK_AXES:
             _, rows, (first, last), columns, _ = box
             return cls(rows, columns, (first * BRICK, min(shape.depth, last * BRICK)))
@@ -56,9 +59,9 @@ class BoxMaker(KernelMaker):
         self._streams: dict[tuple[object, ...], tuple[tuple[ByteRange, ...], tuple[ByteRange, ...]]] = {}
 
     def box(self, name: str, kernel: EthosuPart, ranges: Ranges) -> EthosuPart:
-        """The kernel of part ``name`` for some of its result, in its best block; its maps lie in its own tensors.
+        """The kernel of part ``name`` for a part of its result, in its best block; its maps lie in its own tensors.
 
-        InputError if the NPU cannot make them apart from the rest.
+        InputError if the NPU cannot compute them separately from the rest.
         """
         operation, shape = kernel.operation, kernel.operation.ofm.shape
         if ranges == Ranges((0, shape.height), (0, shape.width), (0, shape.depth)):

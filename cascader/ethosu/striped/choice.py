@@ -26,21 +26,21 @@ from npu_model.accelerator import accelerator
 from npu_model.errors import InputError
 
 _FEW = 8
-"""Parts of a network that is cut along several axes at once: planning it takes some seconds."""
+"""The most parts of a network that is cut along several axes at once: planning it takes some seconds."""
 
 FINE = StripeOptions(orders=False, mixed=2)
 """The options for networks of few parts."""
 
 COARSE = StripeOptions(factors=3, several_axes=False, orders=False, mixed=0)
-"""Those for others: one axis at a time, and one mode for all tensors of a group."""
+"""The options for other networks: one axis at a time, and one mode for all tensors of a group."""
 
 
 _STAGINGS = 4
-"""Sets of staged constants that are tried of each proposal."""
+"""Number of sets of staged constants that are tried for each proposal."""
 
 
 class StripedPoint(Struct, frozen=True):
-    """A replayed schedule with the plans that it executes, and the graph whose parts and tensors these name."""
+    """A replayed schedule, its plans, and the graph whose parts and tensors the plans name."""
 
     point: Point
     graph: CascaderGraph
@@ -48,7 +48,7 @@ class StripedPoint(Struct, frozen=True):
 
 
 def rolls_here(plan: StripePlan) -> bool:
-    """Whether the NPU can roll the buffers of a plan: along rows, or the columns of an image whose channels are no bricks."""
+    """Whether the NPU can roll the buffers of a plan: along rows, or along columns of an image that is not in bricks."""
     rolling = [one for one in plan.buffers if one.mode is BufferMode.ROLLING]
     return all(
         one.axis == Axis.ROWS.number or (one.axis == Axis.COLUMNS.number and len(one.shape) == NHWC_AXES) or plan.group.stripes.count == 1
@@ -57,14 +57,17 @@ def rolls_here(plan: StripePlan) -> bool:
 
 
 def proposals(graph: CascaderGraph, macs: int, options: StripeOptions | None = None) -> tuple[Proposal[StripedGroup], ...]:
-    """The plans that cover a network's affine graph, by ascending bytes: none is beaten in bytes and in ``macs`` a cycle."""
+    """The plans that cover a network's affine graph, by ascending bytes.
+
+    No plan has more bytes and more cycles at ``macs`` a cycle than another.
+    """
     chosen = options or (FINE if len(graph.parts) <= _FEW else COARSE)
     rates = StripeRates(work_per_cycle=macs)
     return frontier([[plan for plan in ending if rolls_here(plan)] for ending in all_plans(graph, chosen, rates)])
 
 
 def _staging(network: Network, graph: CascaderGraph, plans: Sequence[StripePlan]) -> Iterator[tuple[StripePlan, ...]]:
-    """The plans without copies, then with more and more of the constants staged that are read for most stripes, the fewest bytes first."""
+    """The plans without copies, then with more and more of the constants staged that most stripes read, the fewest bytes first."""
     yield tuple(plans)
     sizes = {name: staged_bytes(kernel.operation) for name, kernel in network.kernels.items()}
     worth = [
@@ -102,8 +105,8 @@ def striped_choice(
 ) -> StripedPoint:
     """The fastest schedule in replay of plans of stripes within a budget of bytes (None: any number), or the smallest one.
 
-    The network is planned as it is legalised, and with every tensor in pixels. InputError, with the fewest bytes that are reached, if none
-    fits, or if tensors live outside the arena, whose bytes plans of stripes count.
+    The network is planned in its legalised layout, and with every tensor in pixels. InputError, with the fewest bytes found, if none fits.
+    InputError if tensors live outside the arena, because plans of stripes count their bytes.
     """
     if task.homes or task.spills is not None:
         raise InputError("Plans of stripes were asked for with homes outside the arena, which they do not know: drop --home and --spill.")

@@ -1,4 +1,4 @@
-"""Schedules of plans of stripes: the unrolled network layer by layer, whose rolling tensors have buffers of the rows that are live."""
+"""Schedules of plans of stripes: the unrolled network layer by layer. Rolling tensors have buffers of their live rows."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def striped_schedule(
 
     Its jobs are the boxes of the plans' parts, in their order. A tensor inside a group has a buffer of the plan's bytes; results may take
     over the bytes of operands that die, so that the arena may be smaller than the plans' memory. Constants that a plan stages lie in the
-    arena while its group runs, copied before its first job. InputError if the NPU cannot do what a plan says.
+    arena while its group runs, copied before its first job. InputError if the NPU cannot execute a plan.
     """
     made = unrolled(network, plans, accelerator, sources)
     scheduler = DepthFirstScheduler(known_row_graph(made.network, made.units))

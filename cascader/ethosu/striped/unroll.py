@@ -1,9 +1,9 @@
-"""Plans of stripes applied to a network of the NPU: unrolled, each box that a part makes is a kernel of its own.
+"""Plans of stripes applied to a network of the NPU: each box that a part computes becomes a kernel of its own.
 
-A tensor that a group recomputes is another one at each of its fills, of just that box. One that rolls is one tensor of all elements that
-are used, along whose rows, or columns, its buffer rolls. Whole tensors stay. The kernels run in the plans' order, so that the network
-layer by layer is the plans' execution: stripe after stripe, and of each all parts of its group. Recomputed elements are multiplied and
-added again, from the same factors: the bytes are equal.
+A tensor that a group recomputes becomes another tensor at each of its fills, with just that box. A rolling tensor becomes one tensor of all
+used elements, and its buffer rolls along its rows or columns. Whole tensors stay. The kernels run in the plans' order. So the network layer
+by layer executes the plans: stripe after stripe, and in each stripe all parts of its group. Recomputed elements come from the same factors,
+so the bytes are equal.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from npu_model.program import ByteRange, FeatureMap, Layout, Strides, Tiles
 
 
 class Held(Struct, frozen=True):
-    """Tensor ``name``, which holds a ``box`` of a tensor of some ``axes``, dense; axis ``outer`` is the outermost one in memory."""
+    """Tensor ``name``, which holds a ``box`` of a tensor with some ``axes``, densely; axis ``outer`` is the outermost one in memory."""
 
     name: str
     box: Box
@@ -60,7 +60,7 @@ class Held(Struct, frozen=True):
         return self._steps[self.outer] * lengths(self.box)[self.outer]
 
     def moved(self, feature_map: FeatureMap) -> FeatureMap:
-        """A map of one tile that lies inside the box, where its elements lie here."""
+        """A map of one tile that lies inside the box, at the addresses of this tensor."""
         base, rest = 0, feature_map.base
         for old, new, (low, _) in zip(self.axes.steps, self._steps, self.box, strict=True):
             at, rest = divmod(rest, old)
@@ -69,7 +69,7 @@ class Held(Struct, frozen=True):
         return replace(made, strides=self._strides(feature_map))
 
     def _strides(self, feature_map: FeatureMap) -> Strides:
-        """The strides of a map: as many elements of each axis of the tensor as before."""
+        """The strides of a map: the same number of elements on each axis of the tensor as before."""
         old, new, given = self.axes.steps, self._steps, feature_map.strides
         if feature_map.layout is Layout.NHCWB16:
             return Strides(given.y // old[1] * new[1] or new[1], given.x, new[2])
@@ -81,10 +81,10 @@ _ROWS = 1
 
 
 class Unrolled(Struct, frozen=True):
-    """A network whose kernels are the boxes of plans; ``groups`` are the numbers of kernels of each plan, one plan behind the other.
+    """A network whose kernels are the boxes of plans; ``groups`` holds the numbers of kernels of each plan, one plan after the other.
 
-    ``units`` are the bytes of a row, or a column, of the tensors that roll. ``staged`` are the kernels that read the constants that each
-    plan stages, those of the same constants together.
+    ``units`` holds the bytes of a row, or a column, of the rolling tensors. ``staged`` holds the kernels that read the constants that each
+    plan stages, grouped by constants.
     """
 
     network: Network
@@ -96,7 +96,7 @@ class Unrolled(Struct, frozen=True):
 def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Accelerator, sources: Sources) -> Unrolled:
     """``network`` in the stripes of plans of its affine graph that cover it.
 
-    InputError, with the part or the tensor, if the NPU cannot do what a plan says.
+    InputError, with the part or the tensor, if the NPU cannot execute a plan.
     """
     unroller = _Unroller(network, accelerator, sources)
     made = [tuple(unroller.group(plan.group)) for plan in plans]
@@ -125,7 +125,7 @@ def unrolled(network: Network, plans: Sequence[StripePlan], accelerator: Acceler
 
 
 class _Unroller:
-    """A network on its way: the tensors that hold boxes, and the parts that each new one stands for."""
+    """A network under construction: the tensors that hold boxes, and the original part of each new part."""
 
     def __init__(self, network: Network, accelerator: Accelerator, sources: Sources) -> None:
         self.network, self.graph, self.stored = network, affine_graph(network), stored_tensors(network)
@@ -169,7 +169,7 @@ class _Unroller:
         return made
 
     def _rolling(self, buffer: StripeBuffer, traced: StripeTrace) -> Held | None:
-        """The tensor of all elements that are used, whose buffer rolls along its outermost axis."""
+        """The tensor of all used elements, whose buffer rolls along its outermost axis."""
         used = [self._written(buffer.tensor, traced, step) for step in range(len(traced.work))]
         box = reduce(hull, [*used, *traced.needed[buffer.tensor]])
         axis = buffer.axis or 0
@@ -191,7 +191,7 @@ class _Unroller:
         return axes.pop() if axes else kernel.axis
 
     def _made(self, seen: Part, box: Box, held: Mapping[str, Held | None], suffix: str) -> Iterator[Part]:
-        """The part for a box of its result; of a CPU operator, which is several parts of the graph, the first stands for all."""
+        """The part for a box of its result. A CPU operator is several parts of the graph; the first one represents it."""
         part = self._parts.get(seen.name)
         if part is None:
             return

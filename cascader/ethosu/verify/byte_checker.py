@@ -1,8 +1,8 @@
-"""The byte checker: the jobs of a schedule, in order, on a map that says of every byte of the arena whose it is.
+"""The byte checker: it runs the jobs of a schedule in order on a map of the owner of every byte of the arena.
 
-A byte belongs to a tensor and a turn: how often the tensor's rolling buffer has begun anew, 0 in a whole one. A job
-finds its input rows or does not, and takes the bytes that it writes; so lifetimes, rolling buffers and addresses that
-overlap need no rules of their own. Nothing here is shared with the search or the allocator.
+A byte belongs to a tensor and a turn: how often the tensor's rolling buffer has wrapped, 0 in a whole one. A job finds its input rows or
+does not, and takes the bytes that it writes. So lifetimes, rolling buffers and overlapping addresses need no rules of their own. No code is
+shared with the search or the allocator.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from npu_model.errors import InputError
 from npu_model.program import FeatureMap, KernelOperation
 
 MAX_BYTES = 1 << 29
-"""Most bytes that the byte checker keeps account of: 512 MiB, above any memory of an Ethos-U55 system."""
+"""The most bytes that the byte checker tracks: 512 MiB, above any memory of an Ethos-U55 system."""
 
 
 class _ByteCheck:
@@ -56,7 +56,7 @@ class _ByteCheck:
         self.uses: dict[str, tuple[int, int]] = {}
 
     def _settle_homes(self, end: int) -> int:
-        """Give the tensors outside the arena buffers behind its ``end``, region after region; the end of the last one."""
+        """Give the tensors outside the arena buffers after its ``end``, region after region, and return the end of the last one."""
         bases: dict[int, int] = {}
         for home in sorted(self.schedule.network.homes, key=lambda home: home.region):
             size = self.graph.tensor(home.tensor).size
@@ -239,7 +239,7 @@ def _turns(rows: Rows, turn_of: Callable[[int], int]) -> Iterator[tuple[int, Row
 
 @lru_cache(maxsize=1024)
 def _is_replaced(operation: KernelOperation, operand: FeatureMap) -> bool:
-    """Whether each element of an operand lies where its tensor's buffer would hold the result that is made from it, after reading it."""
+    """Whether each element of an operand lies where its tensor's buffer would hold the result of that element, after reading it."""
     ofm = operation.ofm
     alike = operand.shape == ofm.shape and operand.dtype.bytes == ofm.dtype.bytes
     return alike and reads_own_place(operation) and np.array_equal(element_offsets(operand), element_offsets(ofm))

@@ -9,7 +9,7 @@ from cascader.ethosu.verify.windows import Span
 
 
 class ByteAccess(Struct, frozen=True):
-    """Bytes that belong, or will belong, to one turn of a tensor (of a copy: its part's weights, turn None)."""
+    """Bytes that belong, or will belong, to one turn of a tensor. For a copy: its part's weights, turn None."""
 
     tensor: str
     turn: int | None
@@ -22,7 +22,7 @@ class ByteAccess(Struct, frozen=True):
 
 
 class ByteOwners:
-    """Owner of every byte of the arena: the number (label) of an entry of ``owners``, 0 for nobody."""
+    """Owner of every byte of the arena: the number (label) of an entry of ``owners``, 0 without an owner."""
 
     def __init__(self, size: int) -> None:
         self.labels = np.zeros(size, np.int32)
@@ -41,7 +41,7 @@ class ByteOwners:
         access.span.of(self.labels)[...] = self._label(access, version)
 
     def missing(self, access: ByteAccess, version: int = 0) -> tuple[int, int, str] | None:
-        """The first row and address of the access with bytes of another owner, and what lies there; None if all bytes are its own."""
+        """The first row and address of the access with bytes of another owner, and these bytes' content; None if all bytes are its own."""
         label = self._label(access, version)
         found = access.span.of(self.labels)
         if (found == label).all():
@@ -55,7 +55,7 @@ class ByteOwners:
         return span.row, *self._found(access, Span(span.start, (), (), span.end - span.start, span.row), label)
 
     def _found(self, access: ByteAccess, one: Span, label: int) -> tuple[int, str]:
-        """Address of the first byte with another label, and whose it is."""
+        """Address of the first byte with another label, and its owner."""
         view = one.of(self.labels)
         index = tuple(int(i) for i in np.argwhere(view != label)[0])
         strides = (*one.strides, 1) if view.ndim > 1 else (1,)

@@ -1,4 +1,4 @@
-"""Rules of every Schedule, checked naively and apart from all code that makes one."""
+"""Rules of every Schedule, checked naively, independently of all code that makes one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from npu_model.shapes import Shape3D
 
 
 def check_schedule(schedule: Schedule) -> None:
-    """InputError with the first thing wrong: accelerator, homes, parts, segments, jobs, copies, buffers, what the byte checker finds."""
+    """InputError for the first fault: accelerator, homes, parts, segments, jobs, copies, buffers, findings of the byte checker."""
     accelerator(schedule.accelerator)
     check_homes(schedule.network, schedule.provenance.memory_system)
     check_network(schedule.network)
@@ -45,7 +45,7 @@ def check_schedule(schedule: Schedule) -> None:
 
 
 def _check_jobs(schedule: Schedule) -> None:
-    """Every part runs, NPU parts with a block and rows that they have, segment by segment."""
+    """Check that every part runs, NPU parts with a block and existing rows, segment by segment."""
     network = schedule.network
     payloads = {part.name: part.payload for part in network.graph.parts}
     limit = accelerator(schedule.accelerator).max_block
@@ -69,7 +69,7 @@ def _check_jobs(schedule: Schedule) -> None:
 
 
 def _check_steps(job: Job, payload: EthosuPart) -> None:
-    """A window that steps over more rows than the NPU can is in one place along the axis at a time."""
+    """Check that a window with a longer row step than the NPU's is at one position along the axis at a time."""
     kernel = payload.operation.kernel
     along, across = (kernel.stride_y, kernel.stride_x) if payload.axis is Axis.ROWS else (kernel.stride_x, kernel.stride_y)
     rows = job.rows[1] - job.rows[0] if job.rows is not None else rows_of(payload.operation.ofm, payload.axis)
@@ -87,7 +87,7 @@ def _is_view(segment: Segment) -> bool:
 
 
 def _check_segments(schedule: Schedule) -> None:
-    """The jobs of every segment are together, and CPU parts alone."""
+    """Check that the jobs of every segment are together, and CPU parts alone."""
     cpu = {part.name for part in schedule.network.graph.parts if isinstance(part.payload, CpuPart)}
     position = 0
     for segment in schedule.network.segments:
@@ -103,7 +103,7 @@ def _check_segments(schedule: Schedule) -> None:
 
 
 def _check_copies(schedule: Schedule) -> None:
-    """Copies are in order, of weights, inside the arena, and used in the segment in which they are issued."""
+    """Check that copies are in order, of weights, inside the arena, and used in the segment in which they are issued."""
     parts = {part.name: part.payload for part in schedule.network.graph.parts}
     segment_of = {name: index for index, segment in enumerate(schedule.network.segments) for name in segment.parts}
     latest, previous = 0, dict[str, Copy]()
@@ -134,7 +134,7 @@ def _check_copies(schedule: Schedule) -> None:
 
 
 def _check_sharing(schedule: Schedule, copy: Copy, parts: Mapping[str, object], segment_of: Mapping[str, int]) -> None:
-    """Parts that read one copy have the same constants, byte for byte, and run in one segment."""
+    """Check that the parts of one copy have the same constants, byte for byte, and run in one segment."""
     payload, constants = parts[copy.part], schedule.network.constants
     for name in copy.sharing:
         other = parts.get(name)
@@ -174,7 +174,7 @@ def _check_buffer(schedule: Schedule, buffer: Buffer) -> None:
 
 
 def _check_tensors(schedule: Schedule) -> None:
-    """Every tensor of the arena is in one buffer."""
+    """Check that every tensor of the arena is in one buffer."""
     graph = schedule.network.graph
     outside = {home.tensor for home in schedule.network.homes}
     arena = {tensor.name for tensor in graph.tensors if tensor.kind is not TensorKind.CONSTANT and tensor.name not in outside}

@@ -1,6 +1,6 @@
-"""Emitted kernels beside their definition: the constant feature maps that a job must read, worked out apart from what cuts kernels.
+"""Emitted kernels against their definition: the constant feature maps that a job must read, without the code that cuts kernels.
 
-The byte checker follows the arena's bytes only. A constant operand that is cut at the wrong row would change results that it cannot see.
+The byte checker follows only the arena's bytes. A constant operand that is cut at the wrong row would change results without its notice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ def _operands(operation: KernelOperation) -> Iterator[FeatureMap]:
 
 
 def _wanted(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, part: EthosuPart) -> _Range:
-    """First and last (exclusive) constant byte behind some rows of the result."""
+    """First and last (exclusive) constant byte for some rows of the result."""
     found = list(spans(operand, rows_read(operation, operand, rows, part.axis), 0, part.axis))
     return min(span.start for span in found), max(span.end for span in found)
 

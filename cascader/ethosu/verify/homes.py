@@ -14,14 +14,14 @@ MAX_ARENA = 1 << 32
 
 
 def home_region(network: Network, tensor: str) -> int:
-    """The region of a tensor that is no constant."""
+    """The region of a tensor that is not a constant."""
     return next((home.region for home in network.homes if home.tensor == tensor), ARENA)
 
 
 def check_homes(network: Network, system: MemorySystem | None) -> None:
-    """InputError at the first home that is of a constant, a state or a CPU operator's tensor, lies over another, or behind another port.
+    """InputError at the first wrong home: of a constant, a state or a CPU operator's tensor, over another home, or on another port.
 
-    The port of a home is that by which the memory ``system`` of the schedule, where it is known, reaches its region.
+    The port of a home must be the port of its region in the schedule's memory ``system``, if that is known.
     """
     ports: dict[int, int] = {}
     spans: dict[int, list[tuple[int, int, str]]] = {}

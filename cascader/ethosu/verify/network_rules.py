@@ -14,7 +14,7 @@ _BITS = (8, 16, 32)
 
 
 def check_network(network: Network) -> None:
-    """InputError at the first port, part or feature map of a network that the NPU does not take, or that lies outside its tensor."""
+    """InputError at the first port, part or feature map of a network that the NPU cannot take, or that lies outside its tensor."""
     for port in network.ports:
         _check_port(network, port)
     for port in network.variables:
@@ -34,7 +34,7 @@ def check_network(network: Network) -> None:
 
 
 def _check_elements(network: Network) -> None:
-    """NPU jobs are handed integers."""
+    """Check that NPU jobs get integers."""
     on_cpu = {part.name for part in network.graph.parts if isinstance(part.payload, CpuPart)}
     for segment in network.segments:
         for port in segment.ports:
@@ -55,7 +55,7 @@ def _check_port(network: Network, port: Port) -> None:
 
 
 def _check_kernel(network: Network, name: str, part: EthosuPart) -> None:
-    """Feature maps inside their tensors, constants inside the constants."""
+    """Check that feature maps lie inside their tensors, and constants inside the constants."""
     operation = part.operation
     if (part.ifm2 is None) != (operation.ifm2 is None):
         raise InputError(f"Part {name!r} names a second operand that its kernel does not have, or the reverse: they go together.")

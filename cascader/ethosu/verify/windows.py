@@ -1,7 +1,7 @@
 """Rows of feature maps that a job touches, their bytes, and the bytes of staged constants, from the definition of its operation alone.
 
-Rows are counted along an axis: for columns they are the columns of the map. Written apart from the lowering, so that a
-check of schedules does not repeat its mistakes.
+Rows are counted along an axis: for columns they are the columns of the map. The module is independent of the lowering, so that a check of
+schedules does not repeat its mistakes.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ Rows = tuple[int, int]
 
 
 def tensor_operands(part: EthosuPart) -> Iterator[tuple[str, FeatureMap]]:
-    """IFM and IFM2 that are no constants, where there is one, each with its tensor."""
+    """IFM and, if there is one, IFM2, without constants, each with its tensor."""
     for name, operand in ((part.ifm, part.operation.ifm), (part.ifm2, part.operation.ifm2)):
         if name is not None and operand is not None and operand.region != CONSTANTS:
             yield name, operand
@@ -37,7 +37,7 @@ def rows_of(feature_map: FeatureMap, axis: Axis) -> int:
 
 
 def row_step(feature_map: FeatureMap, axis: Axis) -> int:
-    """Bytes from a row to the next; from column to column as bricks (NHCWB16) or pixels lie side by side."""
+    """Bytes from a row to the next; for columns the step between adjacent bricks (NHCWB16) or pixels."""
     if axis is Axis.ROWS:
         return feature_map.strides.y
     return BRICK * feature_map.dtype.bytes if feature_map.layout is Layout.NHCWB16 else feature_map.strides.x
@@ -46,7 +46,7 @@ def row_step(feature_map: FeatureMap, axis: Axis) -> int:
 def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None, axis: Axis = Axis.ROWS) -> Rows:
     """Rows of ``operand`` (IFM or IFM2) that ``rows`` of the OFM need, all rows for None; InputError if that is unknown.
 
-    Behind the upscaler (times two) a stripe begins where it reads the first of two copies of a row, or padding.
+    After the upscaler (times two) a stripe begins where it reads the first of two copies of a row, or padding.
     """
     total = rows_of(operand, axis)
     if rows is None or (total < rows_of(operation.ofm, axis) and operation.kind is OperationKind.ELEMENTWISE):
@@ -71,7 +71,7 @@ def rows_read(operation: KernelOperation, operand: FeatureMap, rows: Rows | None
 
 
 def reads_own_place(operation: KernelOperation) -> bool:
-    """Whether each result is made from operands' elements of the same row, column and channel: elementwise, or a window of one element."""
+    """Whether each result depends on operands' elements of the same row, column and channel: elementwise, or a window of one element."""
     if operation.kind is OperationKind.ELEMENTWISE:
         return True
     strides = operation.kernel.elements, operation.kernel.stride_y, operation.kernel.stride_x
@@ -94,19 +94,19 @@ class Span(Struct, frozen=True, dict=True):
 
     @staticmethod
     def run(start: int, size: int) -> Span:
-        """Bytes in one piece, of no row."""
+        """Contiguous bytes that belong to no row."""
         return Span(start, (1,), (0,), size, 0)
 
     @cached_property
     def end(self) -> int:
-        """The first address behind the last byte."""
+        """The first address after the last byte."""
         end = self.start + self.width
         for count, stride in zip(self.counts, self.strides, strict=True):
             end += (count - 1) * stride
         return end
 
     def of(self, labels: NDArray[np.int32]) -> NDArray[np.int32]:
-        """The view of ``labels``, one per byte, at these bytes; all bytes from start to end where pieces lie over each other."""
+        """The view of ``labels``, one per byte, at these bytes; all bytes from start to end if ranges overlap."""
         total = self.width
         for count in self.counts:
             total *= count
@@ -119,7 +119,7 @@ class Span(Struct, frozen=True, dict=True):
 
 
 def spans(feature_map: FeatureMap, rows: Rows, shift: int, axis: Axis = Axis.ROWS) -> Iterator[Span]:
-    """Bytes of ``rows`` of a feature map that is moved by ``shift``, tile by tile; of NHCWB16 whole bricks, as the NPU moves them."""
+    """Bytes of ``rows`` of a feature map that is moved by ``shift``, tile by tile; in NHCWB16 whole bricks, as the NPU moves them."""
     shape, size, bricks = feature_map.shape, feature_map.dtype.bytes, feature_map.layout is Layout.NHCWB16
     pixel, depth = (BRICK * size, ceil_div(shape.depth, BRICK)) if bricks else (shape.depth * size, 1)
     steps = row_step(feature_map, Axis.ROWS), row_step(feature_map, Axis.COLUMNS)
@@ -133,7 +133,7 @@ def spans(feature_map: FeatureMap, rows: Rows, shift: int, axis: Axis = Axis.ROW
 
 
 def element_offsets(feature_map: FeatureMap) -> NDArray[np.int64]:
-    """Where each element's first byte lies in its tensor, as an array of rows, columns and channels."""
+    """The address of each element's first byte in its tensor, as an array of rows, columns and channels."""
     size, strides, shape = feature_map.dtype.bytes, feature_map.strides, feature_map.shape
     found = np.empty((shape.height, shape.width, shape.depth), dtype=np.int64)
     channels = np.arange(shape.depth, dtype=np.int64)
@@ -163,5 +163,5 @@ def copied_bytes(operation: KernelOperation) -> int:
 
 
 def copied_content(operation: KernelOperation, constants: bytes) -> bytes:
-    """The bytes of the copy; bytes behind the end of ``constants`` are left out."""
+    """The bytes of the copy; bytes after the end of ``constants`` are left out."""
     return b"".join(constants[ALIGNMENT * low : ALIGNMENT * high] for low, high in _runs(operation))

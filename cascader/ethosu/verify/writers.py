@@ -1,7 +1,7 @@
-"""Writers: a check that every job reads bytes which the same part has written as when all parts run whole, in order.
+"""Writers: a check that every job reads the bytes of the same writer as if all parts ran whole, in order.
 
-The network says what it means by the order of its parts. Where several parts write one tensor, or a part writes an input or a variable,
-another order of the jobs may mean something else. So both runs are followed, byte by byte, and compared at each read.
+The order of its parts gives a network its meaning. If several parts write one tensor, or a part writes an input or a variable, another
+order of the jobs may change the meaning. So both runs are followed, byte by byte, and compared at each read.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def _written(part: Part, tensor: str, rows: Rows | None) -> Iterator[Span]:
 
 
 def _refuse(part: str, tensor: str, found: int, parts: Sequence[Part]) -> InputError:
-    """The error of a part that reads bytes which another part has written than the network means."""
+    """The error of a part that reads the bytes of another writer than the network means."""
     if 0 <= found < len(parts) and parts[found].name == part:
         return InputError(f"Part {part!r} reads and overwrites tensor {tensor!r} but has several jobs: run it once, whole.")
     other = parts[found].name if found >= 0 else "the start"
@@ -65,7 +65,7 @@ class _Meant(Struct, frozen=True):
 
     @classmethod
     def of(cls, read: Sequence[Span], writers: _Writers) -> _Meant:
-        """Those of the bytes that the part reads, from the first to the last one: a tensor may have tens of thousands of readers."""
+        """The writers of the bytes that the part reads, from the first to the last byte: a tensor may have tens of thousands of readers."""
         first, end = min((span.start for span in read), default=0), max((span.end for span in read), default=0)
         return cls(first, writers[first:end].copy())
 
