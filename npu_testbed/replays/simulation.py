@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -68,13 +69,13 @@ def replayed(
     return counted_network(network, system, timing)
 
 
-class Simulation(Brief, frozen=True):
+class Simulation(Brief, frozen=True, dict=True):
     """A replayed network, its hardware, and its plan.
 
     ``planned_bytes`` is the SRAM for feature maps that the ``planner`` says the network needs; the replay's footprint is the part that it
     touches. These bytes belong to the arena, or with ``fast_scratch`` (Vela's memory mode Dedicated_Sram) to the fast scratch. The memory
-    mode grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``hazards`` are orders that the waits, BLOCKDEP and the
-    partition of the shared buffer do not guarantee. ``cpu`` is the table of the operators' CPU cycles (None: the default).
+    mode grants ``granted_bytes`` of it (None: no bound), which Vela may exceed. ``cpu`` is the table of the
+    operators' CPU cycles (None: the default).
     """
 
     unshown = ("network", "replay")
@@ -90,8 +91,12 @@ class Simulation(Brief, frozen=True):
     fast_scratch: bool = False
     timing: TimingParameters = DEFAULT_TIMING
     granted_bytes: int | None = None
-    hazards: tuple[Hazard, ...] = ()
     cpu: CpuTable | None = None
+
+    @cached_property
+    def hazards(self) -> tuple[Hazard, ...]:
+        """Orders that the waits, BLOCKDEP and the partition of the shared buffer do not guarantee. Only a report pays for the check."""
+        return network_hazards(self.network)
 
     @property
     def inference(self) -> Inference:
@@ -153,7 +158,6 @@ def _simulated(request: Request, plan: Schedule, listeners: Sequence[Listener], 
         tools=tool_versions(plan.provenance.tools),
         timing=request.timing,
         granted_bytes=request.budget,
-        hazards=network_hazards(network),
     )
 
 
@@ -202,7 +206,6 @@ def simulate_plan(
         tools=tool_versions(plan.tools),
         fast_scratch=scratch is not None,
         timing=timing,
-        hazards=network_hazards(plan.network),
     )
 
 

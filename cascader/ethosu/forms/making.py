@@ -120,7 +120,7 @@ def _unwatched(_doing: str) -> None:
 
 
 class FormsInTurn:
-    """The forms of one network; forms that recompute nothing come first. Passes that several forms begin with run once."""
+    """The forms of one network; forms that only save bytes come last. Passes that several forms begin with run once."""
 
     def __init__(self, network: Network, asked: FormTerms, spread: Spread = one_by_one, show: Callable[[str], None] = _unwatched) -> None:
         """Like :func:`forms`."""
@@ -136,9 +136,9 @@ class FormsInTurn:
         self._seen: list[Network] = []
 
     def usual(self) -> tuple[MadeForm, ...]:
-        """The forms that recompute nothing, made once."""
+        """The forms that may save cycles, made once."""
         maker, facts, plain = self._maker, self._facts, self._plain
-        table = [form for form in self._table if not form.works_again]
+        table = [form for form in self._table if not form.smaller]
         beside = [form for form in table if form.beside and form.when(facts)]
         elsewhere = self._spread([Thunk(partial(_behind, plain, form.passes, maker.terms), beside=True) for form in beside])
         shared = [form for form in table if form.name in _SHARED and form.when(facts)]
@@ -149,9 +149,16 @@ class FormsInTurn:
         made |= zip((form.name for form in beside), elsewhere, strict=True)
         return self._new(table, made)
 
+    def smaller(self) -> tuple[MadeForm, ...]:
+        """The forms that only save bytes and recompute nothing, after the usual ones."""
+        return self._later(form for form in self._table if form.smaller and not form.works_again)
+
     def again(self) -> tuple[MadeForm, ...]:
-        """The forms that recompute work, after the usual ones."""
-        table = [form for form in self._table if form.works_again]
+        """The forms that recompute work, after all others."""
+        return self._later(form for form in self._table if form.works_again)
+
+    def _later(self, recipes: Iterable[Recipe]) -> tuple[MadeForm, ...]:
+        table = tuple(recipes)
         return self._new(table, self._made(table))
 
     def _made(self, table: Iterable[Recipe]) -> dict[str, Network]:
@@ -181,4 +188,4 @@ def forms(
     are chosen for tensors in their ``homes``. ``show`` is told of each step.
     """
     made = FormsInTurn(network, asked, spread, show)
-    return (*made.usual(), *made.again())
+    return (*made.usual(), *made.smaller(), *made.again())

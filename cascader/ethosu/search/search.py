@@ -61,6 +61,9 @@ SMALLER = Fraction(99, 100)
 WORTH_AGAIN = Fraction(105, 100)
 """Forms that recompute are made if the expected cycles are this many times those with more room: recomputing takes cycles itself."""
 
+WORTH_BYTES = Fraction(1002, 1000)
+"""Like WORTH_AGAIN, for forms that only save bytes and recompute nothing, if only the cycles in a budget count."""
+
 _TINY = 8
 """Parts up to which all limits are searched to the end: that takes a moment, and estimates are far off there."""
 
@@ -143,7 +146,8 @@ def explore(
     """Plan the task's network in every form. ``meanwhile`` is called once, as soon as other processes have work.
 
     A form that saves bytes is planned only if it holds fewer bytes than all other forms. If only the cycles in ``room`` bytes count, forms
-    that recompute are made only if the bytes that they could save would also save cycles. Without ``bounds`` no bound is computed.
+    that recompute are made only if the bytes that they could save would also save cycles. Without ``bounds`` no bound is computed, and
+    every form that only saves bytes is made only if more bytes would save cycles.
     """
     prepare(executor, ready)
     show("Rewriting the network")
@@ -156,21 +160,31 @@ def explore(
             now()
         return in_order(asked)
 
-    origins, again = task.variants_in_turn(spread, show)
-    forms = [_form(task, rank, origin) for rank, origin in zip(_ranks(origins), origins, strict=True)]
+    usual, more, again = task.variants_in_turn(spread, show)
+    origins = (*usual, *more()) if bounds or room is None else usual
+    forms = _forms(task, origins)
     always = [form for form, origin in zip(forms, origins, strict=True) if not origin.smaller]
     asked, others = _asked(executor, always, bounds), [form for form, origin in zip(forms, origins, strict=True) if origin.smaller]
     held = [executor.submit(least_of_plans, form) for form in others]
     outlines = list(answers(asked, "Planning stripes: {} of {} forms", show, [form.description for form in always]))
     smaller = _smaller(others, held, outlines, bounds, executor, show)
-    if room is None or _lacks_room(always, outlines, room, executor, show):
-        more = [_form(task, FormRank(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
-        smaller += _smaller(more, [executor.submit(least_of_plans, form) for form in more], outlines, bounds, executor, show)
+    gain = None if room is None else _gain_of_room(always, outlines, room, executor, show)
+    if len(origins) == len(usual) and gain is not None and gain > WORTH_BYTES:
+        origins = (*usual, *more())
+        others = _forms(task, origins)[len(usual) :]
+        smaller += _smaller(others, [executor.submit(least_of_plans, form) for form in others], outlines, bounds, executor, show)
+    if gain is None or gain > WORTH_AGAIN:
+        further = [_form(task, FormRank(number, number + 1), origin) for number, origin in enumerate(again(), len(origins))]
+        smaller += _smaller(further, [executor.submit(least_of_plans, form) for form in further], outlines, bounds, executor, show)
     forms, outlines = [*always, *(form for form, _ in smaller)], [*outlines, *(one for _, one in smaller)]
     most = max(one.most_bytes for one in outlines)
     floor = min((one.floor for one in outlines), key=lambda one: one.bytes)
     proven = tuple(one.bound for one in outlines if one.bound is not None)
     return SearchSpace(tuple(forms), len(always), tuple(one.limits for one in outlines), proven, most, floor)
+
+
+def _forms(task: Task, origins: Sequence[Origin]) -> list[Form]:
+    return [_form(task, rank, origin) for rank, origin in zip(_ranks(origins), origins, strict=True)]
 
 
 def _form(task: Task, rank: FormRank, origin: Origin) -> Form:
@@ -196,18 +210,18 @@ def _smaller(
     return [(form, one) for form, one in zip(fewer, found, strict=True) if one.limits[0] < least]
 
 
-def _lacks_room(forms: Sequence[Form], outlines: Sequence[FormLimits], room: int, executor: Executor, show: Progress) -> bool:
-    """Whether some form is estimated to be slower in these bytes than in the bytes that recomputation could add.
+def _gain_of_room(forms: Sequence[Form], outlines: Sequence[FormLimits], room: int, executor: Executor, show: Progress) -> Fraction:
+    """Expected cycles in these bytes as a multiple of those in the bytes that forms which save bytes could add.
 
     The plans give the fewest bytes. A form with fewer bytes is at best as fast as one of these forms with that many more bytes.
     """
     spared, most = min(one.limits[0] for one in outlines), max(one.most_bytes for one in outlines)
     if room >= most:
-        return False
+        return Fraction(1)
     promised = _promised([(form, room) for form in forms], Fraction(0), executor, show)
     fewest, number = min((cycles, number) if cycles else (nothing_known(), number) for number, cycles in enumerate(promised))
     with_more = executor.submit(promise, forms[number], min(room + spared, most), Fraction(0)).result()
-    return with_more is None or fewest > WORTH_AGAIN * with_more
+    return Fraction(fewest, with_more or 1)
 
 
 def _asked(executor: Executor, forms: Sequence[Form], bounds: bool) -> list[Future[FormLimits]]:  # noqa: FBT001  # it is handed on

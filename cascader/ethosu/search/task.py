@@ -140,6 +140,10 @@ class Origin(Brief, frozen=True):
     name: str = ""
 
 
+MakeForms = Callable[[], tuple[Origin, ...]]
+"""Makes further forms of a task when they are asked for."""
+
+
 class Task(Brief, frozen=True):
     """The task of a search. ``replay`` gives the cycles that count, on the memories of ``system`` and in the provenance's timing.
 
@@ -161,22 +165,23 @@ class Task(Brief, frozen=True):
 
     def variants(self, spread: Spread = one_by_one, show: Progress = silent) -> tuple[Origin, ...]:
         """Every network in the form that is searched; ``spread`` makes some forms in other processes."""
-        usual, again = self.variants_in_turn(spread, show)
-        return (*usual, *again())
+        usual, smaller, again = self.variants_in_turn(spread, show)
+        return (*usual, *smaller(), *again())
 
-    def variants_in_turn(
-        self, spread: Spread = one_by_one, show: Progress = silent
-    ) -> tuple[tuple[Origin, ...], Callable[[], tuple[Origin, ...]]]:
-        """The forms to search that recompute nothing, and a function that makes the other forms; it makes none if tensors spill."""
+    def variants_in_turn(self, spread: Spread = one_by_one, show: Progress = silent) -> tuple[tuple[Origin, ...], MakeForms, MakeForms]:
+        """The forms to search that may save cycles, and functions that make the forms that only save bytes.
+
+        The second function makes the forms that recompute work. If tensors spill, all forms are made at once.
+        """
         origins = (Origin(self.network, self.provenance), *self.others)
         terms = [(origin, self._in_turn(origin, spread, show)) for origin in origins]
         usual = tuple(form for origin, made in terms for form in self._forms(origin, made, spread))
 
-        def again() -> tuple[Origin, ...]:
-            some = ((origin, form) for origin, made in terms for form in (() if self.spills is not None else made.again()))
+        def later(make: Callable[[FormsInTurn], tuple[MadeForm, ...]]) -> tuple[Origin, ...]:
+            some = ((origin, form) for origin, made in terms for form in (() if self.spills is not None else make(made)))
             return tuple(self._smaller(origin, form.name, placed) for origin, form in some for placed in self._homed(form))
 
-        return usual, again
+        return usual, partial(later, FormsInTurn.smaller), partial(later, FormsInTurn.again)
 
     def _in_turn(self, origin: Origin, spread: Spread, show: Progress) -> FormsInTurn:
         # Rewrites need tensors in the arena; tensors with other homes are moved there afterwards.
@@ -191,7 +196,7 @@ class Task(Brief, frozen=True):
         return replace(origin, network=network, smaller=True, name=name)
 
     def _forms(self, origin: Origin, in_turn: FormsInTurn, spread: Spread) -> Iterator[Origin]:
-        made = in_turn.usual() if self.spills is None else (*in_turn.usual(), *in_turn.again())
+        made = in_turn.usual() if self.spills is None else (*in_turn.usual(), *in_turn.smaller(), *in_turn.again())
         homed = [(form, placed) for form in made for placed in self._homed(form)]
         named = [(form.name, placed) for form, placed in homed if not form.smaller]
         if not named and origin.network is self.network:
